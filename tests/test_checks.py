@@ -142,7 +142,7 @@ def test_the_wrappers_that_set_seeds_are_named_and_no_others():
     assert len(WRAPPED) > 25
     assert all(seeds_of(name) for name in WRAPPED)
     seeded = {name for name in WRAPPED if any(seed is not None for seed in seeds_of(name))}
-    undone = "the noise can be undone"
+    undone = "the noise can be removed"
     assert seeded == {name for name in WRAPPED if undone in " ".join(said(WRAPPED[name][0]))}
     assert seeded == {
         "AdaBoostClassifier",
@@ -183,7 +183,7 @@ def test_no_wrapper_that_fits_something_itself_is_said_to_cost_its_fits(name):
     else:
         assert texts
         assert not any("·ε" in text or "budget" in text for text in texts)
-        assert any("not private at any ε" in text or "undone" in text for text in texts)
+        assert any("not private at any ε" in text or "removed" in text for text in texts)
 
 
 N = 600
@@ -366,12 +366,12 @@ SCALED = StandardScaler().fit(ROWS)
         ),
         (
             GridSearchCV(PRIVATE, {"alpha": [0.1]}, scoring=lambda fitted, X, y: 0),
-            [("GridSearchCV", "unless scoring looks at public rows only")],
+            [("GridSearchCV", "unless scoring uses public rows only")],
         ),
-        (Foreign(PRIVATE), [("Foreign", "nothing is known")]),
+        (Foreign(PRIVATE), [("Foreign", "is not a known class")]),
         (
             ForeignBagging(PRIVATE),
-            [("ForeignBagging", "31 bits"), ("ForeignBagging", "nothing is")],
+            [("ForeignBagging", "31 bits"), ("ForeignBagging", "not a known class")],
         ),
         (make_pipeline(FunctionTransformer(scale), PRIVATE), [("functiontransformer", "that row")]),
         (
@@ -505,7 +505,8 @@ class TestSearch:
         assert len(budget.ledger) == 0
 
     def test_what_cannot_be_seen_is_assumed_in_the_receipt(self):
-        line = "what these steps make of a row depends on that row alone: functiontransformer"
+        assumption = "these steps are assumed to transform each row independently of other rows"
+        line = f"{assumption}: functiontransformer"
         search = self.searched([FunctionTransformer(lambda X: X * 2)])
         assert line in search.privacy_.assumptions
         for step in (FunctionTransformer(np.exp), PublicFit()):
@@ -517,7 +518,7 @@ class TestSearch:
         step = FunctionTransformer(lambda X: X * 2)
         search = SemiPrivateSearchCV(pipeline, {"passthrough": [None, step]}, classes=[0, 1])
         search.fit(PRIVATE_ROWS, PRIVATE_LABELS, X_public=PUBLIC)
-        assert any(one.endswith("row alone: passthrough") for one in search.privacy_.assumptions)
+        assert any(one.endswith("other rows: passthrough") for one in search.privacy_.assumptions)
 
 
 class TestFiniteClass:

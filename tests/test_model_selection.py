@@ -26,7 +26,7 @@ from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.model_selection.family import CandidateCover, CandidateRows, log_partition_function
+from skpublicdp.model_selection.family import CandidateCover, CandidateRows, log_normalizer
 from skpublicdp.model_selection.fit_among import split_budget
 from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import public_sample
@@ -304,7 +304,7 @@ FAMILIES = [
 def test_log_mass_is_that_of_the_listed_members(family):
     members = Choice(LEAVES, family.prior) if family is FAMILIES[-1] else family
     listed = sum(prior * np.exp(-0.3 * errors) for _, errors, prior in members.members())
-    assert float(log_partition_function(family, 0.3)) == pytest.approx(np.log(listed))
+    assert float(log_normalizer(family, 0.3)) == pytest.approx(np.log(listed))
 
 
 @pytest.mark.parametrize(

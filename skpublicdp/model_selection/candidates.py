@@ -34,7 +34,8 @@ class Candidate:
     learner : classifier
         The learner, not fitted.
     features : tuple
-        Identifies the steps before the learner. Candidates with equal steps have equal values.
+        Key of the settings of the steps before the learner. Candidates with equal keys have equal
+        features.
     """
 
     params: dict[str, Any]
@@ -117,9 +118,10 @@ def may_couple_rows(step: Any) -> bool:
 
 
 def has_row_function(step: Any) -> bool:
-    """Indicate whether a step, or a part of it, may compute a row from several rows."""
-    parts = step.get_params().values() if hasattr(step, "get_params") else ()
-    return any(hasattr(part, "transform") and may_couple_rows(part) for part in (step, *parts))
+    """Indicate whether a step, or a nested transformer, may compute a row from several rows."""
+    parameters = step.get_params().values() if hasattr(step, "get_params") else ()
+    transformers = [value for value in (step, *parameters) if hasattr(value, "transform")]
+    return any(map(may_couple_rows, transformers))
 
 
 def make_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
@@ -131,18 +133,18 @@ def make_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
         If the grid is empty or sets a parameter of the search, or if a candidate has a step that
         would be fitted to private rows, or a learner without a parameter `epsilon`.
     """
-    candidates = [_candidate(estimator, params) for params in ParameterGrid(param_grid)]
+    candidates = [_make_candidate(estimator, params) for params in ParameterGrid(param_grid)]
     if not candidates:
         raise ValueError("param_grid must hold at least one setting; got none.")
     return candidates
 
 
-def _candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
-    """Return the candidate of one setting, or raise ValueError."""
+def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
+    """Return the candidate of one setting, or raise ValueError if it is not allowed."""
     for name in params:
         if name.rsplit("__", 1)[-1] in SEARCH_PARAMETERS:
             raise ValueError(
-                f"param_grid must not hold {name!r}: all candidates share what the search has; "
+                f"param_grid must not hold {name!r}: all candidates have the value of the search; "
                 "set it there."
             )
     values = {name: clone(value, safe=False) for name, value in params.items()}
@@ -156,6 +158,18 @@ def _candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
                 f"every step before the learner must be fitted on public rows only, and step "
                 f"{name!r} is a {type(step).__name__}; wrap it in PublicFit."
             )
+    _check_learner(learner)
+    # settings of one grid share the objects of their values, so `id` compares steps
+    features = tuple(
+        (name, id(value))
+        for name, value in sorted(params.items(), key=lambda item: item[0])
+        if pipeline is not None and name.split("__", 1)[0] != learner_name
+    )
+    return Candidate(params, pipeline, learner, features)
+
+
+def _check_learner(learner: Any) -> None:
+    """Raise if a learner may not be private, or has a parameter that the search sets."""
     check_base(learner)
     seeded_names = [
         name
@@ -163,21 +177,15 @@ def _candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
         if name.rsplit("__", 1)[-1] == "random_state" and value is not None
     ]
     if not seeded_names and has_seed(learner):
-        seeded_names = ["random_state"]  # of a learner in a list
+        seeded_names = ["random_state"]  # of a nested learner in a list
     if seeded_names:
         raise ValueError(
-            f"estimator must have {seeded_names[0]}=None, and {type(learner).__name__} has its "
-            "own: fits with one seed repeat their noise; give random_state to the search."
+            f"estimator must have {seeded_names[0]}=None, but {type(learner).__name__} has a seed: "
+            "candidates with the same seed would have the same noise; give random_state to the "
+            "search."
         )
     if learner.get_params(deep=False).get("max_rows_per_group") is not None:
         raise ValueError(
-            f"estimator must have max_rows_per_group=None, and {type(learner).__name__} has one of "
-            "its own: the search protects persons for all candidates, so set it there."
+            f"estimator must have max_rows_per_group=None, but {type(learner).__name__} sets it; "
+            "set it in the search, which protects persons for all candidates."
         )
-    # the values of a grid are the same objects in all of its settings
-    features = tuple(
-        (name, id(value))
-        for name, value in sorted(params.items(), key=lambda item: item[0])
-        if pipeline is not None and name.split("__", 1)[0] != learner_name
-    )
-    return Candidate(params, pipeline, learner, features)

@@ -18,21 +18,21 @@ from skpublicdp.model_selection.candidates import (
 )
 from skpublicdp.model_selection.wrappers import (
     UNKNOWN_N_FITS,
-    fit_of_its_own,
+    find_own_fit,
     fits_nothing,
-    folds_by_labels,
+    may_stratify_folds,
     n_fits,
-    sets_seeds,
-    was_fitted_before,
+    seed_problem,
+    uses_earlier_fit,
 )
 from skpublicdp.preprocessing import PublicFit
 
 UNDECLARED_PROTECTION = (
-    "these declare no protection, and are taken to have the one they are paid for"
+    "these declare no protection, and are assumed to satisfy the (ε, δ) that they are charged for"
 )
-"""Assumption in the receipt of a search."""
+"""Assumption about learners without `protects_all_rows`, in the receipt of a search."""
 
-ROWWISE_STEPS = "what these steps make of a row depends on that row alone"
+ROWWISE_STEPS = "these steps are assumed to transform each row independently of other rows"
 """Assumption about steps with a user-defined function, in the receipt of a search."""
 
 
@@ -44,9 +44,9 @@ class Finding(NamedTuple):
     step : str
         Name of the step, after the names of the steps that contain it, with dots.
     problem : str
-        What is wrong.
+        The problem.
     remedy : str
-        What to do.
+        The recommended change.
     """
 
     step: str
@@ -58,13 +58,13 @@ class Finding(NamedTuple):
 
 
 def check_pipeline(pipeline: Any) -> list[Finding]:
-    """List the steps that would be fitted to private rows without protection, or repeat a row.
+    """List the steps of a pipeline that use private rows without protection, or more than once.
 
-    Nothing is fitted: the findings depend on the types and parameters of the steps alone.
-    Meta-estimators, such as `StackingClassifier`, are searched for nested estimators. The list
-    also has models and seeds of meta-estimators themselves, functions that may compute a row from
-    other rows, steps that were fitted before, `memory`, which writes private rows to disk, and
-    pipelines that transform `X`, but not the `X_public` given to `fit`.
+    The pipeline is not fitted: the findings depend only on the types and parameters of its steps.
+    Nested estimators of meta-estimators, such as `StackingClassifier`, are checked as well. The
+    list also includes models and seeds of the meta-estimators themselves, functions that may
+    compute a row from other rows, steps that were fitted before, a `memory` that writes private
+    rows to disk, and pipelines that do not transform the `X_public` given to `fit`.
 
     Parameters
     ----------
@@ -95,36 +95,40 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
     ...     print(finding)
     standardscaler: StandardScaler is fitted to private rows; wrap it in PublicFit.
     """
-    raw = _raw_public_rows(pipeline) if isinstance(pipeline, Pipeline) else []
-    return [*(issue.finding for issue in _issues(pipeline, _root(pipeline))), *raw]
+    findings = [issue.finding for issue in _issues(pipeline, _root_name(pipeline))]
+    if isinstance(pipeline, Pipeline):
+        findings += _untransformed_public_rows(pipeline)
+    return findings
 
 
 def unprotected_line(estimators: Iterable[Any], meaning: str) -> tuple[str, ...]:
     """Return the receipt line that names the unprotected steps, or no line."""
-    return _line(estimators, meaning, "unprotected")
+    return _receipt_line(estimators, meaning, "unprotected")
 
 
 def coupling_line(estimators: Iterable[Any]) -> tuple[str, ...]:
     """Return the receipt line that names the steps that may couple rows, or no line."""
-    return _line(estimators, ROWWISE_STEPS, "coupling")
+    return _receipt_line(estimators, ROWWISE_STEPS, "coupling")
 
 
-def _line(estimators: Iterable[Any], meaning: str, kind: str) -> tuple[str, ...]:
+def _receipt_line(estimators: Iterable[Any], meaning: str, kind: str) -> tuple[str, ...]:
+    """Return "meaning: steps" for all steps with an issue of a kind, or no line."""
     steps = [
         issue.finding.step
         for estimator in estimators
-        for issue in _issues(estimator, _root(estimator))
+        for issue in _issues(estimator, _root_name(estimator))
         if issue.kind == kind
     ]
     return (f"{meaning}: {', '.join(dict.fromkeys(steps))}",) if steps else ()
 
 
-def _root(estimator: Any) -> str:
+def _root_name(estimator: Any) -> str:
+    """Return the name of the outermost estimator in findings, empty for a pipeline."""
     return "" if isinstance(estimator, Pipeline) else type(estimator).__name__
 
 
-def _raw_public_rows(pipeline: Pipeline) -> list[Finding]:
-    """Report an `X_public` that the pipeline would pass on untransformed."""
+def _untransformed_public_rows(pipeline: Pipeline) -> list[Finding]:
+    """Return a finding if the pipeline would pass `X_public` to the learner untransformed."""
     *earlier_steps, (name, learner) = pipeline.steps
     transforms = any(is_active_step(step) for _, step in earlier_steps)
     routes_public_rows = "X_public" in (getattr(pipeline, "transform_input", None) or ())
@@ -157,103 +161,108 @@ class _Issue(NamedTuple):
 
 
 def _issues(step: Any, name: str) -> Iterator[_Issue]:
-    """Yield the issues of a step and of its parts."""
+    """Yield the issues of a step and of its nested steps."""
     if not is_active_step(step) or isinstance(step, str):  # "drop" and "passthrough"
         return
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
         if isinstance(step, Pipeline):
-            yield from _memory(step, name)
-        for part_name, part in _steps_of(step):
-            yield from _issues(part, _path(name, part_name))
+            yield from _cache_issues(step, name)
+        for nested_name, nested_step in _named_steps(step):
+            yield from _issues(nested_step, _path(name, nested_name))
     elif hasattr(step, "fit_resample"):
         problem = (
-            f"{type(step).__name__} may repeat a row k times or make new rows from it, and then "
-            "what follows costs k·ε"
+            f"{type(step).__name__} may repeat a row k times or make new rows from it, so the "
+            "steps after it may cost k·ε"
         )
-        remedy = "leave it out, or resample public rows only, before they are given to fit"
+        remedy = "remove it, or resample public rows only, before they are given to fit"
         yield _Issue("cost", Finding(name, problem, remedy))
     elif may_couple_rows(step):
-        yield _coupling(step, name)
-    elif _protected(step):
-        yield from _issues_of_protected(step, name)
-    elif any(map(_is_private, _estimators(step))):
-        yield from _issues_of_wrapper(step, name)
+        yield _coupling_issue(step, name)
+    elif _is_protected(step):
+        yield from _package_step_issues(step, name)
+    elif any(map(_is_private, _inner_estimators(step))):
+        yield from _meta_estimator_issues(step, name)
     elif fits_nothing(step, _parameters(step)):
-        yield _fitted_before(step, name)
+        yield _earlier_fit_issue(step, name)
     else:
-        yield _leaf(step, name)
+        yield _unprotected_step_issue(step, name)
 
 
-def _steps_of(step: Any) -> list[tuple[str, Any]]:
+def _named_steps(step: Any) -> list[tuple[str, Any]]:
     """Return the named steps of a pipeline, union or column transformer, fitted or not."""
     if isinstance(step, Pipeline):
         return list(step.steps)
     if isinstance(step, FeatureUnion):
         return list(step.transformer_list)
-    return [(name, part) for name, part, _ in step.transformers] + [("remainder", step.remainder)]
+    transformers = [(name, transformer) for name, transformer, _ in step.transformers]
+    return [*transformers, ("remainder", step.remainder)]
 
 
-def _parts_of(wrapper: Any) -> list[tuple[str, Any]]:
+def _nested_estimators(wrapper: Any) -> list[tuple[str, Any]]:
     """Return the named estimators among the parameters of a meta-estimator."""
-    parts = []
+    estimators = []
     for name, value in _parameters(wrapper).items():
         if _is_estimator(value):
-            parts.append((name, value))
+            estimators.append((name, value))
         for index, entry in enumerate(value if isinstance(value, list | tuple) else ()):
             fields = entry if isinstance(entry, tuple) else (entry,)
             label = fields[0] if isinstance(fields[0], str) else f"{name}[{index}]"
-            parts.extend((label, field) for field in fields if _is_estimator(field))
-    return parts
+            estimators.extend((label, field) for field in fields if _is_estimator(field))
+    return estimators
 
 
-def _estimators(step: Any) -> list[Any]:
+def _inner_estimators(step: Any) -> list[Any]:
     """Return the estimators that a step contains."""
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
-        return [part for _, part in _steps_of(step) if _is_estimator(part)]
-    return [part for _, part in _parts_of(step)]
+        return [nested for _, nested in _named_steps(step) if _is_estimator(nested)]
+    return [nested for _, nested in _nested_estimators(step)]
 
 
 def _parameters(step: Any) -> dict[str, Any]:
+    """Return the parameters of a step, without the parameters of nested estimators."""
     return step.get_params(deep=False) if hasattr(step, "get_params") else {}
 
 
 def _is_estimator(value: Any) -> bool:
+    """Indicate whether a parameter is an estimator, and not a class."""
     return hasattr(value, "fit") and not isinstance(value, type)
 
 
-def _path(name: str, part_name: str) -> str:
-    return f"{name}.{part_name}" if name else part_name
+def _path(name: str, nested_name: str) -> str:
+    """Return the name of a nested step after the names of its containers, with dots."""
+    return f"{name}.{nested_name}" if name else nested_name
 
 
-def _protected(step: Any) -> bool:
-    """Indicate whether a step sees no private row, or protects the rows it sees."""
-    # not hasattr(step, ...): FrozenEstimator and others delegate to their inner estimator
+def _is_protected(step: Any) -> bool:
+    """Indicate whether a step is fitted without private rows, or protects its rows."""
+    # hasattr(step, ...) would ask the inner estimator of FrozenEstimator and other delegates
     declares = hasattr(type(step), "protects_all_rows") or "protects_all_rows" in vars(step)
-    if _is_own(step) or (declares and step.protects_all_rows is True):
+    if _is_from_this_package(step) or (declares and step.protects_all_rows is True):
         return True
     return hasattr(step, "__sklearn_tags__") and fits_no_private_rows(step)
 
 
-def _is_own(step: Any) -> bool:
+def _is_from_this_package(step: Any) -> bool:
+    """Indicate whether the class of a step is defined in skpublicdp."""
     return type(step).__module__.startswith("skpublicdp.")
 
 
 def _is_private(estimator: Any) -> bool:
-    """Indicate whether an estimator, or a part of it, spends a budget."""
-    if _protected(estimator) and "epsilon" in _parameters(estimator):
+    """Indicate whether an estimator, or a nested one, spends a budget."""
+    if _is_protected(estimator) and "epsilon" in _parameters(estimator):
         return True
-    return any(map(_is_private, _estimators(estimator)))
+    return any(map(_is_private, _inner_estimators(estimator)))
 
 
 def _private_name(estimator: Any) -> str:
     """Return the class name of the first private estimator in another."""
-    if _protected(estimator) and "epsilon" in _parameters(estimator):
+    if _is_protected(estimator) and "epsilon" in _parameters(estimator):
         return type(estimator).__name__
-    return _private_name(next(part for part in _estimators(estimator) if _is_private(part)))
+    return _private_name(next(filter(_is_private, _inner_estimators(estimator))))
 
 
-def _leaf(step: Any, name: str) -> _Issue:
-    """Return the issue of a step without a private part that is fitted to private rows."""
+def _unprotected_step_issue(step: Any, name: str) -> _Issue:
+    """Return the issue of a step without private estimators that is fitted to private rows."""
     kind = type(step).__name__
     problem, remedy = f"{kind} is fitted to private rows", "wrap it in PublicFit"
     if not hasattr(step, "transform"):
@@ -262,135 +271,154 @@ def _leaf(step: Any, name: str) -> _Issue:
     return _Issue("unprotected", Finding(name, problem, remedy))
 
 
-def _memory(pipeline: Pipeline, name: str) -> Iterator[_Issue]:
-    """Report a cache of transformed rows."""
+def _cache_issues(pipeline: Pipeline, name: str) -> Iterator[_Issue]:
+    """Yield the issue of a pipeline that caches transformed rows on disk."""
     transforms = any(is_active_step(step) for _, step in pipeline.steps[:-1])
     if pipeline.memory is not None and transforms:
         problem = "memory writes transformed private rows to disk, without any protection"
         yield _Issue("memory", Finding(name or "Pipeline", problem, "set memory=None"))
 
 
-def _coupling(step: Any, name: str, function: str = "") -> _Issue:
+def _coupling_issue(step: Any, name: str, function: str = "") -> _Issue:
     """Return the issue of a function that may compute a row from other rows."""
     problem = (
         f"the result of {function or type(step).__name__} for a row must depend on that row "
-        "alone, which cannot be seen from outside"
+        "alone, which cannot be verified"
     )
-    remedy = "if it uses statistics of the rows, put a transformer within PublicFit in its place"
+    remedy = "if it uses statistics of the rows, replace it by a transformer within PublicFit"
     return _Issue("coupling", Finding(name, problem, remedy))
 
 
-def _fitted_before(step: Any, name: str) -> _Issue:
-    """Return the issue of a part that was fitted before, to unknown rows."""
-    parts = _estimators(step)
-    fitted = type(parts[0]).__name__ if len(parts) == 1 else "its estimators"
+def _earlier_fit_issue(step: Any, name: str) -> _Issue:
+    """Return the issue of a step whose nested estimators were fitted before, to unknown rows."""
+    estimators = _inner_estimators(step)
+    fitted = type(estimators[0]).__name__ if len(estimators) == 1 else "its estimators"
     problem = (
-        f"{type(step).__name__} does not fit {fitted}, and the rows of the earlier fit cannot be "
-        "seen"
+        f"{type(step).__name__} does not fit {fitted}, and the rows of the earlier fit are unknown"
     )
     remedy = "make sure that no private row was among them"
-    if any(map(_is_private, parts)):
+    if any(map(_is_private, estimators)):
         remedy = "make sure that the budget counts the earlier fit"
     return _Issue("fitted before", Finding(name, problem, remedy))
 
 
-def _issues_of_protected(step: Any, name: str) -> Iterator[_Issue]:
-    """Yield coupled rows and earlier fits inside a step of this package."""
-    if not _is_own(step):
+def _package_step_issues(step: Any, name: str) -> Iterator[_Issue]:
+    """Yield the issues of coupled rows and of earlier fits within a step of this package."""
+    if not _is_from_this_package(step):
         return
-    for part_name, part in _parts_of(step):
+    for nested_name, nested_step in _nested_estimators(step):
         # the transformer of a PublicFit is reported under the name of its step
-        path = name if isinstance(step, PublicFit) else _path(name, part_name)
-        for issue in _issues(part, path):
+        path = name if isinstance(step, PublicFit) else _path(name, nested_name)
+        for issue in _issues(nested_step, path):
             if issue.kind in ("coupling", "fitted before"):
                 yield issue
 
 
-def _issues_of_wrapper(wrapper: Any, name: str) -> Iterator[_Issue]:
-    """Yield the issues of a meta-estimator with a private part, and of its parts."""
-    kind, parameters = type(wrapper).__name__, _parameters(wrapper)
+def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
+    """Yield the issues of a meta-estimator with a private nested estimator, and nested issues."""
+    class_name, parameters = type(wrapper).__name__, _parameters(wrapper)
     learner = _private_name(wrapper)
-    is_prefitted = was_fitted_before(wrapper, parameters)
+    is_prefitted = uses_earlier_fit(wrapper, parameters)
     if is_prefitted:
-        yield _fitted_before(wrapper, name)
+        yield _earlier_fit_issue(wrapper, name)
         if fits_nothing(wrapper, parameters):
             return
-    kinds: dict[str, set[str]] = {}
-    for part_name, part in _parts_of(wrapper):
-        if is_prefitted and part_name != "final_estimator":
+    names_by_kind: dict[str, set[str]] = {}
+    for nested_name, nested_step in _nested_estimators(wrapper):
+        if is_prefitted and nested_name != "final_estimator":
             continue
-        issues = list(_issues(part, _path(name, part_name)))
-        if part_name == "transformer" and is_scikit_learn_class(wrapper):  # of a target
+        issues = list(_issues(nested_step, _path(name, nested_name)))
+        if nested_name == "transformer" and is_scikit_learn_class(wrapper):  # of the target
             remedy = "use func and inverse_func instead, with public numbers"
             issues = [_Issue(issue.kind, issue.finding._replace(remedy=remedy)) for issue in issues]
         for issue in issues:
-            kinds.setdefault(issue.kind, set()).add(part_name)
+            names_by_kind.setdefault(issue.kind, set()).add(nested_name)
         yield from issues
     function = parameters.get("func")
     if function is not None and may_couple_rows(FunctionTransformer(function)):
-        yield _coupling(wrapper, name, "func")
+        yield _coupling_issue(wrapper, name, "func")
 
-    wrapper_fit = fit_of_its_own(wrapper, parameters)
-    unprotected = sorted(kinds.get("unprotected", set()) | kinds.get("seed", set()))
+    wrapper_fit = find_own_fit(wrapper, parameters)
+    unprotected = sorted(names_by_kind.get("unprotected", set()) | names_by_kind.get("seed", set()))
     if wrapper_fit is not None:
-        yield _unprotected(
-            name, f"{kind} {wrapper_fit.problem}", wrapper_fit.remedy.format(learner=learner)
+        yield _unprotected_issue(
+            name, f"{class_name} {wrapper_fit.problem}", wrapper_fit.remedy.format(learner=learner)
         )
     elif unprotected:
-        problem = f"{kind} is not private at any ε, since it contains {', '.join(unprotected)}"
-        yield _unprotected(name, problem, "protect every part of it, or leave that out")
-    seeds = sets_seeds(wrapper) if _takes_seed(wrapper) else ""
+        names = ", ".join(unprotected)
+        problem = f"{class_name} is not private at any ε, since it contains {names}"
+        yield _unprotected_issue(name, problem, "protect these estimators, or remove them")
+    seeds = seed_problem(wrapper) if _has_settable_seed(wrapper) else ""
     if seeds:
         repetition = ", and repeats rows within a fit" if parameters.get("bootstrap") else ""
-        problem = f"{kind} {seeds.format(learner=learner)}, so the noise can be undone{repetition}"
+        seeding = seeds.format(learner=learner)
+        problem = f"{class_name} {seeding}, so the noise can be removed{repetition}"
         remedy = f"fit {learner} without it, with random_state=None"
         yield _Issue("seed", Finding(name, problem, remedy))
     if wrapper_fit is None and not unprotected:
-        yield from _repeated(wrapper, name, learner, seeds=bool(seeds), nested="cost" in kinds)
+        nested = "cost" in names_by_kind
+        yield from _repeated_fit_issues(wrapper, name, learner, seeds=bool(seeds), nested=nested)
 
 
-def _repeated(
+def _repeated_fit_issues(
     wrapper: Any, name: str, learner: str, *, seeds: bool, nested: bool
 ) -> Iterator[_Issue]:
-    """Report several private fits to the same rows."""
-    kind, parameters = type(wrapper).__name__, _parameters(wrapper)
-    fits, parts = n_fits(wrapper, parameters), sum(map(_is_private, _estimators(wrapper)))
+    """Yield the issues of several private fits to the same rows.
+
+    Parameters
+    ----------
+    wrapper : estimator
+        Meta-estimator.
+    name, learner : str
+        Name of the meta-estimator, and class of its private estimator.
+    seeds : bool
+        Whether the meta-estimator sets seeds. Its noise is then known, whatever the number of fits.
+    nested : bool
+        Whether a nested estimator repeats fits, too.
+    """
+    class_name, parameters = type(wrapper).__name__, _parameters(wrapper)
+    fits = n_fits(wrapper, parameters)
+    n_private = sum(map(_is_private, _inner_estimators(wrapper)))
     remedy = f"fit {learner} once, or give it a budget that counts the fits"
     if fits is None:
-        doubt = f"of how often it fits {learner}"
-        if "random_state" in parameters:
-            doubt += ", and of seeds that it sets in its clones"
-        problem = f"nothing is known of what {kind} itself fits to private rows, and {doubt}"
-        yield _unprotected(name, problem, f"fit {learner} without it")
-    elif seeds:
-        return  # a budget cannot account for known noise
-    elif folds_by_labels(wrapper, parameters):
+        seeding = ", and set seeds in its clones" if "random_state" in parameters else ""
         problem = (
-            f"{kind} fits {learner} in folds that may go by labels: one changed label then moves "
-            "other rows from fold to fold, which costs more than the sum of the fits"
+            f"{class_name} is not a known class: it may itself fit private rows, fit {learner} "
+            f"any number of times{seeding}"
+        )
+        yield _unprotected_issue(name, problem, f"fit {learner} without it")
+    elif seeds:
+        return  # a budget cannot account for noise with a known seed
+    elif may_stratify_folds(wrapper, parameters):
+        problem = (
+            f"{class_name} fits {learner} in folds that may be stratified: one changed label then "
+            "moves other rows to other folds, which costs more than the sum of the fits"
         )
         yield _Issue("cost", Finding(name, problem, "give it cv=KFold() and a budget"))
-    elif fits == "1" and parts > 1:
-        problem = f"{kind} fits {parts} private estimators to the same rows, and their ε add up"
+    elif fits == "1" and n_private > 1:
+        problem = (
+            f"{class_name} fits {n_private} private estimators to the same rows, and their ε add up"
+        )
         yield _Issue(
             "cost", Finding(name, problem, "keep one of them, or give all of them a budget")
         )
     elif fits != "1":
         count = "several" if nested or fits == UNKNOWN_N_FITS else fits
         cost = "k·ε, k being the number of its fits" if count == "several" else f"{fits}·ε"
-        problem = f"{kind} fits {learner} {count} times to the same rows, which costs {cost}"
+        problem = f"{class_name} fits {learner} {count} times to the same rows, which costs {cost}"
         yield _Issue("cost", Finding(name, problem, remedy))
 
 
-def _unprotected(name: str, problem: str, remedy: str) -> _Issue:
+def _unprotected_issue(name: str, problem: str, remedy: str) -> _Issue:
+    """Return an issue that is not private at any ε."""
     return _Issue("unprotected", Finding(name, problem, remedy))
 
 
-def _takes_seed(wrapper: Any) -> bool:
-    """Indicate whether the parts of a meta-estimator have a seed that can be set."""
+def _has_settable_seed(wrapper: Any) -> bool:
+    """Indicate whether an estimator within a meta-estimator has a parameter `random_state`."""
     return any(
         parameter.rsplit("__", 1)[-1] == "random_state"
-        for part in _estimators(wrapper)
-        if hasattr(part, "get_params")
-        for parameter in part.get_params()
+        for estimator in _inner_estimators(wrapper)
+        if hasattr(estimator, "get_params")
+        for parameter in estimator.get_params()
     )

@@ -6,7 +6,7 @@ import math
 import warnings
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -15,9 +15,7 @@ from sklearn.base import clone
 from skpublicdp.exceptions import SlicedPublicDataWarning
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, PublicSample
-from skpublicdp.hypotheses.base import (
-    tabulate,
-)
+from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.finite import UnionCover
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Product
 from skpublicdp.model_selection.candidates import Candidate, FittedCandidate
@@ -28,9 +26,12 @@ from skpublicdp.rules.cover_search import DrawnRule, search_cover
 from skpublicdp.rules.population_guarantee import FITTED_STEPS, excess_error_guarantee, no_guarantee
 from skpublicdp.typing import Codes, Floats, Integers
 
-NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
-PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
-UNEQUAL_PUBLIC_WEIGHTS = "labelled public rows weigh differently for different candidates"
+FAMILY_DRAW_NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
+FAMILY_DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
+"""Name and reference of the draw in the receipt."""
+
+UNEQUAL_PUBLIC_WEIGHTS = "candidates have different total weights of labelled public rows"
+"""Reason why there is no guarantee."""
 
 
 class CandidateRule(Hypothesis):
@@ -49,7 +50,7 @@ class CandidateRule(Hypothesis):
         self.inner = inner
 
     def predict(self, X: Floats) -> Codes:
-        """Return the codes of the labels predicted for the candidate's rows."""
+        """Return the predicted label codes of rows with the features of the candidate."""
         return self.inner.predict(X)
 
     def rule(self) -> str:
@@ -59,14 +60,14 @@ class CandidateRule(Hypothesis):
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class CandidateRows:
-    """Transformed rows of a candidate: private ones, then labelled public ones.
+    """Features and weights of a candidate's rows: first private, then labelled public ones.
 
     Attributes
     ----------
     X : ndarray of float64, shape (n, n_features)
-        Rows.
+        Features after the candidate's steps.
     weights : ndarray of int64, shape (n,)
-        1 for a private row, `public_weight` for a public one.
+        1 for a private row, `public_weight` for a public row.
     n_private : int
         Number of private rows.
     y_public : ndarray of intp
@@ -80,9 +81,10 @@ class CandidateRows:
 
 
 class CandidateCover(Cover):
-    """The cover of one candidate, whose rows are given by their indices.
+    """The cover of one candidate, tabulated by row indices.
 
-    Indices are the same for all candidates, although their features differ.
+    Candidates have different features for the same row. So a union of their covers is tabulated
+    for the indices of the rows, and each cover selects its own features.
 
     Parameters
     ----------
@@ -93,8 +95,8 @@ class CandidateCover(Cover):
     scored : CandidateRows
         Rows of the candidate.
     rate : float, optional
-        ε / 2. If given, labelled public rows act as a prior within the candidate only: see
-        `score_offset`.
+        ε / 2. If given, the public rows' contribution to the candidate's total probability is
+        removed; see `_score_offset`.
     """
 
     def __init__(
@@ -109,29 +111,30 @@ class CandidateCover(Cover):
         self.score_offset = 0 if rate is None else self._score_offset(rate)
 
     def _score_offset(self, rate: float) -> int:
-        """Return the public rows' contribution to the log partition function, in errors.
+        """Return the decrease of the log normaliser by public rows, in units of one error.
 
-        It is rounded down and subtracted from all scores. So public rows move probability among
-        the members of a candidate, and hardly between candidates.
+        It is rounded down and subtracted from all error counts. So public rows move probability
+        among the members of a candidate, and by at most e^rate between candidates.
         """
-        public = slice(self.scored.n_private, None)
-        X, weights = self.scored.X[public], self.scored.weights[public]
+        public_rows = slice(self.scored.n_private, None)
+        X, weights = self.scored.X[public_rows], self.scored.weights[public_rows]
         family = self.cover.family(tabulate(self.cover, X, self.scored.y_public, weights))
-        total = math.log(family.prior_range[0])
-        return math.floor((total - float(log_partition_function(family, rate))) / rate)
+        log_prior_mass = math.log(family.prior_range[0])
+        return math.floor((log_prior_mass - float(log_normalizer(family, rate))) / rate)
 
     @property
     def refinable_members(self) -> Cover:
-        """The coarse cover that the first draws search."""
+        """The coarse cover that is searched first."""
         return self._with_cover(self.cover.refinable_members)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a finer cover around a rule of this candidate."""
+        """Return a finer cover around a rule, if the rule is of this candidate."""
         if not isinstance(hypothesis, CandidateRule) or hypothesis.candidate != self.candidate:
             return self
         return self._with_cover(self.cover.refine(hypothesis.inner, step))
 
     def _with_cover(self, cover: Cover) -> CandidateCover:
+        """Return the same candidate with another cover."""
         if cover is self.cover:
             return self
         return CandidateCover(cover, self.candidate, self.scored, self._rate)
@@ -142,7 +145,7 @@ class CandidateCover(Cover):
         return self.cover.size
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the table of the rows with given indices; X has shape (n, 1)."""
+        """Return the additive table of rows, whose indices are the one column of X."""
         rows = X[:, 0].astype(np.intp)
         return self.cover.tabulate(self.scored.X[rows], y, weights * self.scored.weights[rows])
 
@@ -155,50 +158,84 @@ class CandidateCover(Cover):
 
     def hypothesis(self, path: Path) -> CandidateRule:
         """Return the rule of a path, as a rule of this candidate."""
-        inner = path[0] if self.score_offset else path
-        return CandidateRule(self.candidate, self.cover.hypothesis(inner))
+        cover_path = path[0] if self.score_offset else path  # `family` adds a second factor
+        return CandidateRule(self.candidate, self.cover.hypothesis(cover_path))
 
 
-def log_partition_function(family: Family, rate: float) -> Floats:
-    """Return the log partition function ln Σ prior · exp(-rate · errors) of each family.
+def log_normalizer(family: Family, rate: float) -> Floats:
+    """Return ln Σ prior · exp(-rate · errors), the log normaliser of the exponential mechanism.
 
-    It is computed in floats, for public families only. No exact probability depends on it.
+    It is computed in floats, for families of public rows only. No exact probability depends on it.
+
+    Parameters
+    ----------
+    family : Family
+        Members with prior masses and error counts.
+    rate : float
+        ε / 2.
+
+    Returns
+    -------
+    ndarray of float64
+        One value for each family of a batch.
     """
     if isinstance(family, Leaf):
         log_mass = logsumexp(-rate * family.errors, axis=-1)
     elif isinstance(family, Product):
-        log_mass = sum(log_partition_function(factor, rate) for factor in family.factors)
+        log_mass = sum(log_normalizer(factor, rate) for factor in family.factors)
     elif isinstance(family, Lazy):
-        log_mass = np.concatenate(
-            [log_partition_function(chunk, rate) for chunk in family.chunks()]
-        )
+        log_mass = np.concatenate([log_normalizer(chunk, rate) for chunk in family.chunks()])
     else:
         if not isinstance(family, Choice | OneOf):
-            raise TypeError(f"{type(family).__name__} is no family.")
+            raise TypeError(f"family must be a Family; got a {type(family).__name__}.")
         if isinstance(family, Choice):
-            masses = log_partition_function(family.options, rate)
+            masses = log_normalizer(family.options, rate)
         else:
-            masses = np.stack(
-                [log_partition_function(option, rate) for option in family.options], axis=-1
-            )
-        prior = [math.log(family.weight(option)) for option in range(masses.shape[-1])]
-        log_mass = logsumexp(masses + prior, axis=-1)
+            masses = np.stack([log_normalizer(option, rate) for option in family.options], axis=-1)
+        log_prior = [math.log(family.weight(option)) for option in range(masses.shape[-1])]
+        log_mass = logsumexp(masses + log_prior, axis=-1)
     return np.asarray(log_mass, dtype=np.float64)
 
 
+class _PreparedCandidate(NamedTuple):
+    """A candidate after its public work: inputs are read, and the cover is built.
+
+    Attributes
+    ----------
+    learner : SemiPrivateClassifier
+        Learner with the state of reading its inputs.
+    dataset : Dataset
+        Inputs of the learner.
+    cover : Cover
+        Its cover.
+    scored : CandidateRows
+        The rows that rules are scored on.
+    """
+
+    learner: Any
+    dataset: Any
+    cover: Cover
+    scored: CandidateRows
+
+    @property
+    def public_weight(self) -> int:
+        """Total weight of the labelled public rows."""
+        return int(self.scored.weights[self.scored.n_private :].sum())
+
+
 class CandidateFamily:
-    """`SemiPrivateClassifier` candidates, from whose union of covers one rule is drawn.
+    """Candidates of `SemiPrivateClassifier`. One exact draw chooses among all of their rules.
 
     Parameters
     ----------
     positions : list of int
         Indices of the candidates in the search.
     candidates : list of Candidate
-        The candidates, whose learners have `classes` set.
+        The candidates. Their learners have `classes` set.
     rows : SearchRows
         Rows.
     n_jobs : int or None
-        Threads that tabulate.
+        Number of threads for the additive tables.
     """
 
     def __init__(
@@ -211,7 +248,7 @@ class CandidateFamily:
         self.positions, self.candidates = positions, candidates
         self._rows, self._n_jobs = rows, n_jobs
         self._beta = min(candidate.learner.beta for candidate in candidates)
-        self._read = [self._read_candidate(candidate) for candidate in candidates]
+        self._prepared = [self._prepare(candidate) for candidate in candidates]
 
     @property
     def label(self) -> str:
@@ -220,87 +257,85 @@ class CandidateFamily:
         return "SemiPrivateClassifier" + (f" ({n} candidates, one draw)" if n > 1 else "")
 
     def candidate(self, position: int) -> Candidate:
-        """Return the candidate with an index of the search."""
+        """Return the candidate at a position in the search."""
         return self.candidates[self.positions.index(position)]
 
-    def _read_candidate(self, candidate: Candidate) -> tuple[Any, Any, Cover, CandidateRows]:
-        """Return (learner, its rows, its cover, its weighted rows) of a candidate."""
+    def _prepare(self, candidate: Candidate) -> _PreparedCandidate:
+        """Read the inputs of a candidate and build its cover, which depends on public rows only."""
         learner = clone(candidate.learner)
         features = self._rows.features(candidate)
         with warnings.catch_warnings():
-            # masked rows are separated by now, and cross-validation cannot have sliced them
+            # the search has separated the public rows, so cross-validation did not slice them
             warnings.simplefilter("ignore", SlicedPublicDataWarning)
-            rows = learner._read(
+            dataset = learner._read(
                 features.X, self._rows.y, X_public=features.X_public, y_public=self._rows.y_public
             )
-        X_private, _ = rows.to_arrays()
-        X = np.concatenate([X_private, rows.X_labelled])
-        counts = [len(X_private), len(rows.X_labelled)]
-        weights = np.repeat(np.array([1, int(learner.public_weight)]), counts)
-        scored = CandidateRows(X, weights.astype(np.int64), len(X_private), rows.targets.public)
-        return learner, rows, learner._cover(rows), scored
+        X_private, _ = dataset.to_arrays()
+        X = np.concatenate([X_private, dataset.X_labelled])
+        counts = [len(X_private), len(dataset.X_labelled)]
+        weights = np.repeat(np.array([1, int(learner.public_weight)]), counts).astype(np.int64)
+        scored = CandidateRows(X, weights, len(X_private), dataset.targets.public)
+        return _PreparedCandidate(learner, dataset, learner._cover(dataset), scored)
 
     def fit(self, ledger: Ledger) -> FittedCandidate:
         """Draw a candidate and its rule with the whole ε of a ledger."""
-        parts = [scored for _, _, _, scored in self._read]
-        numbers = np.arange(len(parts[0].X))[:, None]
-        codes = np.concatenate([self._rows.codes, parts[0].y_public])
-        public_weights = [
-            int(rows_of_candidate.weights[rows_of_candidate.n_private :].sum())
-            for rows_of_candidate in parts
-        ]
+        scored = self._prepared[0].scored  # row indices and labels are the same for all candidates
+        row_indices = np.arange(len(scored.X))[:, None]
+        codes = np.concatenate([self._rows.codes, scored.y_public])
+        public_weights = [prepared.public_weight for prepared in self._prepared]
         equal_weights = len(set(public_weights)) == 1
         rate = None if equal_weights else float(ledger.epsilon) / 2
         covers = [
-            CandidateCover(cover, index, scored, rate)
-            for index, (_, _, cover, scored) in enumerate(self._read)
+            CandidateCover(prepared.cover, index, prepared.scored, rate)
+            for index, prepared in enumerate(self._prepared)
         ]
         union = covers[0] if len(covers) == 1 else UnionCover(covers, _empty_sample())
         drawn = search_cover(
             union,
-            lambda cover: tabulate(cover, numbers, codes, n_jobs=self._n_jobs),
+            lambda cover: tabulate(cover, row_indices, codes, n_jobs=self._n_jobs),
             ledger,
-            sensitivity=1,  # a replaced private row has weight 1 for every candidate
+            sensitivity=1,  # every private row has weight 1 in each candidate
             scored=len(self._rows) + (public_weights[0] if equal_weights else 0),
             beta=self._beta,
-            name=NAME,
-            proof=PROOF,
+            name=FAMILY_DRAW_NAME,
+            proof=FAMILY_DRAW_PROOF,
         )
         hypothesis = drawn.hypothesis
         assert isinstance(hypothesis, CandidateRule)
-        learner_read, rows, _, _ = self._read[hypothesis.candidate]
-        learner = copy(learner_read)
-        learner._store_rule(
-            rows, hypothesis.inner, _cover_of_candidate(drawn.cover, hypothesis.candidate), None
-        )
-        if equal_weights:  # else candidates are not scored on the same rows
+        chosen = self._prepared[hypothesis.candidate]
+        learner = copy(chosen.learner)
+        cover = _find_candidate_cover(drawn.cover, hypothesis.candidate)
+        learner._store_rule(chosen.dataset, hypothesis.inner, cover, None)
+        guarantee = no_guarantee(UNEQUAL_PUBLIC_WEIGHTS)
+        if equal_weights:  # otherwise candidates are not scored on the same rows
             learner.certificate_ = drawn.certificate
-        guarantee = (
-            self._promise(union, drawn, ledger.rows_per_person)
-            if equal_weights
-            else no_guarantee(UNEQUAL_PUBLIC_WEIGHTS)
-        )
+            guarantee = self._guarantee(union, drawn, ledger.rows_per_person)
         learner.guarantee_, learner.guarantee_reason_ = guarantee
         return FittedCandidate(self.positions[hypothesis.candidate], learner)
 
-    def _promise(self, union: Cover, drawn: DrawnRule, rows_per_person: int) -> Promise:
-        """Bound the excess error over the best rule of all candidates' classes."""
+    def _guarantee(self, union: Cover, drawn: DrawnRule, rows_per_person: int) -> Promise:
+        """Return a bound on the excess error over the best rule of all candidates' classes.
+
+        Without a bound for one of the candidates, its reason is returned.
+        """
         public_weights = set()
-        for candidate, (learner, rows, cover, scored) in zip(
-            self.candidates, self._read, strict=True
-        ):
-            reason = learner._why_no_guarantee(cover, rows, self._rows.described, rows_per_person)
+        for candidate, prepared in zip(self.candidates, self._prepared, strict=True):
+            learner = prepared.learner
+            reason = learner._why_no_guarantee(
+                prepared.cover, prepared.dataset, self._rows.described, rows_per_person
+            )
             if reason is None and any(isinstance(step, PublicFit) for _, step in candidate.steps):
                 reason = FITTED_STEPS
             if reason is not None:
                 return no_guarantee(reason)
-            public_weights.add(int(scored.weights[scored.n_private :].sum()))
+            public_weights.add(prepared.public_weight)
 
-        def near(beta: float) -> float | None:
-            # union bound over the candidates: all bounds hold at once
-            beta /= len(self._read)
+        def cover_error(beta: float) -> float | None:
+            """Return the largest distance of a class from its cover, by a union bound."""
+            beta /= len(self._prepared)
             errors = [
-                learner._cover_error(cover, rows, beta) for learner, rows, cover, _ in self._read
+                prepared.learner._cover_error(prepared.cover, prepared.dataset, beta)
+                for prepared in self._prepared
             ]
             return None if None in errors else max(errors)
 
@@ -308,7 +343,7 @@ class CandidateFamily:
         return excess_error_guarantee(
             union,
             drawn,
-            near,
+            cover_error,
             n=len(self._rows),
             beta=self._beta,
             public_weight=public_weight,
@@ -316,13 +351,13 @@ class CandidateFamily:
         )
 
 
-def _cover_of_candidate(cover: Cover, candidate: int) -> Cover:
-    """Return the cover of one candidate, from a union or a single cover."""
+def _find_candidate_cover(cover: Cover, candidate: int) -> Cover:
+    """Return the cover of one candidate within a `UnionCover` or a single `CandidateCover`."""
     covers: tuple[Any, ...] = cover.covers if isinstance(cover, UnionCover) else (cover,)
-    result: Cover = next(part.cover for part in covers if part.candidate == candidate)
-    return result
+    member: CandidateCover = next(cover for cover in covers if cover.candidate == candidate)
+    return member.cover
 
 
 def _empty_sample() -> PublicSample:
-    """Return a public sample of no rows with one column."""
+    """Return a public sample without rows, which `UnionCover` requires, for one column."""
     return PublicSample(np.zeros((0, 1)), np.array([0]), ("row",))

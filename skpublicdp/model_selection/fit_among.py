@@ -21,9 +21,9 @@ from skpublicdp.model_selection.family import CandidateFamily
 from skpublicdp.model_selection.search_rows import SearchRows
 from skpublicdp.privacy.ledger import Ledger
 
-PROOF = "docs/proofs/search.md"
+SEARCH_PROOF = "docs/proofs/search.md"
 MAX_CHOICE_LOSS, CHOICE_FAILURE = 0.005, 0.05
-"""Target excess error of the choice and its failure probability; further ε goes to trials."""
+"""Target excess error of the choice, as a fraction of the rows, and its failure probability."""
 
 
 class SingleCandidate:
@@ -50,7 +50,7 @@ class SingleCandidate:
         return type(self._candidate.learner).__name__
 
     def candidate(self, position: int) -> Candidate:
-        """Return the candidate with an index of the search."""
+        """Return the only candidate, whose position is given."""
         return self._candidate
 
     def fit(self, ledger: Ledger) -> FittedCandidate:
@@ -79,16 +79,16 @@ class SingleCandidate:
 
 
 class BudgetSplit(NamedTuple):
-    """Split of the budget of a search among kinds, as pairs (ε, δ).
+    """Parts of the budget of a search among several kinds, each a pair (ε, δ).
 
     Attributes
     ----------
-    trial
-        Budget of each trial.
-    choice
-        Budget of the choice, with δ = 0.
-    fit
-        Budget of the final fit.
+    trial : pair of Fraction
+        For each trial.
+    choice : pair of Fraction
+        For the choice, with δ = 0.
+    fit : pair of Fraction
+        For the final fit.
     """
 
     trial: tuple[Fraction, Fraction]
@@ -97,20 +97,23 @@ class BudgetSplit(NamedTuple):
 
 
 def split_budget(ledger: Ledger, kinds: int, share: float) -> BudgetSplit:
-    """Split the budget of a ledger; trials and choice together get `share` of it.
+    """Split the budget of a ledger among trials, choice and final fit.
 
-    The choice gets as much as a trial, but no more than an excess error of `MAX_CHOICE_LOSS` needs
-    with probability 1 - `CHOICE_FAILURE`, by the utility bound of the exponential mechanism.
+    Trials and choice have a fraction `share` of the budget. The ε of the choice is at most that of
+    a trial. It is also at most the ε for which the utility bound of the exponential mechanism gives
+    an excess error of `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`.
     """
     search_share = exact_fraction(share)
-    max_choice = ledger.epsilon * search_share / (kinds + 1)
-    rows = max(ledger.n_private // ledger.rows_per_person, 1)
-    choice = min(
-        max_choice, exact_fraction(2 * math.log(kinds / CHOICE_FAILURE) / (MAX_CHOICE_LOSS * rows))
+    equal_epsilon = ledger.epsilon * search_share / (kinds + 1)
+    n_persons = max(ledger.n_private // ledger.rows_per_person, 1)
+    sufficient_epsilon = exact_fraction(
+        2 * math.log(kinds / CHOICE_FAILURE) / (MAX_CHOICE_LOSS * n_persons)
     )
-    trial = (ledger.epsilon * search_share - choice) / kinds, ledger.delta * search_share / kinds
+    choice_epsilon = min(equal_epsilon, sufficient_epsilon)
+    trial_epsilon = (ledger.epsilon * search_share - choice_epsilon) / kinds
+    trial = trial_epsilon, ledger.delta * search_share / kinds
     fit = ledger.epsilon * (1 - search_share), ledger.delta * (1 - search_share)
-    return BudgetSplit(trial, (choice, Fraction(0)), fit)
+    return BudgetSplit(trial, (choice_epsilon, Fraction(0)), fit)
 
 
 def fit_among(
@@ -119,14 +122,14 @@ def fit_among(
     ledger: Ledger,
     share: float,
 ) -> FittedCandidate:
-    """Fit each kind in a trial, draw one kind by the errors of its trial, and fit it again.
+    """Fit each kind in a trial, draw a kind by the errors of the trials, and fit it again.
 
     Parameters
     ----------
     kinds : sequence
         At least one kind. A single kind gets the whole budget.
     rows : SearchRows
-        All rows are used in every step, so the parts of the budget add up.
+        Rows. Every step uses all of them, so the parts of the budget add up.
     ledger : Ledger
         Ledger of the search.
     share : float
@@ -144,17 +147,16 @@ def fit_among(
     for kind in kinds:
         trial = kind.fit(ledger_share(ledger, split.trial, f"trial: {kind.label}"))
         X = rows.features(kind.candidate(trial.position)).X
-        errors.append(
-            int((ClassifierHypothesis(trial.learner, sample).predict(X) != rows.codes).sum())
-        )
+        predicted = ClassifierHypothesis(trial.learner, sample).predict(X)
+        errors.append(int((predicted != rows.codes).sum()))
     name = f"choice among {len(kinds)} kinds: exponential mechanism, one exact draw"
     table = Leaf(np.array(errors, dtype=np.int64))
-    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]
+    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]
     return chosen_kind.fit(ledger_share(ledger, split.fit, f"fit: {chosen_kind.label}"))
 
 
 def ledger_share(ledger: Ledger, price: tuple[Fraction, Fraction], name: str) -> Ledger:
-    """Return a sub-ledger with a part of (ε, δ)."""
-    sub_ledger = ledger.sub_ledger(mechanism_event(*price), name=name, proof=PROOF)
+    """Return a sub-ledger that has a part of the (ε, δ) of a ledger."""
+    sub_ledger = ledger.sub_ledger(mechanism_event(*price), name=name, proof=SEARCH_PROOF)
     sub_ledger.epsilon, sub_ledger.delta = price
     return sub_ledger

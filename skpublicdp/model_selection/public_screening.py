@@ -20,9 +20,10 @@ from skpublicdp.model_selection.candidates import Candidate
 from skpublicdp.model_selection.search_rows import SearchRows
 
 SCREENING_LEVEL = 0.05
-"""Family-wise level of the sign tests: the chance of excluding an equally good candidate."""
+"""Family-wise level of the sign tests: the probability of excluding the best candidate."""
 
 MAX_SCREENING_EPSILON = 1 << 20
+"""Largest ε of a fit to public rows."""
 
 
 def screen_candidates(
@@ -39,42 +40,64 @@ def screen_candidates(
     Each candidate is cross-validated on the public rows as if they were private. Its ε is scaled
     so that n ε stays the same, since accuracy depends on this product. A candidate is excluded
     if a sign test finds it worse than the candidate with the fewest errors.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        The candidates of the search.
+    rows : SearchRows
+        Rows of the search. Only their public rows are used.
+    epsilon, delta : float
+        Budget of the search.
+    cv : int
+        Number of folds.
+    n_jobs : int or None
+        Number of workers.
     """
     all_indices = list(range(len(candidates)))
-    m = len(rows.labelled)
-    folds = min(cv, m)
-    if len(candidates) < 2 or folds < 2 or 0.5**m > SCREENING_LEVEL / (len(candidates) - 1):
-        return all_indices  # no outcome of the tests can be significant
-    scaled = min(epsilon * max(1.0, len(rows) / (m - math.ceil(m / folds))), MAX_SCREENING_EPSILON)
-    folding = KFold(folds, shuffle=True, random_state=0)
-    splits = list(folding.split(np.zeros((m, 1))))
+    n_labelled = len(rows.labelled)
+    n_folds = min(cv, n_labelled)
+    if len(candidates) < 2 or n_folds < 2:
+        return all_indices
+    level = SCREENING_LEVEL / (len(candidates) - 1)  # Bonferroni
+    if 0.5**n_labelled > level:
+        return all_indices  # no outcome of the sign tests can be significant
+    n_train = n_labelled - math.ceil(n_labelled / n_folds)
+    scaled_epsilon = min(epsilon * max(1.0, len(rows) / n_train), MAX_SCREENING_EPSILON)
+    folding = KFold(n_folds, shuffle=True, random_state=0)
+    splits = list(folding.split(np.zeros((n_labelled, 1))))
     learners = [(candidate.learner, rows.features(candidate).X_public) for candidate in candidates]
     labelled, classes = rows.labelled, rows.classes
     labels = classes[rows.public_codes]
     results, failure = call_silently(
         Parallel(n_jobs=n_jobs),
         [
-            # only public data are sent to other processes
-            delayed(_public_mistakes)(learner, X, labelled, labels, classes, split, scaled, delta)
+            # worker processes get public data only
+            delayed(_public_mistakes)(
+                learner, X, labelled, labels, classes, split, scaled_epsilon, delta
+            )
             for learner, X in learners
             for split in splits
         ],
     )
     if failure is not None:
         return all_indices
-    per_fold = np.array(results).reshape(len(candidates), len(splits), -1)
-    mistakes: NDArray[np.bool_] = np.logical_or.reduce(per_fold, axis=1)
+    mistakes_by_fold = np.array(results).reshape(len(candidates), len(splits), -1)
+    mistakes: NDArray[np.bool_] = np.logical_or.reduce(mistakes_by_fold, axis=1)
     best = int(mistakes.sum(axis=1).argmin())
-    level = SCREENING_LEVEL / (len(candidates) - 1)
     return [index for index in all_indices if not _is_worse(mistakes[index], mistakes[best], level)]
 
 
 def _is_worse(mistakes: NDArray[np.bool_], best_mistakes: NDArray[np.bool_], level: float) -> bool:
-    """Indicate whether a candidate has significantly more errors than the best, by a sign test."""
-    n_more, n_fewer = int((mistakes & ~best_mistakes).sum()), int((best_mistakes & ~mistakes).sum())
-    if n_more <= n_fewer:
+    """Indicate whether a candidate has significantly more mistakes than the best, by a sign test.
+
+    Only rows on which exactly one of both is mistaken count.
+    """
+    n_losses = int((mistakes & ~best_mistakes).sum())
+    n_wins = int((best_mistakes & ~mistakes).sum())
+    if n_losses <= n_wins:
         return False
-    return bool(binomtest(n_more, n_more + n_fewer, alternative="greater").pvalue <= level)
+    return bool(binomtest(n_losses, n_losses + n_wins, alternative="greater").pvalue <= level)
 
 
 def _public_mistakes(
@@ -87,7 +110,25 @@ def _public_mistakes(
     epsilon: float,
     delta: float,
 ) -> NDArray[np.bool_]:
-    """Return a mask of the labelled public rows of a test fold that are misclassified."""
+    """Return the mask of the labelled public rows that a fit misclassifies in its test fold.
+
+    Parameters
+    ----------
+    learner : classifier
+        Learner, not fitted.
+    X_public : array-like of shape (n_public, n_features)
+        All public rows, with the features of the candidate.
+    labelled : ndarray of intp, shape (n_labelled,)
+        Indices of the labelled public rows.
+    labels : ndarray of shape (n_labelled,)
+        Their labels.
+    classes : ndarray of shape (n_classes,)
+        All labels.
+    split : pair of ndarray of intp
+        Indices of training and of test rows among the labelled ones.
+    epsilon, delta : float
+        Budget of the fit.
+    """
     train, test = split
     model = fit_base(
         clone(learner),
@@ -99,7 +140,7 @@ def _public_mistakes(
         classes=classes,
         X_public=X_public,
     )
-    mistaken = np.zeros(len(labels), dtype=bool)
+    mistakes = np.zeros(len(labels), dtype=bool)
     predicted = model.predict(take_rows(X_public, labelled[test]))
-    mistaken[test] = predicted != labels[test]
-    return mistaken
+    mistakes[test] = predicted != labels[test]
+    return mistakes

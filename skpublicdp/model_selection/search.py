@@ -46,10 +46,11 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     """Search over settings of private classifiers, for one ε in total.
 
     Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`,
-    `public_weight`, `PublicFit` steps before it) are one family: a single exact draw picks the
-    setting *and* its rule. Candidates of several kinds, such as boosting, are tried with a share
-    of ε, one is drawn by the errors of its trial, and the rest of ε fits it. Candidates that
-    labelled public rows exclude are not tried. If one remains, the choice costs nothing.
+    `public_weight`, `PublicFit` steps before it) are one family: a single exact draw chooses the
+    setting *and* its rule. Each other candidate, such as a setting of boosting, is a kind of its
+    own. With several kinds, each is fitted in a trial with a share of ε. One kind is drawn by the
+    errors of the trials, and is fitted with the rest of ε. Candidates that labelled public rows
+    exclude are not tried. If a single candidate remains, the choice costs no ε.
 
     Parameters
     ----------
@@ -250,34 +251,35 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
             rows.check_steps(candidate)
         ledger.read(len(rows), rows.n_public)
         settings = {"classes": rows.classes, "epsilon": self.epsilon}
-        ready_candidates = [
+        prepared_candidates = [
             candidate.with_learner(**settings) if candidate.is_semi_private else candidate
             for candidate in candidates
         ]
-        positions, self.chosen_by_ = self._screened(ready_candidates, rows)
-        fit = self._choose_and_fit(ready_candidates, positions, rows, ledger)
+        positions, self.chosen_by_ = self._screen(prepared_candidates, rows)
+        fitted = self._choose_and_fit(prepared_candidates, positions, rows, ledger)
 
-        chosen = ready_candidates[fit.position]
+        chosen, learner = prepared_candidates[fitted.position], fitted.learner
         receipt = ledger.receipt(
-            assumptions=self._assumptions(ready_candidates),
-            secure=not self._seeded(chosen, fit.learner),
+            assumptions=self._assumptions(prepared_candidates),
+            secure=not self._is_seeded(chosen, learner),
         )
-        if hasattr(fit.learner, "privacy_") or chosen.is_semi_private:
-            fit.learner.privacy_ = receipt  # its own receipt would omit the choice
+        if hasattr(learner, "privacy_") or chosen.is_semi_private:
+            learner.privacy_ = receipt  # the learner's own receipt would omit the choice
         if self.chosen_by_ == "trials" or len(positions) < len(candidates):
-            guarantee = no_guarantee(PRIOR_SELECTION)  # its own bound assumes a fixed class
+            # the learner's own bound assumes that its class was fixed in advance
+            guarantee = no_guarantee(PRIOR_SELECTION)
         else:
-            bound = getattr(fit.learner, "guarantee_", None)
-            reason = getattr(fit.learner, "guarantee_reason_", no_guarantee(NO_THEOREM).reason)
+            bound = getattr(learner, "guarantee_", None)
+            reason = getattr(learner, "guarantee_reason_", no_guarantee(NO_THEOREM).reason)
             guarantee = Promise(bound, reason)
         self.guarantee_, self.guarantee_reason_ = guarantee
-        if chosen.is_semi_private:  # other learners warned themselves
+        if chosen.is_semi_private:  # other learners have warned already
             warn_if_vacuous(guarantee, len(rows), rows.n_public, float(self.epsilon))
-        if hasattr(fit.learner, "guarantee_"):
-            fit.learner.guarantee_, fit.learner.guarantee_reason_ = guarantee
-        self.best_index_ = fit.position
+        if hasattr(learner, "guarantee_"):
+            learner.guarantee_, learner.guarantee_reason_ = guarantee
+        self.best_index_ = fitted.position
         self.best_params_ = chosen.params
-        self.best_estimator_: Any = chosen.assemble(rows.features(chosen).steps, fit.learner)
+        self.best_estimator_: Any = chosen.assemble(rows.features(chosen).steps, learner)
         self.n_candidates_ = len(candidates)
         self.cv_results_ = _results_without_scores([candidate.params for candidate in candidates])
         self.classes_ = rows.classes
@@ -285,6 +287,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         return self
 
     def _inner_estimator(self) -> Any:
+        """Return the estimator whose methods the search has: the chosen one after `fit`."""
         return getattr(self, "best_estimator_", None) or self.estimator
 
     def __sklearn_tags__(self) -> Any:
@@ -294,14 +297,14 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         return tags
 
     def _ledger(self, candidates: list[Candidate]) -> Ledger:
-        """Open the ledger, for a single draw or for any mechanism with (ε, δ)."""
+        """Return the ledger: its plan is a single draw, or any mechanism with (ε, δ)."""
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         if all(candidate.is_semi_private for candidate in candidates):
             return Ledger.of(self, delta=0, event=Draw(epsilon))
         return Ledger.of(self, event=mechanism_event(epsilon, delta))
 
-    def _screened(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
-        """Return the candidates left after public screening, and the value of `chosen_by_`."""
+    def _screen(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
+        """Return the positions that public screening leaves, and the value of `chosen_by_`."""
         if len(candidates) == 1:
             return [0], "only candidate"
         remaining = screen_candidates(
@@ -320,44 +323,46 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     def _choose_and_fit(
         self, candidates: list[Candidate], positions: list[int], rows: SearchRows, ledger: Ledger
     ) -> FittedCandidate:
-        """Choose among the screened candidates and fit the chosen one."""
-        members = [index for index in positions if candidates[index].is_semi_private]
+        """Choose among the candidates at some positions, and fit the chosen one."""
+        family_positions = [index for index in positions if candidates[index].is_semi_private]
         kinds: list[CandidateFamily | SingleCandidate] = [
             SingleCandidate(index, candidates[index], rows)
             for index in positions
-            if index not in members
+            if index not in family_positions
         ]
-        if members:
-            family = [candidates[index] for index in members]
-            kinds.insert(0, CandidateFamily(members, family, rows, self.n_jobs))
-        if len(kinds) == 1 and members:
+        if family_positions:
+            family = [candidates[index] for index in family_positions]
+            kinds.insert(0, CandidateFamily(family_positions, family, rows, self.n_jobs))
+        if len(kinds) == 1 and family_positions:
             return kinds[0].fit(ledger)
         return fit_among(kinds, rows, ledger, self.selection_share)
 
     def _assumptions(self, candidates: list[Candidate]) -> tuple[str, ...]:
+        """Return the assumptions that the receipt lists."""
         labels = "" if self.classes is not None else " and the set of labels in y"
         assumptions = [f"the number of private rows{labels} may be known"]
         if not all(candidate.is_semi_private for candidate in candidates):
             assumptions.append(
-                "each candidate is private with the budget it is given, whatever the rows"
+                "each candidate satisfies the (ε, δ) of its budget for all possible rows"
             )
         estimators = [
             candidate.learner if candidate.pipeline is None else candidate.pipeline
             for candidate in candidates
         ]
-        models = dict.fromkeys(
+        class_assumptions = dict.fromkeys(
             line
             for candidate in candidates
             for line in assumptions_of_class(getattr(candidate.learner, "hypotheses", None))
         )
         return (
             *assumptions,
-            *models,
+            *class_assumptions,
             *coupling_line(estimators),
             *unprotected_line(estimators, UNDECLARED_PROTECTION),
         )
 
-    def _seeded(self, chosen: Candidate, learner: Any) -> bool:
+    def _is_seeded(self, chosen: Candidate, learner: Any) -> bool:
+        """Indicate whether the chosen learner sampled by itself, with a seed."""
         return not chosen.is_semi_private and is_repeatable(learner)
 
 
@@ -365,7 +370,7 @@ def _results_without_scores(params: list[dict[str, Any]]) -> dict[str, Any]:
     """Return `cv_results_` of `GridSearchCV` without the scores."""
     results: dict[str, Any] = {"params": params}
     for name in sorted({name for setting in params for name in setting}):
-        # not numpy.empty: uninitialised memory may hold private values
+        # numpy.empty could expose private values in uninitialised memory
         column = np.ma.MaskedArray(np.full(len(params), None), mask=True, dtype=object)
         for index, setting in enumerate(params):
             if name in setting:

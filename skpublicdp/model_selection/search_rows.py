@@ -47,7 +47,7 @@ class TransformedRows:
 
 
 class SearchRows:
-    """Validated inputs of `fit`.
+    """Validated inputs of `fit` of a search, with features for each candidate.
 
     Parameters
     ----------
@@ -63,15 +63,15 @@ class SearchRows:
     y : ndarray
         Labels of the private rows.
     codes : ndarray of intp
-        Their codes.
+        Label codes of the private rows.
     y_public : ndarray or None
-        Labels of all public rows, -1 for unlabelled rows.
+        Labels of all public rows, -1 for unlabelled rows. None without labelled public rows.
     labelled, public_codes : ndarray of intp
         Indices of the labelled public rows, and their label codes.
     n_public : int
         Number of public rows.
     described : bool
-        Whether separate public rows were written from a description.
+        Whether separate public rows were generated from a description.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SearchRows:
         table = read_table(search, X, reset=True, numeric=False)
         check_index(X, is_public=is_public, groups=groups)
         public = read_public(search, table, X_public, numeric=False)
-        # a list has no declared dtype
+        # a list has no declared dtype, so its values are read as numbers
         X = table.native if hasattr(X, "shape") else as_numbers(table)
         is_typed = public is None or hasattr(X_public, "shape")
         self._X_public = (
@@ -103,33 +103,36 @@ class SearchRows:
         check_length(self._y, n_rows(X))
         if self._mask.all():
             raise ValueError("X must hold at least one private row; is_public marks every row.")
-        known_labels = [self._y[self._mask]]
+        public_labels = [self._y[self._mask]]
         if y_public is not None:
             if X_public is None:
                 raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-            known_labels.append(label_column(y_public, name="y_public"))
-            if len(known_labels[1]) != n_rows(X_public):
+            public_labels.append(label_column(y_public, name="y_public"))
+            if len(public_labels[1]) != n_rows(X_public):
                 raise ValueError(
                     "y_public must hold one label per row of X_public; "
-                    f"got {len(known_labels[1])} labels for {n_rows(X_public)} rows."
+                    f"got {len(public_labels[1])} labels for {n_rows(X_public)} rows."
                 )
         is_counted = cap_rows_per_group(search, groups, ~self._mask)
-        self._kept = np.flatnonzero(is_counted)
-        encoded = encode_labels(self._y[is_counted], known_labels, search.classes)
+        self._private_indices = np.flatnonzero(is_counted)
+        encoded = encode_labels(self._y[is_counted], public_labels, search.classes)
         self.codes, self.public_codes, is_labelled, self.classes = encoded
         self.y = self.classes[self.codes]
         self.described = bool(public_data_assumptions(X_public))
         self.n_public = int(self._mask.sum()) + (0 if X_public is None else n_rows(X_public))
         self.labelled = np.flatnonzero(is_labelled)
         self.y_public = self._public_labels()
-        self._views: dict[tuple[Any, ...], TransformedRows] = {}
+        self._cache: dict[tuple[Any, ...], TransformedRows] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def _public_labels(self) -> NDArray[Any] | None:
+        """Return the labels of all public rows, with -1 for unlabelled rows, or None.
+
+        If -1 is itself a label, unlabelled rows cannot be marked. Then no public label is used.
+        """
         if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
-            # -1 is a label here, so unlabelled rows cannot be marked
             self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
         if not len(self.labelled):
             return None
@@ -140,46 +143,47 @@ class SearchRows:
         return labels
 
     def features(self, candidate: Candidate) -> TransformedRows:
-        """Return the rows transformed by steps that are fitted to the public rows (cached)."""
-        if candidate.features not in self._views:
-            self._views[candidate.features] = self._transformed(candidate)
-        return self._views[candidate.features]
+        """Return the rows after a candidate's steps, which are fitted to public rows (cached)."""
+        if candidate.features not in self._cache:
+            self._cache[candidate.features] = self._transform(candidate)
+        return self._cache[candidate.features]
 
     def check_steps(self, candidate: Candidate) -> None:
-        """Refuse a function that computes a row from other rows, tested on the public rows.
+        """Raise if a step computes a row from other rows, as a test on the public rows shows.
 
-        No private row is read, so a refused search has spent nothing.
+        No private row is read, so a refused search does not charge its budget.
 
         Raises
         ------
         ValueError
-            If the result of a step for a row depends on other rows.
+            If the result of a step for a public row depends on other public rows.
         """
         if self.n_public < 2 or not any(has_row_function(step) for _, step in candidate.steps):
             return
         public_indices = np.flatnonzero(self._mask)
-        parts = [take_rows(self._X, public_indices)] if len(public_indices) else []
+        tables = [take_rows(self._X, public_indices)] if len(public_indices) else []
         labels = self._y[public_indices] if self._X_public is None else None
         if self._X_public is not None:
-            parts.append(self._X_public)
-        rows, error = call_silently(stack_public_rows, parts)
+            tables.append(self._X_public)
+        rows, error = call_silently(stack_public_rows, tables)
         for name, step in candidate.steps:
             fitted = clone(step)
             if isinstance(step, PublicFit) and error is None:
                 mask = np.ones(self.n_public, dtype=bool)
                 _, error = call_silently(fitted.fit, rows, labels, is_public=mask)
-            if error is not None:  # the search raises the same error later
+            if error is not None:  # `features` raises it later
                 return
             transform = fitted.transform
             if has_row_function(step) and couples_rows(transform, rows, self.n_public, take_rows):
                 raise ValueError(
                     f"every step before the learner must treat each row on its own, and the result "
                     f"of step {name!r} for a public row depends on other public rows; if it uses "
-                    "statistics of the rows, put a transformer within PublicFit in its place."
+                    "statistics of the rows, replace it by a transformer within PublicFit."
                 )
             rows, error = call_silently(fitted.transform, rows)
 
-    def _transformed(self, candidate: Candidate) -> TransformedRows:
+    def _transform(self, candidate: Candidate) -> TransformedRows:
+        """Fit the steps of a candidate to public rows, and transform all rows by them."""
         X, X_public = self._X, self._X_public
         steps = []
         for name, step in candidate.steps:
@@ -189,13 +193,16 @@ class SearchRows:
             elif not hasattr(fitted, "transform"):
                 raise ValueError(f"every step before the learner must transform; {name!r} cannot.")
             refusal = ValueError(
-                f"step {name!r} failed to transform the rows, and what it says of them is withheld."
+                f"step {name!r} failed to transform the rows; its message is withheld, since it "
+                "may quote private values: try the step on public rows."
             )
-            X = call_or_raise(fitted.transform, X, error=refusal)  # its warnings may quote a row
+            X = call_or_raise(fitted.transform, X, error=refusal)  # hides its warnings, too
             X_public = None if X_public is None else fitted.transform(X_public)
             steps.append((name, fitted))
-        public = [take_rows(X, np.flatnonzero(self._mask))] if self._mask.any() else []
+        public_tables = [take_rows(X, np.flatnonzero(self._mask))] if self._mask.any() else []
         if X_public is not None:
-            public.append(X_public)
-        private_rows = X if len(self._kept) == n_rows(X) else take_rows(X, self._kept)
-        return TransformedRows(steps, private_rows, stack_public_rows(public) if public else None)
+            public_tables.append(X_public)
+        all_private = len(self._private_indices) == n_rows(X)
+        private_rows = X if all_private else take_rows(X, self._private_indices)
+        public_rows = stack_public_rows(public_tables) if public_tables else None
+        return TransformedRows(steps, private_rows, public_rows)

@@ -80,14 +80,14 @@ class _PublicTrainingSplitter(BaseCrossValidator):
         n = n_rows(X)
         public_mask = self.is_public if is_public is None else is_public
         if public_mask is None and is_labelled is None and y is not None:
-            _refuse_marks(type(self).__name__, y)
+            _check_no_unlabelled_rows(type(self).__name__, y)
         check_index(X, is_public=public_mask, is_labelled=is_labelled, groups=groups)
         is_tested = ~check_mask(public_mask, n)
         if is_labelled is not None:
             is_tested &= check_mask(is_labelled, n, name="is_labelled")
         rows = np.flatnonzero(is_tested)
-        for units in self._tests(*_units(rows, groups, n)):
-            test = np.sort(rows[units])
+        for test_indices in self._tests(*_number_units(rows, groups, n)):
+            test = np.sort(rows[test_indices])
             yield np.setdiff1d(np.arange(n), test), test
 
     @abstractmethod
@@ -103,6 +103,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
         """
 
     def _check(self) -> None:
+        """Raise ValueError if `n_splits` is invalid."""
         is_integer = isinstance(self.n_splits, int | np.integer) and not isinstance(
             self.n_splits, bool
         )
@@ -114,7 +115,8 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
     _MIN_SPLITS = 1
 
-    def _too_few(self, n_units: int, needed: int) -> ValueError:
+    def _too_few_units_error(self, n_units: int, needed: int) -> ValueError:
+        """Return the error for too few rows, or persons, to test on."""
         return ValueError(
             f"{type(self).__name__} needs at least {needed} private rows (or persons) with a label "
             f"to test on; got {n_units}."
@@ -122,11 +124,11 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
 
 class PublicKFold(_PublicTrainingSplitter):
-    """K folds of the labelled private rows; public rows are always in training.
+    """K folds of the labelled private rows. Public rows are always training rows.
 
-    scikit-learn's splitters put public rows into tests. Folds may then train without public rows,
+    scikit-learn's splitters put public rows into test folds. Fits may then have no public rows,
     and unlabelled rows (-1) count as errors. Its default for classifiers also stratifies by private
-    labels. These folds depend on the number of rows and on the masks alone.
+    labels. These folds depend only on the number of rows and on the masks.
 
     Parameters
     ----------
@@ -137,12 +139,12 @@ class PublicKFold(_PublicTrainingSplitter):
     random_state : int, RandomState or None, default=None
         Seed of the shuffle.
     is_public : array-like of bool, shape (n,), default=None
-        Marks the public rows where scikit-learn does not hand the mask to `split`: without metadata
-        routing.
+        Marks the public rows. It is needed only without metadata routing, where scikit-learn does
+        not pass the mask to `split`.
 
     See Also
     --------
-    PublicShuffleSplit : Random tests of a given size.
+    PublicShuffleSplit : Random test sets of a given size.
 
     Examples
     --------
@@ -171,8 +173,9 @@ class PublicKFold(_PublicTrainingSplitter):
         self.is_public = is_public
 
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
+        """Yield the rows of each fold. Folds have about equal numbers of rows."""
         if n_units < self.n_splits:
-            raise self._too_few(n_units, self.n_splits)
+            raise self._too_few_units_error(n_units, self.n_splits)
         order = np.arange(n_units)
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(n_units)
@@ -193,7 +196,7 @@ class PublicKFold(_PublicTrainingSplitter):
 
 
 class PublicShuffleSplit(_PublicTrainingSplitter):
-    """Random tests of labelled private rows; public rows are always in training.
+    """Random test sets of labelled private rows. Public rows are always training rows.
 
     Parameters
     ----------
@@ -234,18 +237,19 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
         self.is_public = is_public
 
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
+        """Yield the rows of random sets of units."""
         if not 0 < self.test_size < 1:
             raise ValueError(f"test_size must be in (0, 1); got {self.test_size!r}.")
         if n_units < 2:
-            raise self._too_few(n_units, 2)
-        size = min(max(1, round(self.test_size * n_units)), n_units - 1)
-        random = check_random_state(self.random_state)
+            raise self._too_few_units_error(n_units, 2)
+        n_test_units = min(max(1, round(self.test_size * n_units)), n_units - 1)
+        rng = check_random_state(self.random_state)
         for _ in range(self.n_splits):
-            tested = random.permutation(n_units)[:size]
-            yield np.flatnonzero(np.isin(unit_of_row, tested))
+            test_units = rng.permutation(n_units)[:n_test_units]
+            yield np.flatnonzero(np.isin(unit_of_row, test_units))
 
 
-def _units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, int]:
+def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, int]:
     """Return the unit (person or row) of each row to test on, and the number of units."""
     if groups is None:
         return np.arange(len(rows)), len(rows)
@@ -254,23 +258,23 @@ def _units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, int]:
         raise ValueError(
             f"groups must name one person per row of X, shape ({n},); got shape {persons.shape}."
         )
-    numbers: dict[Any, int] = {}
+    unit_of_person: dict[Any, int] = {}
     for person in persons[rows].tolist():
         if is_missing_person(person):
             raise ValueError("groups must name a person for every row to test on; one is missing.")
-        numbers.setdefault(person, len(numbers))
-    units = np.array([numbers[person] for person in persons[rows].tolist()], dtype=np.intp)
-    return units, len(numbers)
+        unit_of_person.setdefault(person, len(unit_of_person))
+    units = np.array([unit_of_person[person] for person in persons[rows].tolist()], dtype=np.intp)
+    return units, len(unit_of_person)
 
 
-def _refuse_marks(name: str, y: Any) -> None:
-    """Raise ValueError if -1 occurs beside two other labels, so that it marks unlabelled rows."""
+def _check_no_unlabelled_rows(name: str, y: Any) -> None:
+    """Raise ValueError if -1 occurs besides two other labels, so that it marks unlabelled rows."""
     labels = label_column(y)
-    marked = is_unlabelled(labels)
-    others = labels[~marked]
-    if marked.any() and len(others) and (others != others[0]).any():
+    unlabelled = is_unlabelled(labels)
+    real_labels = labels[~unlabelled]
+    if unlabelled.any() and len(real_labels) and (real_labels != real_labels[0]).any():
         raise ValueError(
-            f"y holds -1 beside two labels or more, and {name} was not told which rows are public: "
-            "enable metadata routing, which hands it is_public, or set its parameter is_public; "
-            "is_labelled=numpy.ones(len(y), dtype=bool) says that -1 is a label."
+            f"y holds -1 besides at least two other labels, so {name} needs to know the public "
+            "rows: enable metadata routing, which passes is_public, or set the parameter "
+            "is_public. If -1 is a label, pass is_labelled=numpy.ones(len(y), dtype=bool)."
         )

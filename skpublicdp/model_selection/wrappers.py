@@ -1,4 +1,4 @@
-"""Table of scikit-learn's meta-estimators: own fits, number of fits of each part, and seeds."""
+"""Tables of scikit-learn's meta-estimators: own fits, numbers of fits, and seeds of members."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from sklearn.model_selection import KFold, PredefinedSplit
 
-ALONE = "fit {learner} without it"
-
-PUBLIC = "wrap it in PublicFit"
+FIT_ALONE = "fit {learner} without it"
+PUBLIC_FIT = "wrap it in PublicFit"
+"""Remedies that several meta-estimators share."""
 
 OWN_FITS: dict[str, tuple[str, str]] = {
     "CalibratedClassifierCV": (
@@ -17,33 +17,33 @@ OWN_FITS: dict[str, tuple[str, str]] = {
     ),
     "TunedThresholdClassifierCV": (
         "tunes a threshold by exact scores on private rows",
-        "use FixedThresholdClassifier with a threshold that no private row decides",
+        "use FixedThresholdClassifier with a threshold that is public",
     ),
-    "AdaBoostClassifier": ("weights rows by exact errors on private rows", ALONE),
-    "AdaBoostRegressor": ("weights rows by exact errors on private rows", ALONE),
-    "RANSACRegressor": ("chooses rows by their exact residuals and stores which ones", ALONE),
-    "RFECV": ("selects columns by exact scores on private rows", PUBLIC),
-    "SequentialFeatureSelector": ("selects columns by exact scores on private rows", PUBLIC),
+    "AdaBoostClassifier": ("weights rows by exact errors on private rows", FIT_ALONE),
+    "AdaBoostRegressor": ("weights rows by exact errors on private rows", FIT_ALONE),
+    "RANSACRegressor": ("chooses rows by their exact residuals and stores their mask", FIT_ALONE),
+    "RFECV": ("selects columns by exact scores on private rows", PUBLIC_FIT),
+    "SequentialFeatureSelector": ("selects columns by exact scores on private rows", PUBLIC_FIT),
     "SelfTrainingClassifier": (
         "stores the private labels, and labels private rows by predictions to fit them again",
-        ALONE,
+        FIT_ALONE,
     ),
-    "IterativeImputer": ("fills in missing values by statistics of private rows", PUBLIC),
+    "IterativeImputer": ("fills in missing values by statistics of private rows", PUBLIC_FIT),
     "OneVsOneClassifier": (
-        "fits each member to the private rows with one of two labels, whose exact number it tells",
+        "fits each member to the private rows of two labels, and so reveals their exact number",
         "use OneVsRestClassifier",
     ),
-    "GradientBoostingClassifier": ("fits trees of its own to private rows", ALONE),
-    "GradientBoostingRegressor": ("fits trees of its own to private rows", ALONE),
+    "GradientBoostingClassifier": ("fits trees of its own to private rows", FIT_ALONE),
+    "GradientBoostingRegressor": ("fits trees of its own to private rows", FIT_ALONE),
     **dict.fromkeys(
         ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
         ("chooses by exact scores on private rows", "use SemiPrivateSearchCV"),
     ),
 }
-"""Models that a meta-estimator itself fits to private rows, and the remedy."""
+"""Computations of a meta-estimator itself on private rows, and the remedy."""
 
 UNKNOWN_N_FITS = "k"
-"""Number of fits that does not follow from the parameters."""
+"""Placeholder for a number of fits that the parameters do not determine."""
 
 N_FITS: dict[str, str] = {
     "BaggingClassifier": UNKNOWN_N_FITS,
@@ -63,7 +63,7 @@ N_FITS: dict[str, str] = {
     "VotingClassifier": "1",
     "VotingRegressor": "1",
 }
-"""Number of fits of each part, for meta-estimators that fit nothing besides their parts."""
+"""Number of fits of each nested estimator, for meta-estimators without other computations."""
 
 SEEDS: dict[str, str] = {
     **dict.fromkeys(
@@ -73,7 +73,7 @@ SEEDS: dict[str, str] = {
     "RANSACRegressor": "makes {learner} draw from numpy's generator and keeps its state in the "
     "fitted object",
 }
-"""Meta-estimators that set `random_state` of their clones. All others leave it as it is."""
+"""Meta-estimators that set `random_state` of their clones. All others do not change it."""
 
 
 class OwnFit(NamedTuple):
@@ -91,15 +91,15 @@ class OwnFit(NamedTuple):
     remedy: str
 
 
-def fit_of_its_own(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
+def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
     """Return the computation of a meta-estimator itself on private rows, or None."""
-    name = _known_name(wrapper)
+    name = _scikit_learn_name(wrapper)
     if name in OWN_FITS:
         problem, remedy = OWN_FITS[name]
         has_callable_scoring = (
             callable(parameters.get("scoring")) and name != "TunedThresholdClassifierCV"
         )
-        exception = " unless scoring looks at public rows only" if has_callable_scoring else ""
+        exception = " unless scoring uses public rows only" if has_callable_scoring else ""
         return OwnFit(f"{problem}, which is not private at any ε{exception}", remedy)
     if name.startswith("Stacking") and parameters.get("final_estimator") is None:
         return OwnFit(
@@ -119,9 +119,12 @@ def fit_of_its_own(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
     return None
 
 
-def folds_by_labels(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator may stratify folds, so that one label moves other rows."""
-    name, cv = _known_name(wrapper), parameters.get("cv")
+def may_stratify_folds(wrapper: Any, parameters: dict[str, Any]) -> bool:
+    """Indicate whether a meta-estimator may stratify its folds.
+
+    One changed label can then move other rows to other folds.
+    """
+    name, cv = _scikit_learn_name(wrapper), parameters.get("cv")
     if isinstance(cv, KFold | PredefinedSplit) or str(cv) == "prefit":
         return False
     if name in ("RegressorChain", "StackingRegressor"):
@@ -130,37 +133,42 @@ def folds_by_labels(wrapper: Any, parameters: dict[str, Any]) -> bool:
 
 
 def n_fits(wrapper: Any, parameters: dict[str, Any]) -> str | None:
-    """Return the number of fits of each part to the same rows, or None if it is unknown."""
-    fits = N_FITS.get(_known_name(wrapper))
-    members = parameters.get("n_estimators")
-    return str(members) if fits == UNKNOWN_N_FITS and isinstance(members, int) else fits
+    """Return the number of fits of each nested estimator to the same rows, as text.
+
+    It is None for classes without an entry in `N_FITS`.
+    """
+    fits = N_FITS.get(_scikit_learn_name(wrapper))
+    n_estimators = parameters.get("n_estimators")
+    is_known = fits == UNKNOWN_N_FITS and isinstance(n_estimators, int)
+    return str(n_estimators) if is_known else fits
 
 
-def sets_seeds(wrapper: Any) -> str:
-    """Return how a meta-estimator, or a parent class, sets seeds of its parts, or ""."""
+def seed_problem(wrapper: Any) -> str:
+    """Return the text of `SEEDS` for a meta-estimator or a parent class, or ""."""
     for parent in type(wrapper).__mro__:
         if _is_scikit_learn(parent) and parent.__name__ in SEEDS:
             return SEEDS[parent.__name__]
     return ""
 
 
-def was_fitted_before(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator uses its parts as fitted before."""
+def uses_earlier_fit(wrapper: Any, parameters: dict[str, Any]) -> bool:
+    """Indicate whether a meta-estimator uses nested estimators from an earlier fit."""
     return fits_nothing(wrapper, parameters) or str(parameters.get("cv")) == "prefit"
 
 
 def fits_nothing(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether `fit` of a meta-estimator fits neither its part nor anything else."""
-    name = _known_name(wrapper)
+    """Indicate whether `fit` of a meta-estimator fits no model at all."""
+    name = _scikit_learn_name(wrapper)
     return name == "FrozenEstimator" or (
         name == "SelectFromModel" and parameters.get("prefit") is True
     )
 
 
-def _known_name(wrapper: Any) -> str:
+def _scikit_learn_name(wrapper: Any) -> str:
     """Return the class name if the class is scikit-learn's own, else ""."""
     return type(wrapper).__name__ if _is_scikit_learn(type(wrapper)) else ""
 
 
-def _is_scikit_learn(kind: type) -> bool:
-    return kind.__module__.split(".")[0] == "sklearn"
+def _is_scikit_learn(class_: type) -> bool:
+    """Indicate whether a class is defined in scikit-learn."""
+    return class_.__module__.split(".")[0] == "sklearn"

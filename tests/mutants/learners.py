@@ -171,7 +171,7 @@ MUTANTS = (
         "a choice by exact errors",
         UNPAID,
         "model_selection/fit_among.py",
-        "    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=PROOF)]\n",
+        "    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]\n",
         """    ledger.draw(table, draw, 1, name=name, proof=PROOF)
     chosen_kind = kinds[int(np.argmin(errors))]
 """,
