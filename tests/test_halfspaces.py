@@ -102,7 +102,7 @@ def test_points_in_general_position_have_as_many_dichotomies_as_cover_counted(d,
         assert len(set(dichotomies(cover, X))) == cover.size
 
 
-def test_random_words_tell_dichotomies_of_many_points_apart():
+def test_random_words_identify_dichotomies_of_many_points():
     """From 64 points on, dichotomies are numbered by sums of random words."""
     for m in (63, 64, 65, 300):
         size = make_cover(np.random.default_rng(m).normal(size=(m, 2))).size
@@ -235,7 +235,7 @@ def test_large_weights_stay_exact(weight):
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=0, max_size=12), st.integers(0, 10**6))
-def test_bins_are_those_of_a_sorted_search(cuts, seed):
+def test_bins_equal_a_sorted_search(cuts, seed):
     """The grid that makes binning fast does not decide it."""
     cuts = np.unique(np.array([cut for cut in cuts if np.isfinite(cut)], dtype=float))
     rng = np.random.default_rng(seed)
@@ -309,7 +309,7 @@ def test_thresholds_are_spaced_as_asked(thresholds):
         (4, 9, ParallelHyperplanes),
     ],
 )
-def test_auto_is_exact_where_that_is_cheap(d, m, expected):
+def test_auto_is_exact_for_few_points(d, m, expected):
     cover = make_cover(np.random.default_rng(0).normal(size=(m, d)), "auto", directions=8)
     assert isinstance(cover.sweeps, expected)
     if d == 1:
@@ -338,7 +338,7 @@ def test_an_exact_cover_too_large_is_refused_with_its_size_and_a_remedy():
         ({"cover": "exact"}, (0, 1), 'at most three features and X has 4; use .*"directions"'),
     ],
 )
-def test_unusable_settings_say_why(arguments, classes, message):
+def test_invalid_settings_are_explained(arguments, classes, message):
     with pytest.raises(ValueError, match=message):
         make_cover(np.ones((3, 4)), classes=classes, **{"cover": "auto", **arguments})
 
@@ -437,7 +437,7 @@ class TestRounds:
         assert sum(call.cost for call in recorder.calls) == Fraction(7, 10)
         assert {call.sensitivity for call in recorder.calls} == {1}
 
-    def test_nothing_finer_than_a_constant_is_drawn_once_more(self):
+    def test_a_constant_is_followed_by_one_last_draw(self):
         X = np.random.default_rng(0).normal(size=(3000, 6))
         clf = SemiPrivateClassifier(Halfspaces(rounds=4), epsilon=8.0, random_state=0)
         clf.fit(X, np.r_[0, np.ones(2999)], X_public=self.PUBLIC)
@@ -523,7 +523,7 @@ class TestRoundsOfUnions:
         assert len(once.privacy_.mechanisms) == 1
         assert clf.score(self.X, TestRounds.Y) > once.score(self.X, TestRounds.Y) + 0.01
 
-    def test_what_is_left_goes_to_one_draw(self):
+    def test_the_remaining_budget_goes_to_one_draw(self):
         clf = self.fitted(np.r_[0, np.ones(len(self.X) - 1)])  # a constant is drawn first
         assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 5.0]
 
@@ -555,7 +555,7 @@ class TestRoundsOfUnions:
                 counts.append(len(clf.privacy_.mechanisms))
             assert counts[0] == counts[1]
 
-    def test_what_has_no_finer_cover_waits_for_the_last_draw(self):
+    def test_covers_without_refinement_wait_for_the_last_draw(self):
         clf = self.fitted((self.X[:, 2] * self.X[:, 3] > 0).astype(int))
         assert [mechanism.epsilon for mechanism in clf.privacy_.mechanisms] == [1.0, 2.0, 3.0]
         assert isinstance(clf.hypothesis_, DecisionTree)
@@ -580,7 +580,7 @@ class TestRoundsOfUnions:
         assert finer.covers[1] is not twice
         assert finer.inverse_masses == (1, twice.size)
 
-    def test_rounds_are_those_of_the_members(self):
+    def test_a_union_has_the_rounds_of_its_members(self):
         public = public_sample(self.PUBLIC)
         for classes, rounds in [
             ([DecisionTrees(1), Stumps()], 1),

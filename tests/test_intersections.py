@@ -122,7 +122,7 @@ def borders(pool, points):
 
 
 @pytest.mark.parametrize("points", CASES)
-def test_the_paper_pool_is_that_of_algorithm_1(points):
+def test_the_paper_pool_is_the_pool_of_algorithm_1(points):
     """A halfspace and its opposite for each subset of at most d points, no halfspace twice."""
     pool = make_cover(points).pool
     assert len({tuple(np.round(one, 9) + 0.0) for one in listed(pool)}) == len(pool)
@@ -201,7 +201,7 @@ def test_public_points_are_in_their_hull(seed):
         assert (make_cover(points).hypothesis(1).predict(points) == 0).all()
 
 
-def test_shares_that_add_up_to_one_are_in_their_hull():
+def test_compositional_rows_are_in_their_hull():
     """Sums that differ from 1 by rounding alone: few public rows must not decide which."""
     shares = np.random.default_rng(0).dirichlet([1, 1, 1], size=2000)
     for scale in (1e-6, 1.0, 1e9):
@@ -211,7 +211,7 @@ def test_shares_that_add_up_to_one_are_in_their_hull():
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e6, 1e12])
-def test_far_from_the_origin_the_halfspaces_stay_apart(shift):
+def test_halfspaces_far_from_the_origin_stay_distinct(shift):
     points = np.random.default_rng(0).integers(0, 500, size=(6, 2))
     near = make_cover(points).pool.contains(points.astype(float))
     far = make_cover(points + shift).pool.contains(points + shift)
@@ -245,7 +245,7 @@ def best_member(cover, X, y):
     mixed=st.booleans(),
 )
 @settings(max_examples=60)
-def test_some_member_errs_no_more_than_the_best_halfspace(
+def test_some_member_is_as_good_as_the_best_halfspace(
     d, seed, n_public, n_private, size, noise, flat, mixed
 ):
     """Corollary 4.4, on grids: private rows lie on public hyperplanes and points."""
@@ -287,7 +287,7 @@ def grid_rows(seed, n, d):
 @pytest.mark.parametrize("pool", ["paper", "auto", "spread"])
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=5)
-def test_the_table_knows_the_errors_of_every_member(d, pool, seed):
+def test_the_table_determines_the_errors_of_every_member(d, pool, seed):
     """One membership function, whatever company, memory order and precision a row comes in."""
     points = np.random.default_rng(seed).integers(0, 4, size=(7 - d, d)).astype(float)
     if pool == "spread":
@@ -308,7 +308,7 @@ def test_the_table_knows_the_errors_of_every_member(d, pool, seed):
         np.testing.assert_array_equal(predicted[::7], alone)
 
 
-def test_huge_rows_are_the_same_to_table_and_rule():
+def test_table_and_rule_agree_on_huge_rows():
     huge = np.array([[1e308, -1e308], [-1e308, 1e308], [1.7e308, 1.7e308], [-1e308, -1e308]])
     y = np.array([0, 1, 1, 0])
     cover = make_cover(np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 3.0], [0.5, 0.1]]), 2)
@@ -351,7 +351,7 @@ def test_large_weights_stay_exact(weight, order):
 @every_dimension
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("most", [20, 101])
-def test_a_drawn_pool_is_part_of_the_papers(d, rank, most):
+def test_a_random_pool_is_a_subset_of_the_papers(d, rank, most):
     """Each halfspace is supported by d points, its opposite is there, and a seed decides."""
     rng = np.random.default_rng(0)
     rank = min(rank, d)
@@ -380,7 +380,7 @@ class TestAlpha:
     @pytest.mark.parametrize("alpha", [0.5, 0.2, 0.07, 0.05])
     @pytest.mark.parametrize("ties", [1, 4, 60])
     @pytest.mark.parametrize("d", [1, 2])
-    def test_on_a_line_that_is_exact(self, alpha, ties, d):
+    def test_the_radius_is_exact_on_a_line(self, alpha, ties, d):
         column = np.random.default_rng(0).lognormal(size=600).round(2)
         column = np.sort(column)[np.arange(600) // ties * ties]
         points = np.column_stack([column] * d)
@@ -392,7 +392,7 @@ class TestAlpha:
 
     @pytest.mark.parametrize("alpha", [0.5, 0.3, 0.2, 0.1])
     @pytest.mark.parametrize("d", [2, 3, 5])
-    def test_elsewhere_for_nearly_every_halfspace(self, alpha, d):
+    def test_the_radius_holds_for_nearly_every_halfspace_elsewhere(self, alpha, d):
         rng = np.random.default_rng(1)
         points = rng.normal(size=(600, d)) @ rng.normal(size=(d, d))
         inside = self.pool(points, alpha, max_halfspaces=5000).contains(points) == 1
@@ -404,20 +404,20 @@ class TestAlpha:
         assert np.quantile(shares, 0.9) <= alpha
 
     @pytest.mark.parametrize("d", [1, 2, 3, 5])
-    def test_a_smaller_one_takes_more_and_the_cap_holds(self, d):
+    def test_a_smaller_alpha_gives_a_larger_pool_up_to_the_cap(self, d):
         points = np.random.default_rng(0).normal(size=(400, d))
         sizes = [len(self.pool(points, alpha, max_halfspaces=900)) for alpha in (0.6, 0.3, 0.05)]
         assert sizes == sorted(sizes)
         assert sizes[0] < sizes[-1] <= 900
 
     @pytest.mark.parametrize("d", [2, 3, 5])
-    def test_the_default_is_what_the_cap_allows(self, d):
+    def test_the_default_is_the_cap(self, d):
         points = np.random.default_rng(0).normal(size=(400, d))
         pools = [self.pool(points, alpha) for alpha in (0.05, 0.01)]
         assert 1300 < len(pools[0]) <= 1400
         assert len(pools[0]) == len(pools[1])
 
-    def test_the_papers_pool_is_whole_whatever_it_is(self):
+    def test_the_papers_pool_ignores_alpha(self):
         points = np.random.default_rng(0).normal(size=(12, 2))
         settings = {"pool": "paper", "max_intersections": 2}
         pools = [self.pool(points, alpha, **settings) for alpha in (0.9, 0.01)]
@@ -430,7 +430,7 @@ def test_few_points_give_the_papers_pool_itself():
     assert listed(make_cover(points, pool="auto").pool) == listed(make_cover(points).pool)
 
 
-def test_a_spread_pool_is_standardised_and_has_opposites():
+def test_random_halfspaces_are_standardised_and_have_opposites():
     X = np.random.default_rng(0).normal(size=(300, 5)) * [1, 10, 100, 1, 0] + [0, 0, 0, 1e6, 3]
     pool = make_cover(X, pool="auto", max_halfspaces=200).pool
     assert 150 < len(pool) <= 200
@@ -446,7 +446,7 @@ def test_a_spread_pool_is_standardised_and_has_opposites():
 
 @pytest.mark.parametrize("m", [1, 2, 50])
 @pytest.mark.parametrize("most", [2, 3, 9])
-def test_small_spread_pools(m, most):
+def test_small_random_pools(m, most):
     cover = make_cover(
         np.random.default_rng(0).normal(size=(m, 5)), pool="auto", max_halfspaces=most
     )
@@ -483,20 +483,20 @@ class TestRefinement:
             assert (moved <= allowed * (2 * norms + 2)).all()
             assert np.median(moved / allowed) > 0.1
 
-    def test_hyperplanes_are_moved_not_only_turned(self):
+    def test_hyperplanes_are_shifted_and_rotated(self):
         sides = HalfspaceSet(np.ones((1, 1)), np.array([0.25]))
         pool = halfspaces_near(sides, self.PUBLIC[:, :1], 50, 1)  # a point cannot be turned
         assert (pool.normals == 1).all()
         assert len(set(pool.offsets)) == 50
         assert (np.abs(pool.offsets - 0.25) < 2).all()
 
-    def test_the_order_of_public_rows_says_nothing(self):
+    def test_the_order_of_public_rows_does_not_matter(self):
         there, back = (
             halfspaces_near(self.SIDES, X, 50, 1) for X in (self.PUBLIC, self.PUBLIC[::-1])
         )
         assert listed(there) == listed(back)
 
-    def test_features_that_do_not_vary_get_no_weight(self):
+    def test_constant_features_get_no_weight(self):
         X = np.column_stack([self.PUBLIC, np.full(200, 3.0)])
         sides = HalfspaceSet(np.column_stack([self.SIDES.normals, np.zeros(2)]), self.SIDES.offsets)
         pool = halfspaces_near(sides, X, 50, 1)
@@ -505,7 +505,7 @@ class TestRefinement:
         assert np.isfinite(pool.offsets).all()
 
     @pytest.mark.parametrize("d", [1, 2, 3, 5])
-    def test_finer_covers_keep_what_was_released_and_hold_the_contracts(self, d):
+    def test_refined_covers_contain_the_released_halfspaces_and_are_valid(self, d):
         rng = np.random.default_rng(d)
         cover = make_cover(rng.normal(size=(60, d)), pool="auto", max_halfspaces=40)
         X, y = rng.normal(size=(80, d)), rng.integers(2, size=80)
@@ -522,7 +522,7 @@ class TestRefinement:
         again = cover.refine(cover.hypothesis(cover.size - 7), 1)
         assert listed(again.pool) == listed(cover.refine(cover.hypothesis(cover.size - 7), 1).pool)
 
-    def test_the_flat_is_in_every_member_and_refined_in_none(self):
+    def test_the_affine_hull_is_part_of_every_member_and_never_refined(self):
         line = np.arange(60)[:, None] * [1.0, 2.0]
         cover = make_cover(line, 1, pool="auto", max_halfspaces=20)
         released = cover.hypothesis(cover.size - 3)
@@ -533,7 +533,7 @@ class TestRefinement:
         assert all(rule.predict(rows)[60:].all() for rule in members(finer))
         assert cover.refine(cover.hypothesis(1), 1) is cover  # all of the flat
 
-    def test_where_one_side_was_met_the_rest_of_the_pool_stays(self):
+    def test_a_sample_of_the_pool_remains_if_a_polytope_has_one_side(self):
         rng = np.random.default_rng(0)
         cover = make_cover(rng.normal(size=(90, 2)), pool="auto", max_halfspaces=60)
         one, two = cover.hypothesis(9), cover.hypothesis(cover.size - 1)
@@ -542,7 +542,7 @@ class TestRefinement:
         assert 30 <= len(kept[0]) <= 31
         assert kept[1] == set(listed(two.sides))
 
-    def test_what_cannot_be_refined(self):
+    def test_covers_that_cannot_be_refined(self):
         X = np.random.default_rng(0).normal(size=(90, 2))
         drawn = make_cover(X, pool="auto", max_halfspaces=60)
         whole = make_cover(X[:9], pool="auto")
@@ -598,7 +598,7 @@ def test_the_largest_pool_fits(most):
         ({"pool": "all"}, (0, 1), "pool must be .*got 'all'"),
     ],
 )
-def test_unusable_settings_say_why(arguments, classes, message):
+def test_invalid_settings_are_explained(arguments, classes, message):
     with pytest.raises(ValueError, match=message):
         make_cover(np.ones((3, 2)), classes=classes, **arguments)
 

@@ -73,7 +73,7 @@ class TestCones:
     @pytest.mark.parametrize(("d", "m"), [(2, 3), (2, 6), (3, 4), (3, 5)])
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=4)
-    def test_the_table_knows_the_errors_of_every_member(self, d, m, seed):
+    def test_the_table_determines_the_errors_of_every_member(self, d, m, seed):
         rng = np.random.default_rng(seed)
         points = spanning(rng, m, d, 4)
         cover = theorem_cover(points)
@@ -130,7 +130,7 @@ class TestCones:
         flat=st.booleans(),
     )
     @settings(max_examples=50)
-    def test_some_member_errs_no_more_than_the_best_halfspace(
+    def test_some_member_is_as_good_as_the_best_halfspace(
         self, d, seed, n_public, n_private, size, mixed, flat
     ):
         """Corollary 4.4, on grids."""
@@ -146,7 +146,7 @@ class TestCones:
         assert errors(theorem_cover(public), X, y).min() <= best
 
     @pytest.mark.parametrize(("r", "d"), [(2, 3), (2, 5), (3, 6)])
-    def test_within_a_flat(self, r, d):
+    def test_points_in_an_affine_subspace(self, r, d):
         """The same members as in as many dimensions, and nothing off the flat."""
         rng = np.random.default_rng(0)
         points = spanning(rng, r + 2, r, 4)
@@ -182,7 +182,7 @@ class TestCones:
 
 class TestMoreIntersections:
     @pytest.mark.parametrize("most", [4, 5])
-    def test_the_table_knows_the_errors_of_every_member(self, most):
+    def test_the_table_determines_the_errors_of_every_member(self, most):
         rng = np.random.default_rng(0)
         points = rng.normal(size=(9, 2))
         family = HalfspaceIntersections(max_intersections=most, max_halfspaces=9)
@@ -402,7 +402,7 @@ class TestGuarantee:
         assert apart.guarantee_ == clone(THEOREM).fit(X, y).guarantee_
 
     @few_rows
-    def test_an_automatic_pool_that_is_whole_is_the_papers(self):
+    def test_a_complete_automatic_pool_is_the_papers(self):
         X, y = mixture(np.random.default_rng(0), 4000, 2, 0.005)
         clf = PPMHalfspaceClassifier(private_label=1, random_state=0).fit(X, y)
         cones = clone(THEOREM).fit(X, y)
