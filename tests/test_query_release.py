@@ -139,7 +139,7 @@ def test_stumps_of_mixed_columns():
         (FRAME["sex"] == "f").mean(),
     ]
     np.testing.assert_allclose(answers, truth, atol=0.05)
-    with pytest.raises(ValueError, match="Column sex has no category 'x' that public rows show"):
+    with pytest.raises(ValueError, match="Column sex has no category 'x' in public rows"):
         release.answer([["sex", "x"]])
 
 

@@ -80,7 +80,7 @@ class TestQueryFormats:
             ({"pay": 3}, "'pay', and the columns are age, job, sex"),
             (pd.DataFrame({"pay": [3]}), "'pay', and the columns are age, job, sex"),
             ({3: "f"}, "position below 3"),
-            ({"job": "fram"}, r"'fram' that public rows show; it has .*'farm'.*\(other\)"),
+            ({"job": "fram"}, r"'fram' in public rows .* categories are .*'farm'.*\(other\)"),
             ([["30", "shop"]], "each of 3 columns"),
             (["farm"], "each of 3 columns|2D array"),
             (np.full((1, 3), np.nan), "write None for any value"),

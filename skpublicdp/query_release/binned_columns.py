@@ -230,16 +230,15 @@ class BinnedColumn:
     def _components(self, shares: Floats) -> NormalMixture:
         """Return the posterior of sums of bins, one normal component for each effective size.
 
-        Under an effective size N the prior covariance of the bins is (diag(μ) - μ μᵀ) / (1 + N),
-        with μ the mean of public and independence estimates. The prior variance of the result is
-        per unit of q (1 - q), with q the sum.
+        The prior of the bins is multinomial-like, see `_prior_of_bins`, and the posterior is a
+        Kalman update. The prior variance in the result is per unit of q (1 - q), with q the sum.
 
         Parameters
         ----------
         shares : ndarray of shape (n_sums, n_bins)
             Coefficients of the sums.
         """
-        cells, components = self.posterior.cells, []
+        cells, components = self.posterior.cells, list[NormalMixture]()
         sums = np.clip(shares @ self.posterior.estimate, 0, 1)
         is_measured = cells.precisions > 0
         noise_variance = np.divide(
@@ -248,13 +247,7 @@ class BinnedColumn:
         for n_rows, weight in zip(
             self.posterior.sizes.rows, self.posterior.sizes.weights, strict=True
         ):
-            per_fraction = 1 / (1 + n_rows)  # the prior counts as one row
-            mean = cells.independence_estimate + (1 - per_fraction) * (
-                cells.public - cells.independence_estimate
-            )
-            mean = np.maximum(mean, MIN_INDEPENDENCE_ESTIMATE)
-            mean = mean / mean.sum()
-            covariance = per_fraction * (np.diag(mean) - np.outer(mean, mean))
+            mean, covariance = self._prior_of_bins(n_rows)
             gain = np.zeros(covariance.shape)
             if is_measured.all():
                 gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T
@@ -263,14 +256,27 @@ class BinnedColumn:
             bernoulli = shares @ mean * (1 - shares @ mean)
             bernoulli = np.maximum(np.maximum(bernoulli, sums * (1 - sums)), 1e-9)
             components.append(
-                (
-                    np.full(len(shares), weight),
-                    shares @ mean + gain_of_sums @ (cells.values - mean),
-                    gain_of_sums**2 @ noise_variance,
-                    ((residual @ covariance) * residual).sum(axis=1) / bernoulli,
+                NormalMixture(
+                    weights=np.full(len(shares), weight),
+                    means=shares @ mean + gain_of_sums @ (cells.values - mean),
+                    noise=gain_of_sums**2 @ noise_variance,
+                    prior=((residual @ covariance) * residual).sum(axis=1) / bernoulli,
                 )
             )
         return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
+
+    def _prior_of_bins(self, n_rows: float) -> tuple[Floats, Floats]:
+        """Return the prior mean and covariance of the bins for an effective public sample size.
+
+        The public fractions count as `n_rows` rows, and the independence estimate as one row.
+        """
+        cells, scale = self.posterior.cells, 1 / (1 + n_rows)
+        mean = cells.independence_estimate + (1 - scale) * (
+            cells.public - cells.independence_estimate
+        )
+        mean = np.maximum(mean, MIN_INDEPENDENCE_ESTIMATE)
+        mean = mean / mean.sum()
+        return mean, scale * (np.diag(mean) - np.outer(mean, mean))
 
     def _cut_errors(self, ranges: BinnedRanges, failure: float) -> tuple[Floats, Floats]:
         """Return bounds on the error of sums because ranges cut bins: excess and shortfall.
@@ -284,7 +290,8 @@ class BinnedColumn:
             The estimated sum may be too high, or too low, by at most this.
         """
         sizes, fractions, shares = self.posterior.sizes, self.posterior.estimate, ranges.shares
-        n_rows = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min() * fractions
+        min_size = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min()
+        n_rows = min_size * fractions  # effective number of rows in each bin
         z_squared = norm.isf(failure / 2) ** 2
         centre = (n_rows * shares + z_squared / 2) / (n_rows + z_squared)
         half_width = np.sqrt(z_squared * (n_rows * shares * (1 - shares) + z_squared / 4))

@@ -184,7 +184,10 @@ def _posterior(
     """Return the normal posterior of the fractions, and the scale of the prior covariance.
 
     With the prior covariance P and the noise covariance W, the posterior mean is
-    y - W (P + W)⁻¹ (y - μ). This form keeps its precision if the noise is close to zero.
+    y - W (P + W)⁻¹ (y - μ), and the posterior covariance is W - W (P + W)⁻¹ W. With the
+    whitening D, and eigenvectors U and eigenvalues λ of the whitened prior covariance,
+    (P + W)⁻¹ = D U diag(1 / (scale λ + 1)) Uᵀ D. These forms keep their precision if the noise is
+    close to zero.
 
     Parameters
     ----------
@@ -197,14 +200,14 @@ def _posterior(
         One over the scale. By default the scale is `base_scale` plus the estimated shift.
     """
     whitening = 1 / np.sqrt(noise_variance + prior.extra_variance)
-    eigenvalues, axes = np.linalg.eigh(prior.covariance * whitening[:, None] * whitening)
+    eigenvalues, eigenvectors = np.linalg.eigh(prior.covariance * whitening[:, None] * whitening)
     eigenvalues = np.maximum(eigenvalues, 0)
-    residuals = axes.T @ (whitening * (values - prior.mean))
+    residuals = eigenvectors.T @ (whitening * (values - prior.mean))
     scale = 1 / (
         effective_size or effective_sample_size(residuals**2, eigenvalues, 1.0, base_scale)
     )
-    to_values = (noise_variance * whitening)[:, None] * axes
+    gain = (noise_variance * whitening)[:, None] * eigenvectors  # W D U
     shrinkage = 1 / (scale * eigenvalues + 1)
-    variance = noise_variance - (to_values**2) @ shrinkage
-    mean = values - to_values @ (shrinkage * residuals)
+    variance = noise_variance - (gain**2) @ shrinkage
+    mean = values - gain @ (shrinkage * residuals)
     return LinearPosterior(mean, np.maximum(variance, 0), scale)

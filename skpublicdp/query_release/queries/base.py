@@ -84,7 +84,9 @@ class QueryClass(BaseEstimator, ABC):
         return None
 
     def weighted_mean(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
-        """Return the total weight of the rows for which each query holds.
+        """Return the weighted mean of each query over rows, for weights with the sum 1.
+
+        It is the total weight of the rows for which the query holds.
 
         Parameters
         ----------
@@ -93,7 +95,7 @@ class QueryClass(BaseEstimator, ABC):
         X : ndarray of float64, shape (n, n_features)
             Encoded rows.
         weights : ndarray of shape (n,)
-            Weights of the rows. They usually have the sum 1.
+            Weights of the rows.
 
         Returns
         -------

@@ -122,8 +122,8 @@ def check_categories(values: Objects, column: Column) -> None:
         if value not in categories:
             shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
             raise ValueError(
-                f"Column {column.name} has no category {value!r} that public rows show; it has "
-                f"{shown}."
+                f"Column {column.name} has no category {value!r} in public rows or in its type. "
+                f"Its categories are {shown}."
             )
 
 
