@@ -498,7 +498,7 @@ def test_graphs_of_many_partitions_are_walked_once():
     graph = Graph({("part", i): (one_part, i) for i in range(1000)})
     parts = [SimpleNamespace(dask=graph, key=key) for key in graph]
     graph.walks = 0
-    alone = as_rows(dask_frame(None)[0])._reader._as_partitions(parts)
+    alone = as_rows(dask_frame(None)[0])._reader._embed_graphs(parts)
     assert [part.graph for part in alone] == [{key: graph[key]} for key in graph.data]
     assert graph.walks <= 2
 
@@ -507,7 +507,7 @@ def test_graphs_of_many_partitions_are_walked_once():
 def test_what_workers_hold_is_not_computed_anew(make_dask, cluster):
     X, y = make_dask(None)
     held = X.persist(), y.persist()
-    asked, apart = (as_rows(rows)._reader._parts([0]) for rows in (X, held[0]))
+    asked, apart = (as_rows(rows)._reader._partitions([0]) for rows in (X, held[0]))
     assert isinstance(apart[0], type(dask.delayed(0)).__base__)
     # one array of which all are cut is work that they share
     assert (type(asked[0]) is type(apart[0])) == (make_dask is dask_array)
@@ -684,5 +684,5 @@ def test_a_large_store_has_no_name_and_one_reader(tmp_path, monkeypatch):
 
 def test_a_store_asks_for_room_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with pytest.raises(OSError, match="set the environment variable TMPDIR"):
+    with pytest.raises(OSError, match="Set the environment variable TMPDIR"):
         scratch_array((2**30, 2**30), np.uint8)

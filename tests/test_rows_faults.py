@@ -156,7 +156,7 @@ def test_a_source_that_fails_in_the_middle_is_one_sentence():
             text = refusal(lambda broken=broken: as_rows(broken).fold(sums))
             assert text.startswith(f"All rows of {kind} must be readable; ")
             assert text.endswith(
-                "(what the reader said is withheld, as it may quote private values)."
+                "(the message of the reader is withheld, as it may quote private values)."
             )
 
 
@@ -200,7 +200,7 @@ def test_a_chunk_that_fails_is_one_sentence(make, n_jobs, request):
         request.getfixturevalue("cluster")
     rows = as_rows(make())
     text = refusal(lambda: rows.fold(quoting, n_jobs=n_jobs))
-    assert text.startswith("Every chunk of rows must hold what its columns promise; ")
+    assert text.startswith("Every chunk of rows must have the declared column types, ")
     given = refusal(lambda: list(rows.map(refusing, n_jobs=n_jobs)), NotNumbersError)
     assert given == "Column 'a' must hold numbers."
     assert rows.fold(sums, n_jobs=n_jobs).tolist() == EXPECTED
@@ -362,7 +362,7 @@ def test_a_missing_package_is_one_sentence(module, load, extra, monkeypatch):
 
 def test_sources_that_are_none(tmp_path):
     text = refusal(lambda: open_rows(tmp_path / "none*.parquet"), FileNotFoundError)
-    assert "there is nothing at" in text
+    assert "no file was found at" in text
     (tmp_path / "sub").mkdir()
     pq.write_table(table(), tmp_path / "x.parquet")
     pq.write_table(table(), tmp_path / "sub" / "x.parquet")
@@ -377,7 +377,7 @@ def test_sources_that_are_none(tmp_path):
         lambda: open_rows([table()], connection=connection), TypeError
     )
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    assert "'a' stands more than once" in refusal(lambda: as_rows([twice]), ValueError)
+    assert "'a' occurs more than once" in refusal(lambda: as_rows([twice]), ValueError)
     assert "y must be one column; got 2" in refusal(
         lambda: as_rows([table()], [table()]), ValueError
     )

@@ -1,4 +1,4 @@
-"""Parquet files and other datasets of pyarrow, and record batches from anywhere."""
+"""Readers of Parquet files, other pyarrow datasets, and Arrow record batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources import optional_imports
@@ -22,8 +21,10 @@ from skpublicdp.data.sources.reader import (
     pick_from_tables,
 )
 from skpublicdp.exceptions import ReadError
+from skpublicdp.typing import Codes
 
-FILES = {"format": "parquet", "partitioning": "hive"}
+DATASET_OPTIONS = {"format": "parquet", "partitioning": "hive"}
+"""Options of `pyarrow.dataset.dataset` for Parquet files."""
 
 ONE_SHOT = (
     "Rows are read in several passes, so record batches must come as a list or as a function that "
@@ -32,10 +33,11 @@ ONE_SHOT = (
 
 
 class DatasetReader(RowReader):
-    """A `pyarrow.dataset.Dataset`: columns are read as they are needed.
+    """Reader of a `pyarrow.dataset.Dataset`, which reads only the columns of a pass.
 
-    Plain Parquet is read batch by batch. Of whatever else is there (filters, unions, files of
-    other formats or schemas) Arrow reads ahead: several row groups, or up to 1 GB of other formats.
+    Parquet files with the schema of the dataset are read batch by batch. For other datasets
+    (filters, unions, other formats or schemas) Arrow reads ahead: several row groups of Parquet, or
+    up to 1 GB of other formats.
     """
 
     kind = "the dataset"
@@ -43,7 +45,7 @@ class DatasetReader(RowReader):
 
     @staticmethod
     def without_dictionaries(table: Any) -> Any:
-        """Return a table without dictionaries."""
+        """Return a table with dictionary-encoded columns decoded."""
         return decode_dictionaries(table)
 
     def __init__(self, dataset: Any) -> None:
@@ -59,17 +61,21 @@ class DatasetReader(RowReader):
         return decode_dictionaries(self._dataset.schema.empty_table())
 
     @property
-    def _parquet(self) -> bool:
-        kind = optional_imports.pyarrow().dataset.ParquetFileFormat
-        return isinstance(getattr(self._dataset, "format", None), kind)
+    def _is_parquet(self) -> bool:
+        """Whether the dataset consists of Parquet files."""
+        parquet_format = optional_imports.pyarrow().dataset.ParquetFileFormat
+        return isinstance(getattr(self._dataset, "format", None), parquet_format)
 
     @cached_property
     def _files(self) -> list[Any]:
-        """The Parquet files whose rows are all the rows; none if that is not so."""
-        if not self._parquet:
+        """The Parquet files that together are the dataset, all with its schema.
+
+        An empty list if the dataset is filtered, or has other formats or schemas.
+        """
+        if not self._is_parquet:
             return []
-        files, filtered = call_silently(lambda: list(self._dataset.get_fragments()))
-        if filtered is not None:
+        files, failure = call_silently(lambda: list(self._dataset.get_fragments()))
+        if failure is not None:  # a filtered dataset refuses to list fragments
             return []
         return files if all(has_schema(file, self._dataset.schema) for file in files) else []
 
@@ -79,43 +85,46 @@ class DatasetReader(RowReader):
         names = [self.names[c] for c in columns]
         if self._files:
             for file in self._files:
-                yield from batches_of(file, names, self._dataset.schema)
+                yield from read_batches(file, names, self._dataset.schema)
             return
-        # as little ahead as there is a way to say
+        # the smallest readahead that Arrow accepts, to bound memory
         options: dict[str, Any] = {
             "batch_size": CHUNK_ROWS,
             "batch_readahead": 2,
             "fragment_readahead": 1,
         }
-        if self._parquet:
+        if self._is_parquet:
             options["fragment_scan_options"] = pa.dataset.ParquetFragmentScanOptions(
                 use_buffered_stream=True, pre_buffer=False
             )
         for batch in self._dataset.scanner(columns=names, **options).to_batches():
             yield decode_dictionaries(pa.Table.from_batches([batch]))
 
-    def _take(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Iterator[Any]:
-        """Read only the row groups of plain Parquet that hold some of the rows."""
+    def _take(self, columns: Sequence[int], positions: Codes) -> Iterator[Any]:
+        """Yield the rows at non-decreasing positions.
+
+        Only the row groups with such a row are read, if the dataset consists of plain files.
+        """
         if not self._files:
             yield from super()._take(columns, positions)
             return
         assert self.names is not None
         names, end = [self.names[c] for c in columns], 0
         for file in self._files:
-            for number, group in enumerate(file.row_groups):
-                start, end = end, end + group.num_rows
+            for i, row_group in enumerate(file.row_groups):
+                start, end = end, end + row_group.num_rows
                 if np.searchsorted(positions, start) < np.searchsorted(positions, end):
-                    tables = batches_of(file, names, self._dataset.schema, number)
+                    tables = read_batches(file, names, self._dataset.schema, i)
                     yield from pick_from_tables(tables, positions, start)
 
 
 class ParquetReader(DatasetReader):
-    """Parquet files: a path, a glob, a directory or a list of files.
+    """Reader of Parquet files: a path, a glob, a directory or a list of files.
 
     Parameters
     ----------
     source : path or list of paths
-        A directory is read with the columns that its folders are named for (`year=2024/`).
+        Files. Folder names of a directory such as `year=2024/` become columns.
     """
 
     kind = "the Parquet files"
@@ -123,33 +132,37 @@ class ParquetReader(DatasetReader):
     def __init__(self, source: Any) -> None:
         ds = optional_imports.pyarrow().dataset
         paths = resolve_paths(source)
-        dataset = self.reading(ds.dataset, paths if len(paths) > 1 else paths[0], **FILES)
-        for fragment in dataset.get_fragments():
-            self._check(fragment, dataset.schema)
+        path_or_paths = paths if len(paths) > 1 else paths[0]
+        dataset = self.reading(ds.dataset, path_or_paths, **DATASET_OPTIONS)
+        for file in dataset.get_fragments():
+            self._check_file(file, dataset.schema)
         super().__init__(dataset)
 
-    def _check(self, fragment: Any, schema: Any) -> None:
-        """Arrow fills columns that a file lacks, and casts types, without a word."""
-        same, failure = call_silently(has_schema, fragment, schema)
+    def _check_file(self, file: Any, schema: Any) -> None:
+        """Raise ReadError if a file has another schema.
+
+        Arrow would silently fill missing columns with nulls and cast types.
+        """
+        is_equal, failure = call_silently(has_schema, file, schema)
         if failure is not None:
             raise ReadError(
-                f"The Parquet file {fragment.path} must be readable; it is damaged or cut short, "
+                f"The Parquet file {file.path} must be readable; it is damaged or cut short, "
                 "so write it again."
             )
-        if not same:
+        if not is_equal:
             raise ReadError(
                 f"Parquet files must all have the columns of the first one, in the same types; "
-                f"those of {fragment.path} differ, so write it again with the same schema."
+                f"the columns of {file.path} differ, so write it again with the same schema."
             )
 
 
 class RecordBatchesReader(RowReader):
-    """Arrow record batches, from a list or from a function that returns a new iterator.
+    """Reader of Arrow record batches.
 
     Parameters
     ----------
     source : list or callable
-        As described.
+        Batches, or a function that returns a new iterator over all batches on each call.
     """
 
     kind = "the record batches"
@@ -158,18 +171,18 @@ class RecordBatchesReader(RowReader):
     def __init__(self, source: Any) -> None:
         if isinstance(source, Iterator) or is_instance(source, "pyarrow", "RecordBatchReader"):
             raise ValueError(ONE_SHOT)
-        self._source, self._last = source, None
-        first = self.reading(self._first)
-        self._schema = first.schema
+        self._source, self._last_iterator = source, None
+        self._schema = self.reading(self._first_batch).schema
         self.names = tuple(self._schema.names)
         self.n_columns = len(self.names)
         check_distinct_names(self.names, self.kind)
 
     def _batches(self) -> Iterator[Any]:
+        """Yield all batches of a new pass."""
         batches = iter(self._source() if callable(self._source) else self._source)
-        if batches is self._last:
+        if batches is self._last_iterator:
             raise ReadError(ONE_SHOT)
-        self._last = batches
+        self._last_iterator = batches
         for batch in batches:
             if not is_instance(batch, "pyarrow", "RecordBatch", "Table"):
                 raise ReadError(
@@ -178,10 +191,11 @@ class RecordBatchesReader(RowReader):
                 )
             yield batch
 
-    def _first(self) -> Any:
+    def _first_batch(self) -> Any:
+        """Return the first batch, which has the schema of all."""
         for batch in self._batches():
             return batch
-        raise ReadError("Record batches must be at least one, which may be without rows.")
+        raise ReadError("Record batches must be at least one, which may have no rows.")
 
     def _count(self) -> int:
         return sum(batch.num_rows for batch in self._batches())
@@ -192,80 +206,105 @@ class RecordBatchesReader(RowReader):
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         pa = optional_imports.pyarrow()
         for batch in self._batches():
-            if not same_columns(batch.schema, self._schema):
+            if not has_same_columns(batch.schema, self._schema):
                 raise ReadError(
                     "Record batches must all have the columns of the first one, in its order and "
-                    "types; make them the same, for example by Table.cast(schema)."
+                    "types; convert them, for example by Table.cast(schema)."
                 )
             table = pa.table(batch) if is_instance(batch, "pyarrow", "RecordBatch") else batch
-            yield decode_dictionaries(
-                table.select(list(columns) or [0])
-            )  # a table of no columns has no rows
+            # a table without columns has no rows, so at least one is selected
+            yield decode_dictionaries(table.select(list(columns) or [0]))
 
 
 def has_schema(file: Any, schema: Any) -> bool:
-    """Indicate whether a file, with the columns of its folders, has a given schema."""
-    wanted = {field.name: value_type(field.type) for field in schema}
-    given = {field.name: value_type(field.type) for field in file.physical_schema}
-    return {**{name: wanted.get(name) for name in folders(file)}, **given} == wanted
+    """Indicate whether a file, with the columns of its folder names, has a schema."""
+    expected = {field.name: value_type(field.type) for field in schema}
+    actual = {name: expected.get(name) for name in folder_values(file)}
+    actual |= {field.name: value_type(field.type) for field in file.physical_schema}
+    return actual == expected
 
 
-def folders(file: Any) -> dict[str, Any]:
-    """Return the columns that folders are named for, and their value in a file."""
+def folder_values(file: Any) -> dict[str, Any]:
+    """Return the columns that folder names define, and their values for a file."""
     ds = optional_imports.pyarrow().dataset
     keys: dict[str, Any] = ds.get_partition_keys(file.partition_expression)
     return keys
 
 
-def batches_of(
-    file: Any, names: list[str], schema: Any, only: int | None = None
+def read_batches(
+    file: Any, names: list[str], schema: Any, row_group: int | None = None
 ) -> Generator[Any, None, None]:
-    """Yield the rows of a Parquet file, or of one row group, of which one batch is in memory.
+    """Yield the rows of a Parquet file as tables, with one batch in memory at a time.
 
-    Text comes in dictionaries of one type, whichever type files have: most hold it like this.
+    Text is dictionary-encoded in one type for all files, since most files store it encoded.
+
+    Parameters
+    ----------
+    file : pyarrow.dataset.ParquetFileFragment
+        The file.
+    names : list of str
+        Names of the columns.
+    schema : pyarrow.Schema
+        Schema of the dataset.
+    row_group : int, optional
+        The only row group that is read.
     """
     pa = optional_imports.pyarrow()
     from pyarrow.parquet import ParquetFile
 
-    constant = {name: value for name, value in folders(file).items() if name in names}
-    own = [name for name in names if name not in constant]
-    kinds = {name: value_type(schema.field(name).type) for name in names}
-    listed = {name: pa.dictionary(pa.int32(), kinds[name]) for name in own if is_text(kinds[name])}
-    wanted = pa.schema([(name, listed.get(name, kinds[name])) for name in names])
+    constants = {name: value for name, value in folder_values(file).items() if name in names}
+    stored_names = [name for name in names if name not in constants]
+    types = {name: value_type(schema.field(name).type) for name in names}
+    dictionary_types = {
+        name: pa.dictionary(pa.int32(), types[name])
+        for name in stored_names
+        if is_text(types[name])
+    }
+    output_schema = pa.schema([(name, dictionary_types.get(name, types[name])) for name in names])
     with file.filesystem.open_input_file(file.path) as source:
-        opened = ParquetFile(source, read_dictionary=[*listed])
+        parquet_file = ParquetFile(source, read_dictionary=[*dictionary_types])
+        row_groups = range(parquet_file.num_row_groups) if row_group is None else [row_group]
         for batch in chain.from_iterable(
-            # what was read of a row group is held as long as its iterator
-            opened.iter_batches(CHUNK_ROWS, row_groups=[group], columns=own)
-            for group in (range(opened.num_row_groups) if only is None else [only])
+            # one iterator per row group, since an iterator holds all data that it has read
+            parquet_file.iter_batches(CHUNK_ROWS, row_groups=[i], columns=stored_names)
+            for i in row_groups
         ):
             table = pa.Table.from_batches([batch])
-            for name, value in constant.items():
-                same = pa.repeat(pa.scalar(value, kinds[name]), len(table))
-                table = table.append_column(name, same)
+            for name, value in constants.items():
+                column = pa.repeat(pa.scalar(value, types[name]), len(table))
+                table = table.append_column(name, column)
             table = table.select(names)
-            found = zip(kinds.values(), map(value_type, table.schema.types), strict=True)
-            if not all(kind == own or (is_text(kind) and is_text(own)) for kind, own in found):
+            actual_types = map(value_type, table.schema.types)
+            if not all(map(_is_same_type, types.values(), actual_types)):
                 raise ReadError(
-                    f"Parquet files must not change during a fit; the columns of {file.path} did."
+                    "Parquet files must not change during a fit, and the columns of "
+                    f"{file.path} did; let nothing write to it."
                 )
-            yield table.cast(wanted)
+            yield table.cast(output_schema)
 
 
-def value_type(kind: Any) -> Any:
-    """Return the type of the values, also of those in a dictionary."""
+def _is_same_type(first: Any, second: Any) -> bool:
+    """Indicate whether two Arrow types are equal; the types of text count as equal."""
+    return bool(first == second or (is_text(first) and is_text(second)))
+
+
+def value_type(arrow_type: Any) -> Any:
+    """Return the type of the values of an Arrow type, which may be dictionary-encoded."""
     types = optional_imports.pyarrow().types
-    return kind.value_type if types.is_dictionary(kind) else kind
+    return arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
 
 
-def is_text(kind: Any) -> bool:
+def is_text(arrow_type: Any) -> bool:
     """Indicate whether an Arrow type is text."""
     types = optional_imports.pyarrow().types
-    return bool(types.is_string(kind) or types.is_large_string(kind))
+    return bool(types.is_string(arrow_type) or types.is_large_string(arrow_type))
 
 
 def decode_dictionaries(table: Any) -> Any:
-    """Return a table without dictionaries: those of a stream list what private rows hold."""
+    """Return a table with dictionary-encoded columns decoded.
+
+    The dictionary of a stream lists values of private rows.
+    """
     pa = optional_imports.pyarrow()
     for position, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
@@ -274,29 +313,28 @@ def decode_dictionaries(table: Any) -> Any:
     return table
 
 
-def same_columns(schema: Any, first: Any) -> bool:
-    """Indicate whether names and types are equal, after dictionaries are decoded."""
-    return bool(
-        decode_dictionaries(schema.empty_table()).schema.equals(
-            decode_dictionaries(first.empty_table()).schema
-        )
+def has_same_columns(schema: Any, first_schema: Any) -> bool:
+    """Indicate whether names and types are equal after dictionaries are decoded."""
+    decoded, first_decoded = (
+        decode_dictionaries(each.empty_table()).schema for each in (schema, first_schema)
     )
+    return bool(decoded.equals(first_decoded))
 
 
 def is_path(source: Any) -> bool:
-    """Indicate whether the source is a path."""
+    """Indicate whether an object is a path."""
     return isinstance(source, str | os.PathLike)
 
 
 def resolve_paths(source: Any) -> list[str]:
-    """Return the paths of files, or of one directory."""
+    """Return the paths of files, or the path of one directory, with globs expanded."""
     paths: list[str] = []
     for path in map(os.fspath, [source] if is_path(source) else source):
-        exact = "://" in path or os.path.exists(path)
-        matches = [path] if exact else sorted(glob.glob(path, recursive=True))
+        is_exact = "://" in path or os.path.exists(path)
+        matches = [path] if is_exact else sorted(glob.glob(path, recursive=True))
         if not matches:
             raise FileNotFoundError(
-                f"Parquet files must be where the path says; there is nothing at {path!r}."
+                f"A path must lead to Parquet files; no file was found at {path!r}."
             )
         paths += matches
     if len(paths) > 1 and any(map(os.path.isdir, paths)):

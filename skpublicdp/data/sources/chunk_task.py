@@ -9,32 +9,32 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources.reader import is_package_error, without_traceback
 from skpublicdp.data.tables import pick_column, pick_columns, pick_rows, table_height
 from skpublicdp.exceptions import ReadError
+from skpublicdp.typing import Mask
 
 Result: TypeAlias = tuple[Any, Exception | None]
-"""A result, or what to raise."""
+"""(result, None) of a function, or (None, exception)."""
 
 RawChunk: TypeAlias = tuple[Any, Any, int]
-"""A table, labels that came from elsewhere or None, and the position of the first row."""
+"""A table, its labels if they are read from another source, and the position of the first row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class Chunk:
-    """Some consecutive rows.
+    """Consecutive rows and their labels.
 
     Attributes
     ----------
     X : ndarray of shape (k, n_columns), or a frame of pandas, polars or pyarrow
         The rows.
     y : ndarray or series of k labels, or None
-        The labels as they were given.
+        The labels in their original type.
     start : int
-        Position of the first row among all rows, those that do not count included.
+        Position of the first row among all rows, including rows outside the mask.
     """
 
     X: Any
@@ -55,81 +55,111 @@ class AcceptsDictionaries:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChunkTask:
-    """A function of chunks, with the columns that it reads and the mask of rows that count."""
+    """A function of chunks, with the columns that it reads and the mask of rows that count.
+
+    Attributes
+    ----------
+    function : callable
+        Function of a `Chunk`.
+    without_dictionaries : callable
+        Decodes dictionary-encoded text in the tables of the reader.
+    columns : tuple of int
+        Positions of the columns of `Chunk.X` in the tables that are read.
+    label : int or None
+        Position of the label column in the tables; None if labels are read from another source.
+    mask : ndarray of bool, or None
+        Mask of the rows that count, from row `mask_start` on; None for all rows.
+    mask_start : int
+        Position of the first row of the mask among all rows.
+    """
 
     function: Callable[[Chunk], Any]
     without_dictionaries: Callable[[Any], Any]
     columns: tuple[int, ...]
     label: int | None
-    mask: NDArray[np.bool_] | None = None
+    mask: Mask | None = None
     mask_start: int = 0
 
-    def with_mask(self, kept: NDArray[np.bool_] | None, first: int) -> ChunkTask:
-        """Return the same work where only some rows count, by a mask of those from `first` on."""
-        return replace(self, mask=kept, mask_start=first)
+    def with_mask(self, mask: Mask | None, start: int) -> ChunkTask:
+        """Return the task with a mask of the rows from `start` on."""
+        return replace(self, mask=mask, mask_start=start)
 
-    def __call__(self, piece: RawChunk) -> Result:
-        """Call the function; what it raises is one sentence, unless the package wrote it."""
-        result, failure = call_silently(self._call, *piece)
+    def __call__(self, chunk: RawChunk) -> Result:
+        """Call the function, and replace exceptions from outside this package.
+
+        Such exceptions may quote private values.
+        """
+        result, failure = call_silently(self._call, *chunk)
         if failure is None:
             return result, None
         if not is_package_error(failure):
             failure = ReadError(
-                "Every chunk of rows must hold what its columns promise; one does not, so check "
-                "the types and values of the columns (the message is withheld, as it may quote "
-                "private values)."
+                "Every chunk of rows must have the declared column types, and processing one "
+                "failed, so check the types and values of the columns (the message is withheld, "
+                "as it may quote private values)."
             )
         return None, without_traceback(failure)
 
     def _call(self, table: Any, labels: Any, start: int) -> Any:
+        """Call the function with the masked rows of a raw chunk."""
         y = labels
         if self.label is not None:
             y = pick_column(self.without_dictionaries(pick_columns(table, [self.label])), 0)
         if not isinstance(self.function, AcceptsDictionaries):
             table = self.without_dictionaries(table)
-        flat = len(getattr(table, "shape", (0, 0))) == 1
-        X = table if flat else pick_columns(table, self.columns)
+        is_flat = len(getattr(table, "shape", (0, 0))) == 1
+        X = table if is_flat else pick_columns(table, self.columns)
         if self.mask is not None:
-            at = start - self.mask_start
-            here = np.flatnonzero(self.mask[at : at + table_height(X)])
-            if len(here) < table_height(X):
-                X, y = pick_rows(X, here), None if y is None else pick_rows(y, here)
+            offset = start - self.mask_start
+            counted = np.flatnonzero(self.mask[offset : offset + table_height(X)])
+            if len(counted) < table_height(X):
+                X, y = pick_rows(X, counted), None if y is None else pick_rows(y, counted)
         return self.function(Chunk(X, y, start))
 
 
-def map_in_order(job: ChunkTask, pieces: Iterable[RawChunk], n_threads: int) -> Iterator[Result]:
-    """Yield outcomes in the order of rows; only a few chunks are in memory at once."""
+def map_in_order(task: ChunkTask, chunks: Iterable[RawChunk], n_threads: int) -> Iterator[Result]:
+    """Yield the results of a task on threads, in the order of chunks.
+
+    At most `n_threads` + 1 chunks are in memory.
+    """
     if n_threads == 1:
-        yield from map(job, pieces)
+        yield from map(task, chunks)
         return
     with ThreadPoolExecutor(n_threads) as pool:
-        waiting: deque[Any] = deque()
+        futures: deque[Any] = deque()
         try:
-            for piece in pieces:
-                waiting.append(pool.submit(job, piece))
-                if len(waiting) > n_threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+            for chunk in chunks:
+                futures.append(pool.submit(task, chunk))
+                if len(futures) > n_threads:
+                    yield futures.popleft().result()
+            while futures:
+                yield futures.popleft().result()
         finally:
-            for future in waiting:
+            for future in futures:
                 future.cancel()
 
 
-def sum_tables(outcomes: Iterable[Result]) -> Result:
-    """Add integer tables, or tuples of them, up to the first failure."""
+def sum_tables(results: Iterable[Result]) -> Result:
+    """Return the sum of integer tables, or of tuples of them, or the first failure.
+
+    Integer addition is exact, so that the sum does not depend on the order of chunks.
+    """
     total: list[Any] = []
-    many = False
-    for result, failure in outcomes:
+    is_tuple = False
+    for result, failure in results:
         if failure is not None:
             return None, failure
-        many = isinstance(result, tuple)
-        tables = [np.asarray(table) for table in (result if many else (result,))]
+        is_tuple = isinstance(result, tuple)
+        tables = [np.asarray(table) for table in (result if is_tuple else (result,))]
         if any(table.dtype.kind not in "biu" for table in tables):
-            return None, TypeError("Tables must hold integers: only these add up in any order.")
+            return None, TypeError(
+                "Tables must hold integers, since only integer sums are independent of the order."
+            )
         if not total:
             total = [table.astype(np.int64) for table in tables]
         else:
-            for old, new in zip(total, tables, strict=True):
-                np.add(old, new, out=old, casting="unsafe")
-    return (tuple(total) if many else total[0] if total else None), None
+            for sum_so_far, table in zip(total, tables, strict=True):
+                np.add(sum_so_far, table, out=sum_so_far, casting="unsafe")
+    if is_tuple:
+        return tuple(total), None
+    return (total[0] if total else None), None

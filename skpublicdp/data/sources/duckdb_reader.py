@@ -10,20 +10,21 @@ from typing import Any
 from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.sources.reader import CHUNK_ROWS, RowReader, check_distinct_names
 
-KEEP_ORDER = {
+ORDER_PRESERVING_STEPS = {
     *("PROJECTION", "FILTER", "LIMIT", "STREAMING_LIMIT", "UNION", "STREAMING_WINDOW"),
     *("SEQ_SCAN", "TABLE_SCAN", "COLUMN_DATA_SCAN", "DUMMY_SCAN", "EMPTY_RESULT", "RANGE"),
     *("PARQUET_SCAN", "READ_PARQUET", "CSV_SCAN", "READ_CSV", "READ_CSV_AUTO"),
     *("PANDAS_SCAN", "ARROW_SCAN", "PYTHON_ARROW_SCAN"),
 }
-"""Steps of a query of which DuckDB promises that they keep the order of rows.
+"""Steps of a query plan that keep the order of rows, by DuckDB's documentation.
 
-https://duckdb.org/docs/stable/sql/dialect/order_preservation; a step that is not listed does not.
+See https://duckdb.org/docs/stable/sql/dialect/order_preservation. Any other step counts as changing
+the order.
 """
 
 
 class DuckDBReader(RowReader):
-    """A relation: its query runs once for each pass and is streamed."""
+    """Reader of a DuckDB relation, whose query runs once for each pass and is streamed."""
 
     kind = "the DuckDB relation"
     remedy = "run its query by itself to see that it works"
@@ -40,13 +41,15 @@ class DuckDBReader(RowReader):
         return bool(self.reading(self._keeps_order))
 
     def _keeps_order(self) -> bool:
+        """Indicate whether the settings and the query plan keep the order of rows."""
         setting = "select current_setting('preserve_insertion_order')"
         if not self._relation.query("rows_", setting).fetchall()[0][0]:
             return False
         plan = self._relation.query("rows_", "explain (format json) from rows_")
         if plan is None:  # DuckDB 1 shows no plan here
             return False
-        return {*_steps(json.loads(plan.fetchall()[-1][1]))} <= KEEP_ORDER
+        steps = set(_step_names(json.loads(plan.fetchall()[-1][1])))
+        return steps <= ORDER_PRESERVING_STEPS
 
     def _count(self) -> int:
         return int(self._relation.aggregate("count(*)").fetchall()[0][0])
@@ -66,7 +69,7 @@ class DuckDBReader(RowReader):
 
 
 def query(sql: str, connection: Any) -> DuckDBReader:
-    """Return the rows of a query."""
+    """Return a reader of the rows of a query."""
     relation = DuckDBReader.reading(connection.sql, sql)
     if relation is None:
         raise ValueError(
@@ -75,7 +78,8 @@ def query(sql: str, connection: Any) -> DuckDBReader:
     return DuckDBReader(relation)
 
 
-def _steps(plan: Any) -> Iterator[str]:
+def _step_names(plan: Any) -> Iterator[str]:
+    """Yield the names of all steps of a query plan, a tree of steps."""
     for step in plan:
         yield step["name"].strip()
-        yield from _steps(step.get("children", ()))
+        yield from _step_names(step.get("children", ()))

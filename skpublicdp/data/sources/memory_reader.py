@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.sources.reader import RowReader, is_instance, text_names
 from skpublicdp.data.tables import (
@@ -19,10 +16,11 @@ from skpublicdp.data.tables import (
     table_width,
     to_narwhals,
 )
+from skpublicdp.typing import Codes
 
 
 class MemoryReader(RowReader):
-    """A table or a column in memory; it is cut, never copied as a whole."""
+    """Reader of a table or a column in memory, which is sliced without a copy of all rows."""
 
     kind = "a table in memory"
     remedy = "check that it is an array or a frame"
@@ -46,17 +44,17 @@ class MemoryReader(RowReader):
         yield self._table if self.flat else pick_columns(self._table, columns)
 
     def chunks(self, columns: Sequence[int], rows: int) -> Generator[Any, None, None]:
-        """Yield tables of `rows` rows; columns are picked after rows, so that copies are small."""
+        """Yield tables of `rows` rows. Rows are sliced first, so that copies are small."""
         for start in range(0, self.n_rows, rows):
             table = slice_rows(self._table, start, min(start + rows, self.n_rows))
             yield table if self.flat else pick_columns(table, columns)
 
-    def part(self, column: int, start: int, stop: int) -> Any:
-        """Return some rows of one column."""
+    def slice_column(self, column: int, start: int, stop: int) -> Any:
+        """Return the rows from `start` to before `stop` of one column."""
         table = slice_rows(self._table, start, stop)
         return table if self.flat else pick_column(table, column)
 
-    def take_rows(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Any:
-        """Return rows at once, without a pass."""
+    def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
+        """Return the rows at positions in any order, by indexing instead of a pass."""
         rows = pick_rows(self._table, positions)
         return rows if self.flat else pick_columns(rows, columns)

@@ -9,14 +9,17 @@ from typing import Any
 
 @contextmanager
 def explain_missing(package: str, extra: str) -> Iterator[None]:
-    """Raise an error that names the extra to install if an import fails."""
+    """Raise an error that names the extra to install if an import fails.
+
+    It is raised outside the handler, so that the traceback shows one error.
+    """
     try:
         yield
     except ImportError:
-        missing = True
+        is_missing = True
     else:
-        missing = False
-    if missing:
+        is_missing = False
+    if is_missing:
         raise ImportError(
             f"{package} must be installed to read these rows; run "
             f"`pip install 'skpublicdp[{extra}]'`."

@@ -8,16 +8,19 @@ from typing import Any
 
 from skpublicdp.data.sources.reader import CHUNK_ROWS, RowReader
 
-KEEP_ORDER = (
+ORDER_PRESERVING_PREFIXES = (
     *("Parquet SCAN", "Csv SCAN", "NDJson SCAN", "Ipc SCAN", "DF "),
     *("PROJECT", "ESTIMATED ROWS:", "SELECT ", "FILTER ", "FROM", "WITH_COLUMNS:", "["),
     *("SLICE[", "ROW_INDEX:"),
 )
-"""How lines of a plan begin, all of whose steps keep the order of rows: scans, filters, columns."""
+"""Beginnings of the lines of a query plan whose steps keep the order of rows.
+
+These are scans, filters and column expressions. Any other step counts as changing the order.
+"""
 
 
 class PolarsReader(RowReader):
-    """A `polars.LazyFrame`: its query runs once for each pass and is streamed."""
+    """Reader of a `polars.LazyFrame`, whose query runs once for each pass and is streamed."""
 
     kind = "the lazy frame"
     remedy = "collect it by itself to see that its query works"
@@ -29,9 +32,10 @@ class PolarsReader(RowReader):
 
     @cached_property
     def ordered(self) -> bool:
-        """Whether every step of the query keeps the order of rows; joins and groups need not."""
+        """Whether every step of the query keeps the order of rows; joins and groups may not."""
         plan = self.reading(self._frame.explain, optimized=False)
-        return all(line.strip().startswith(KEEP_ORDER) for line in plan.splitlines())
+        lines = plan.splitlines()
+        return all(line.strip().startswith(ORDER_PRESERVING_PREFIXES) for line in lines)
 
     def _count(self) -> int:
         import polars as pl

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.tables import (
@@ -23,36 +22,38 @@ from skpublicdp.data.tables import (
     table_height,
 )
 from skpublicdp.exceptions import ReadError
+from skpublicdp.typing import Codes
 
 CHUNK_ROWS = 2**17
-"""Rows of a chunk, unless there are many columns."""
+"""Number of rows of a chunk, unless there are many columns."""
 
 MAX_CHUNK_VALUES = 2**22
-"""Values of a chunk."""
+"""Maximum number of values of a chunk of many columns."""
 
 END = object()
+"""Marks the end of an iterator of tables."""
 
 
 def rows_per_chunk(n_columns: int) -> int:
-    """Return how many rows of so many columns are worked on at once."""
+    """Return the number of rows of a chunk with this number of columns."""
     return max(2**10, min(CHUNK_ROWS, MAX_CHUNK_VALUES // max(n_columns, 1)))
 
 
 class RowReader(ABC):
-    """Rows that can be read any number of times, always the same ones.
+    """Reader of the rows of one container, which must give the same rows in every pass.
 
     Attributes
     ----------
     kind : str
-        What messages call them.
+        Name of the container in messages.
     remedy : str
-        What to do when they cannot be read, as the end of a sentence.
+        Remedy in the message about rows that cannot be read.
     names : tuple of str or None
-        The columns; None for arrays.
+        Names of the columns; None for arrays.
     n_columns : int
         Number of columns.
     flat : bool
-        Whether this is one column without a table around it: labels.
+        Whether the rows are a one-dimensional array or series rather than a table.
     ordered : bool
         Whether every pass gives the rows in the same order.
     """
@@ -79,44 +80,47 @@ class RowReader(ABC):
 
     @abstractmethod
     def _empty(self) -> Any:
-        """Return no rows, with all columns."""
+        """Return an empty table with all columns."""
 
     @abstractmethod
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield tables with these columns, in the order of rows, of any heights."""
+        """Yield tables of any number of rows with these columns, in the order of rows."""
 
     @staticmethod
     def without_dictionaries(table: Any) -> Any:
-        """Return a table that was read in the types of `empty`."""
+        """Return a table that was read, with its columns in the types of `empty`."""
         return table
 
     def empty(self, columns: Sequence[int]) -> Any:
-        """Return no rows of these columns, in the types that the rows have."""
+        """Return an empty table with these columns, in the types of the rows."""
         table = self.reading(self._empty)
         return table if self.flat else pick_columns(table, columns)
 
     def chunks(self, columns: Sequence[int], rows: int) -> Generator[Any, None, None]:
-        """Yield all rows in tables of exactly `rows` rows, the last one of what is left."""
-        expected, seen = self.n_rows, 0  # counted first: some can do only one thing at a time
-        with contextlib.closing(self._guarded(columns)) as tables:
+        """Yield all rows in tables of exactly `rows` rows; the last table may be shorter."""
+        # counted before reading, since some containers allow one query at a time
+        expected, n_read = self.n_rows, 0
+        with contextlib.closing(self._read_redacted(columns)) as tables:
             for table in rechunk(tables, rows):
-                seen += table_height(table)
-                if seen > expected:
+                n_read += table_height(table)
+                if n_read > expected:
                     break
                 yield table
-        if seen != expected:
-            raise ReadError(self.changed())
+        if n_read != expected:
+            raise ReadError(self.changed_message())
 
-    def take_rows(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Any:
-        """Return the rows at positions that never fall."""
-        parts = self.reading(lambda: list(self._take(columns, positions)))
-        return concatenate_tables(parts) if parts else self.empty(columns)
+    def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
+        """Return the rows at non-decreasing positions."""
+        tables = self.reading(lambda: list(self._take(columns, positions)))
+        return concatenate_tables(tables) if tables else self.empty(columns)
 
-    def _take(self, columns: Sequence[int], positions: NDArray[np.intp]) -> Iterator[Any]:
+    def _take(self, columns: Sequence[int], positions: Codes) -> Iterator[Any]:
+        """Yield tables with the rows at non-decreasing positions."""
         with contextlib.closing(self._read(columns)) as tables:
             yield from pick_from_tables(tables, positions, 0)
 
-    def _guarded(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+    def _read_redacted(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        """Yield the tables of `_read`, with exceptions that quote no value."""
         tables = self.reading(self._read, columns)
         with contextlib.closing(tables):
             while (table := self.reading(next, tables, END)) is not END:
@@ -124,19 +128,19 @@ class RowReader(ABC):
 
     @classmethod
     def reading(cls, call: Any, *args: Any, **options: Any) -> Any:
-        """Call a function that reads rows. An error is one sentence that quotes no value."""
+        """Return the result of a call that reads rows, with an exception that quotes no value."""
         result, failure = call_silently(call, *args, **options)
         if failure is None:
             return result
         if not is_package_error(failure):
             failure = ReadError(
-                f"All rows of {cls.kind} must be readable; {cls.remedy} (what the reader said is "
-                "withheld, as it may quote private values)."
+                f"All rows of {cls.kind} must be readable; {cls.remedy} (the message of the reader "
+                "is withheld, as it may quote private values)."
             )
         raise without_traceback(failure)
 
-    def changed(self) -> str:
-        """Return the sentence about rows that are not the ones that were counted."""
+    def changed_message(self) -> str:
+        """Return the message about a number of rows that changed between passes."""
         return (
             f"{self.kind[0].upper()}{self.kind[1:]} must hold the same rows on every pass; their "
             "number has changed, so let nothing write to it during a fit."
@@ -145,14 +149,14 @@ class RowReader(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceColumn:
-    """One column of a source of rows, to be passed as `y`.
+    """One column of a row source, to be passed as `y`.
 
     Attributes
     ----------
-    scan : Scan
-        What it is read from.
+    reader : RowReader
+        Reader of the container.
     position : int
-        Which column it is.
+        Position of the column in the container.
     """
 
     reader: RowReader
@@ -164,31 +168,39 @@ class SourceColumn:
         return self.reader.n_rows
 
     def empty(self) -> Any:
-        """Return no rows of the column, in the type that the rows have."""
+        """Return an empty column of the same type."""
         return self.take_from(self.reader.empty([self.position]))
 
     def take_from(self, table: Any) -> Any:
-        """Return the column of a table that was read for it alone."""
-        return (
-            table if self.reader.flat else pick_column(self.reader.without_dictionaries(table), 0)
-        )
+        """Return the column from a table of one column that the reader returned."""
+        if self.reader.flat:
+            return table
+        return pick_column(self.reader.without_dictionaries(table), 0)
 
 
 def is_package_error(failure: BaseException) -> bool:
-    """Indicate whether this package defines the exception, which then quotes no private value."""
+    """Indicate whether this package defines the exception. Its message then quotes no value."""
     return type(failure).__module__.split(".")[0] == "skpublicdp"
 
 
 def without_traceback(failure: Exception) -> Exception:
-    """Return an exception without the frames and exceptions behind it, which hold rows."""
+    """Return an exception without its traceback and causes, whose frames hold private rows."""
     failure.__cause__ = failure.__context__ = None
     return failure.with_traceback(None)
 
 
-def pick_from_tables(
-    tables: Iterable[Any], positions: NDArray[np.intp], start: int
-) -> Iterator[Any]:
-    """Yield those rows of tables, the first of which is at `start`, whose positions are given."""
+def pick_from_tables(tables: Iterable[Any], positions: Codes, start: int) -> Iterator[Any]:
+    """Yield the rows of consecutive tables at the positions.
+
+    Parameters
+    ----------
+    tables : iterable of table
+        Consecutive rows.
+    positions : ndarray of intp
+        Non-decreasing positions among all rows.
+    start : int
+        Position of the first row of the first table.
+    """
     for table in tables:
         stop = start + table_height(table)
         first, last = np.searchsorted(positions, (start, stop))
@@ -200,39 +212,39 @@ def pick_from_tables(
 
 
 def rechunk(tables: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Yield the same rows in tables of exactly `rows` rows, the last one of what is left."""
+    """Yield the same rows in tables of exactly `rows` rows; the last table may be shorter."""
     parts: list[Any] = []
-    held = 0
+    n_buffered = 0
     for table in tables:
         start, end = 0, table_height(table)
         while start < end:
-            stop = min(end, start + rows - held)
+            stop = min(end, start + rows - n_buffered)
             parts.append(slice_rows(table, start, stop))
-            held, start = held + stop - start, stop
-            if held == rows:
+            n_buffered, start = n_buffered + stop - start, stop
+            if n_buffered == rows:
                 yield concatenate_tables(parts)
-                parts, held = [], 0
+                parts, n_buffered = [], 0
     if parts:
         yield concatenate_tables(parts)
 
 
-def is_instance(thing: Any, module: str, *names: str) -> bool:
-    """Indicate whether an object is of a class of a package, without importing the package."""
+def is_instance(candidate: Any, module: str, *names: str) -> bool:
+    """Indicate whether an object is an instance of classes of a package, without importing it."""
     loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(thing, tuple(getattr(loaded, n) for n in names))
+    return loaded is not None and isinstance(candidate, tuple(getattr(loaded, n) for n in names))
 
 
 def check_distinct_names(names: Sequence[Any], kind: str) -> None:
-    """Refuse columns of one name: they are read by it."""
-    twice = sorted({str(name) for name in names if list(names).count(name) > 1})
-    if twice:
+    """Raise ValueError if two columns have the same name, since columns are read by name."""
+    repeated = sorted({str(name) for name in names if list(names).count(name) > 1})
+    if repeated:
         raise ValueError(
-            f"Columns of {kind} must have names of their own; {twice[0]!r} stands more than once, "
+            f"Columns of {kind} must have distinct names; {repeated[0]!r} occurs more than once, "
             "so rename one of them."
         )
 
 
 def text_names(names: Iterable[Any]) -> tuple[str, ...] | None:
-    """Return names of columns if all are text, as scikit-learn does."""
+    """Return the names of columns if all are text, as in scikit-learn; otherwise None."""
     names = tuple(names)
     return names if all(isinstance(name, str) for name in names) else None

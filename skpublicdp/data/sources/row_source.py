@@ -1,15 +1,15 @@
-"""RowSource: selected columns and labels of a reader, and the passes over them."""
+"""RowSource: rows with selected columns and labels, which are read in chunks."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from skpublicdp.data.sources.chunk_task import (
     Chunk,
@@ -23,27 +23,27 @@ from skpublicdp.data.sources.dask_reader import DaskReader
 from skpublicdp.data.sources.memory_reader import MemoryReader
 from skpublicdp.data.sources.reader import RowReader, SourceColumn, rows_per_chunk
 from skpublicdp.data.tables import concatenate_tables, pick_column, pick_rows, table_height
-from skpublicdp.typing import R
+from skpublicdp.typing import Codes, Mask, R
 
 MIN_CHUNK_ROWS = 2**13
-"""Rows of a chunk in memory, at least: fewer are not worth a thread."""
+"""Minimum number of rows of a chunk of a table in memory, below which threads do not pay off."""
 
 
 class RowSource:
-    """Rows that are read in chunks, as often as needed, and never all at once.
+    """Rows that are read in chunks, in any number of passes, and never all together.
 
-    Made by `open_rows` and `as_rows`.
+    Use `open_rows` or `as_rows` to create one.
 
     Attributes
     ----------
     n_rows : int
         Number of rows.
     names : tuple of str or None
-        The columns; None for arrays.
+        Names of the columns; None for arrays.
     n_columns : int
         Number of columns.
     ordered : bool
-        Whether every pass gives the rows in the same order, so that positions mean something.
+        Whether every pass gives the rows in the same order, so that positions identify rows.
 
     Examples
     --------
@@ -57,15 +57,15 @@ class RowSource:
 
     def __init__(
         self,
-        scan: RowReader,
+        reader: RowReader,
         columns: Sequence[int] | None = None,
         labels: SourceColumn | None = None,
-        kept: NDArray[np.bool_] | None = None,
+        mask: Mask | None = None,
     ) -> None:
-        self._reader = scan
-        self._columns = tuple(range(scan.n_columns) if columns is None else columns)
+        self._reader = reader
+        self._columns = tuple(range(reader.n_columns) if columns is None else columns)
         self._labels = labels
-        self._mask = kept
+        self._mask = mask
 
     def __repr__(self) -> str:
         return f"<rows of {self._reader.kind}: {self.n_columns} columns>"
@@ -82,7 +82,7 @@ class RowSource:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The columns; None for arrays."""
+        """Names of the columns; None for arrays."""
         names = self._reader.names
         return None if names is None else tuple(names[c] for c in self._columns)
 
@@ -97,11 +97,11 @@ class RowSource:
         return self._labels is not None
 
     def empty(self) -> Any:
-        """Return no rows, as an array or a frame with the types that the rows have."""
+        """Return an empty array or frame with the column types of the rows."""
         return self._reader.empty(self._columns)
 
     def empty_labels(self) -> Any:
-        """Return no labels, in their type; None without labels."""
+        """Return an empty column with the type of the labels; None without labels."""
         return None if self._labels is None else self._labels.empty()
 
     @overload
@@ -109,36 +109,37 @@ class RowSource:
     @overload
     def __getitem__(self, key: list[str]) -> RowSource: ...
     def __getitem__(self, key: str | list[str]) -> SourceColumn | RowSource:
-        """Return one column, to be passed as `y`, or rows of the columns in a list."""
+        """Return one column, to be passed as `y`, or the rows with the columns of a list."""
         if isinstance(key, str):
-            return SourceColumn(self._reader, self._positions_of([key])[0])
-        return RowSource(self._reader, self._positions_of(key), self._labels)
+            return SourceColumn(self._reader, self._reader_positions([key])[0])
+        return RowSource(self._reader, self._reader_positions(key), self._labels)
 
     def drop(self, *names: str) -> RowSource:
         """Return the rows without these columns."""
-        gone = {*self._positions_of(names)}
-        return RowSource(self._reader, [c for c in self._columns if c not in gone], self._labels)
+        dropped = {*self._reader_positions(names)}
+        columns = [column for column in self._columns if column not in dropped]
+        return RowSource(self._reader, columns, self._labels)
 
-    def with_mask(self, kept: NDArray[np.bool_]) -> RowSource:
-        """Return the rows of which passes show only some, by a mask; `n_rows` counts all."""
+    def with_mask(self, mask: Mask) -> RowSource:
+        """Return a source whose passes skip the rows outside a mask. `n_rows` counts all rows."""
         self.check_ordered("Groups")
-        return RowSource(self._reader, self._columns, self._labels, kept)
+        return RowSource(self._reader, self._columns, self._labels, mask)
 
-    def check_ordered(self, what: str) -> None:
-        """Refuse what goes by position where every pass may have another order."""
-        check_ordered(self._reader, what)
+    def check_ordered(self, feature: str) -> None:
+        """Raise ValueError if passes may have different orders, in which `feature` would fail."""
+        check_ordered(self._reader, feature)
 
-    def _positions_of(self, columns: Sequence[str | int]) -> tuple[int, ...]:
-        """Return where columns, by name or position, are in the scan."""
-        known: dict[str | int, int] = dict(enumerate(self._columns))
-        known |= zip(self.names or (), self._columns, strict=False)
+    def _reader_positions(self, columns: Sequence[str | int]) -> tuple[int, ...]:
+        """Return the positions in the reader of columns, given by name or position."""
+        positions: dict[str | int, int] = dict(enumerate(self._columns))
+        positions |= zip(self.names or (), self._columns, strict=False)
         for column in columns:
-            if column not in known:
+            if column not in positions:
                 raise KeyError(
-                    f"Columns must be among those of {self._reader.kind}, "
+                    f"Columns must be among the columns of {self._reader.kind}, "
                     f"{', '.join(self.names or ()) or 'which have no names'}; got {column!r}."
                 )
-        return tuple(known[column] for column in columns)
+        return tuple(positions[column] for column in columns)
 
     def map(
         self,
@@ -152,42 +153,42 @@ class RowSource:
         Parameters
         ----------
         f : callable
-            Called with a `Chunk`, on threads, or on Dask's workers if the rows are there; then it
-            must be picklable. With no rows at all it is called once, with an empty chunk.
+            Function of a `Chunk`. It is called on threads, or on the workers of a Dask collection,
+            and must then be picklable. If there are no rows it is called with one empty chunk.
         columns : sequence of str or int, optional
-            The only columns that are read, by name or position.
+            Columns that are read, by name or position; all by default.
         n_jobs : int, optional
-            Threads, as in joblib. Dask has its own workers.
+            Number of threads, as in joblib. Dask uses its own workers.
 
         Yields
         ------
         result
-            What `f` returned.
+            Results of `f`.
 
         Raises
         ------
         ReadError
-            If rows cannot be read, or `f` fails other than by an exception of this package. No
-            message of others is quoted, as it may quote a value.
+            If rows cannot be read, or if `f` raises an exception from outside this package. The
+            original message is withheld, as it may quote a value.
         """
-        with contextlib.closing(self._results(f, columns, n_jobs)) as outcomes:
-            for result, failure in outcomes:
+        with contextlib.closing(self._results(f, columns, n_jobs)) as results:
+            for result, failure in results:
                 if failure is not None:
                     raise failure
                 yield result
 
     def map_labels(self, f: Callable[[Any], R]) -> Iterator[R]:
-        """Yield f(labels) for every chunk of labels, in the order of rows; no row is read.
+        """Yield f(labels) for every chunk of labels, in the order of rows. `X` is not read.
 
         Parameters
         ----------
         f : callable
-            Called with labels as they were given, where `map` would call it.
+            Function of labels in their original type. It is called like the function of `map`.
 
         Yields
         ------
         result
-            What `f` returned.
+            Results of `f`.
 
         Raises
         ------
@@ -195,8 +196,8 @@ class RowSource:
             As in `map`.
         """
         assert self._labels is not None
-        scan, position = self._labels.reader, self._labels.position
-        return RowSource(scan, [position], kept=self._mask).map(_MapLabels(f, scan.flat))
+        reader, position = self._labels.reader, self._labels.position
+        return RowSource(reader, [position], mask=self._mask).map(_LabelFunction(f, reader.flat))
 
     def fold(
         self,
@@ -205,12 +206,15 @@ class RowSource:
         columns: Sequence[str | int] | None = None,
         n_jobs: int | None = None,
     ) -> Any:
-        """Return Σ f(chunk), the same bits for every partition and number of workers.
+        """Return the sum of f(chunk) over all chunks.
+
+        It is a sum of integers, so that it does not depend on chunks, partitions or workers.
 
         Parameters
         ----------
         f : callable
-            Returns an array of integers, or a tuple of such arrays. Otherwise as in `map`.
+            Function of a `Chunk` that returns an array of integers, or a tuple of integer arrays.
+            It is called like the function of `map`.
         columns, n_jobs :
             As in `map`.
 
@@ -225,135 +229,167 @@ class RowSource:
         TypeError
             If a table does not hold integers.
         """
-        job, wanted, labels = self._task(f, columns)
-        if self._runs_on_dask(labels):
+        plan = self._plan(f, columns)
+        if self._runs_on_dask(plan.labels):
             assert isinstance(self._reader, DaskReader)
-            result, failure = self._reader.run_sum(job, wanted, labels)
+            result, failure = self._reader.run_sum(plan.task, plan.columns, plan.labels)
         else:
-            with contextlib.closing(self._results(f, columns, n_jobs)) as outcomes:
-                result, failure = sum_tables(outcomes)
+            with contextlib.closing(self._results(f, columns, n_jobs)) as results:
+                result, failure = sum_tables(results)
         if failure is not None:
             raise failure
         return result
 
     def take(self, positions: ArrayLike, *, columns: Sequence[str | int] | None = None) -> Any:
-        """Return the rows at these positions, in the order asked, as an array or a frame."""
+        """Return the rows at positions, in the order of `positions`, as an array or a frame."""
         return self.take_chunk(positions, columns=columns).X
 
     def take_chunk(
         self, positions: ArrayLike, *, columns: Sequence[str | int] | None = None
     ) -> Chunk:
-        """Return the rows at these positions with their labels; `start` is 0.
+        """Return the rows at positions with their labels; `start` is 0.
 
         Parameters
         ----------
         positions : array-like of int
-            In any order, as often as wanted.
+            Positions in any order, possibly repeated.
         columns : sequence of str or int, optional
-            The only columns that are read.
+            Columns that are read; all by default.
 
         Returns
         -------
         Chunk
-            Rows and labels in the order asked.
+            Rows and labels in the order of `positions`.
 
         Raises
         ------
         ValueError
             If the rows have no fixed order.
         IndexError
-            If there is no such row.
+            If a position is out of range.
         """
-        wanted = np.asarray(positions, dtype=np.intp).ravel()
+        positions = np.asarray(positions, dtype=np.intp).ravel()
         self.check_ordered("Positions")
-        if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.n_rows:
-            raise IndexError(f"Positions must be from 0 to {self.n_rows - 1}, one for each row.")
-        order = np.argsort(wanted, kind="stable")
-        found = self._take(wanted[order], columns)
-        back = np.argsort(order)
-        y = None if found.y is None else pick_rows(found.y, back)
-        return Chunk(pick_rows(found.X, back), y, 0)
-
-    def _take(self, positions: NDArray[np.intp], columns: Sequence[str | int] | None) -> Chunk:
-        """Return the rows at positions that never fall."""
-        job, read, labels = self._task(_same, columns)
-        if not self._runs_on_dask(labels):
-            y = (
-                None
-                if labels is None
-                else labels.take_from(labels.reader.take_rows([labels.position], positions))
+        if positions.size and not 0 <= positions.min() <= positions.max() < self.n_rows:
+            raise IndexError(
+                f"Positions must be from 0 to {self.n_rows - 1}, the range of the rows."
             )
-            found, failure = job((self._reader.take_rows(read, positions), y, 0))
+        order = np.argsort(positions, kind="stable")
+        chunk = self._take_sorted(positions[order], columns)
+        inverse = np.argsort(order)
+        y = None if chunk.y is None else pick_rows(chunk.y, inverse)
+        return Chunk(pick_rows(chunk.X, inverse), y, 0)
+
+    def _take_sorted(self, positions: Codes, columns: Sequence[str | int] | None) -> Chunk:
+        """Return the rows at non-decreasing positions with their labels."""
+        plan = self._plan(_identity, columns)
+        labels = plan.labels
+        if not self._runs_on_dask(labels):
+            y = None
+            if labels is not None:
+                y = labels.take_from(labels.reader.take_rows([labels.position], positions))
+            chunk, failure = plan.task((self._reader.take_rows(plan.columns, positions), y, 0))
             if failure is not None:
                 raise failure
-            return found  # type: ignore[no-any-return]
-        parts = list(self.map(_PickRows(positions), columns=columns))
-        parts = [part for part in parts if table_height(part.X)] or parts[:1]
-        X = concatenate_tables([part.X for part in parts])
-        return Chunk(
-            X, concatenate_tables([part.y for part in parts]) if self.labelled else None, 0
-        )
+            return chunk  # type: ignore[no-any-return]
+        chunks = list(self.map(_RowPicker(positions), columns=columns))
+        chunks = [chunk for chunk in chunks if table_height(chunk.X)] or chunks[:1]
+        X = concatenate_tables([chunk.X for chunk in chunks])
+        y = concatenate_tables([chunk.y for chunk in chunks]) if self.labelled else None
+        return Chunk(X, y, 0)
 
-    def _task(
-        self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None
-    ) -> tuple[ChunkTask, tuple[int, ...], SourceColumn | None]:
-        """Return the work, what to read for it, and labels that are read from elsewhere."""
-        xs = self._columns if columns is None else self._positions_of(columns)
-        inside = self._labels is not None and self._labels.reader is self._reader
-        label = self._labels.position if self._labels is not None and inside else None
-        wanted = tuple(dict.fromkeys(xs if label is None else (*xs, label)))
-        at = None if label is None else wanted.index(label)
-        job = ChunkTask(
-            f, self._reader.without_dictionaries, tuple(map(wanted.index, xs)), at, self._mask
+    def _plan(self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None) -> _ReadingPlan:
+        """Return the task for a function of chunks, and the columns to read for it."""
+        x_columns = self._columns if columns is None else self._reader_positions(columns)
+        labels = self._labels
+        label_position: int | None = None
+        if labels is not None and labels.reader is self._reader:
+            read_columns = tuple(dict.fromkeys((*x_columns, labels.position)))
+            label_position, separate_labels = read_columns.index(labels.position), None
+        else:
+            read_columns, separate_labels = tuple(dict.fromkeys(x_columns)), labels
+        task = ChunkTask(
+            f,
+            self._reader.without_dictionaries,
+            tuple(map(read_columns.index, x_columns)),
+            label_position,
+            self._mask,
         )
-        return job, wanted, None if inside else self._labels
+        return _ReadingPlan(task, read_columns, separate_labels)
 
     def _runs_on_dask(self, labels: SourceColumn | None) -> bool:
-        """Indicate whether the function runs on Dask's workers, where the rows are."""
-        scan = self._reader
-        return isinstance(scan, DaskReader) and scan.n_rows > 0 and scan.can_pair(labels)
+        """Indicate whether functions run on Dask's workers, which hold the rows."""
+        reader = self._reader
+        return isinstance(reader, DaskReader) and reader.n_rows > 0 and reader.can_pair(labels)
 
     def _results(
         self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None, n_jobs: int | None
     ) -> Generator[Result, None, None]:
-        job, wanted, labels = self._task(f, columns)
-        if self._runs_on_dask(labels):
+        """Yield the result or the failure of each chunk, in the order of rows."""
+        plan = self._plan(f, columns)
+        if self._runs_on_dask(plan.labels):
             assert isinstance(self._reader, DaskReader)
-            yield from self._reader.run(job, wanted, labels)
+            yield from self._reader.run(plan.task, plan.columns, plan.labels)
             return
         n_threads = joblib.effective_n_jobs(n_jobs)
-        rows = rows_per_chunk(len(wanted))
+        n_chunk_rows = rows_per_chunk(len(plan.columns))
         if isinstance(self._reader, MemoryReader):
-            rows = min(rows, max(MIN_CHUNK_ROWS, -(-self.n_rows // n_threads)))
-        with contextlib.closing(self._raw_chunks(wanted, labels, rows)) as pieces:
-            yield from map_in_order(job, pieces, n_threads)
+            rows_per_thread = -(-self.n_rows // n_threads)
+            n_chunk_rows = min(n_chunk_rows, max(MIN_CHUNK_ROWS, rows_per_thread))
+        chunks = self._raw_chunks(plan.columns, plan.labels, n_chunk_rows)
+        with contextlib.closing(chunks):
+            yield from map_in_order(plan.task, chunks, n_threads)
 
     def _raw_chunks(
-        self, wanted: Sequence[int], labels: SourceColumn | None, rows: int
+        self, columns: Sequence[int], labels: SourceColumn | None, n_chunk_rows: int
     ) -> Generator[RawChunk, None, None]:
+        """Yield all rows in chunks, with labels that are read from another source.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Positions of the columns in the reader.
+        labels : SourceColumn or None
+            Labels from another source.
+        n_chunk_rows : int
+            Number of rows of a chunk.
+        """
         if not self.n_rows:
-            yield self._reader.empty(wanted), None if labels is None else labels.empty(), 0
+            yield self._reader.empty(columns), None if labels is None else labels.empty(), 0
             return
-        starts = range(0, self.n_rows, rows)
+        starts = range(0, self.n_rows, n_chunk_rows)
         with contextlib.ExitStack() as stack:
-            tables = stack.enter_context(contextlib.closing(self._reader.chunks(wanted, rows)))
+            tables = self._reader.chunks(columns, n_chunk_rows)
+            stack.enter_context(contextlib.closing(tables))
             if labels is None:
                 for table, start in zip(tables, starts, strict=True):
                     yield table, None, start
                 return
-            ys = labels.reader.chunks([labels.position], rows)
-            ys = stack.enter_context(contextlib.closing(ys))
+            ys = labels.reader.chunks([labels.position], n_chunk_rows)
+            stack.enter_context(contextlib.closing(ys))
             for table, y, start in zip(tables, ys, starts, strict=True):
                 yield table, labels.take_from(y), start
 
 
-def _same(chunk: Chunk) -> Chunk:
+class _ReadingPlan(NamedTuple):
+    """The columns to read for a function of chunks."""
+
+    task: ChunkTask
+    """The function, with the positions of its columns among those that are read."""
+    columns: tuple[int, ...]
+    """Positions in the reader of the columns that are read, each once."""
+    labels: SourceColumn | None
+    """Labels that are read from another source."""
+
+
+def _identity(chunk: Chunk) -> Chunk:
+    """Return the chunk."""
     return chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _MapLabels:
-    """Calls a function with the only column of a chunk."""
+class _LabelFunction:
+    """Function of chunks with a single column, which calls a function of labels."""
 
     function: Callable[[Any], Any]
     flat: bool
@@ -363,24 +399,32 @@ class _MapLabels:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _PickRows:
-    """Picks rows of a chunk by their positions among all rows, which are sorted."""
+class _RowPicker:
+    """Function that picks rows of a chunk, by sorted positions among all rows."""
 
-    positions: NDArray[np.intp]
+    positions: Codes
 
     def __call__(self, chunk: Chunk) -> Chunk:
         ends = (chunk.start, chunk.start + table_height(chunk.X))
         first, last = np.searchsorted(self.positions, ends)
-        here = self.positions[first:last] - chunk.start
-        y = None if chunk.y is None else pick_rows(chunk.y, here)
-        return Chunk(pick_rows(chunk.X, here), y, chunk.start)
+        in_chunk = self.positions[first:last] - chunk.start
+        y = None if chunk.y is None else pick_rows(chunk.y, in_chunk)
+        return Chunk(pick_rows(chunk.X, in_chunk), y, chunk.start)
 
 
-def check_ordered(scan: RowReader, what: str) -> None:
-    """Refuse what goes by position where every pass may have another order."""
-    if not scan.ordered:
+def check_ordered(reader: RowReader, feature: str) -> None:
+    """Raise ValueError if passes may have different orders.
+
+    Parameters
+    ----------
+    reader : RowReader
+        The reader.
+    feature : str
+        Feature that identifies rows by position, as the subject of the message.
+    """
+    if not reader.ordered:
         raise ValueError(
-            f"{what} need rows in a fixed order, which {scan.kind} does not promise (joins, groups "
-            "and sorts may change it); take labels from the same open_rows(...), or write the "
-            "rows to a table or a Parquet file first."
+            f"{feature} need rows in a fixed order, which {reader.kind} does not promise (joins, "
+            "groups and sorts may change it); take labels from the same open_rows(...), or write "
+            "the rows to a table or a Parquet file first."
         )
