@@ -212,7 +212,7 @@ def around(kind):
     if kind == "leaking":
         steps = [("hidden", StandardScaler()), ("skipped", "passthrough"), SCALED[1]]
         found = Pipeline(steps).fit(X, Y, rule__X_public=PUBLIC)
-        return found, ["does not cover the steps before: if hidden learned"], found[-1]
+        return found, ["does not cover the steps before the learner. If hidden learned"], found[-1]
     if kind == "grid":
         grid = {"rule__alpha": [0.1, 0.2]}
         mask = np.arange(len(X)) < 100

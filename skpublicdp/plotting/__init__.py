@@ -1,4 +1,4 @@
-"""Pictures of what was released, after scikit-learn's displays; matplotlib is optional."""
+"""Displays of releases and models, in the style of scikit-learn; they need matplotlib."""
 
 from skpublicdp.plotting.budget import BudgetDisplay
 from skpublicdp.plotting.cdf import CDFDisplay

@@ -9,23 +9,35 @@ from skpublicdp.typing import Floats
 
 Limits = tuple[float, float]
 
+AXIS_MARGIN = 0.05
+"""Margin at either side of an axis, as a fraction of the extent of the data."""
+
 
 def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]:
-    """Return up to three (cut, text) ticks within limits for a date column, else none."""
-    if shape.cells[0] == f"<= {shape.cuts[0]:.6g}":
+    """Return up to three (cut, text) ticks within limits for a date column, else an empty list.
+
+    Ticks are at the cuts nearest to 1/6, 1/2 and 5/6 of the axis. The text is the upper end of the
+    bin below the cut, without the time of day.
+    """
+    is_numeric = shape.cells[0] == f"<= {shape.cuts[0]:.6g}"
+    if is_numeric:
         return []
-    ends = zip(shape.cuts, shape.cells, strict=False)
-    texts = [(cut, cell.split(" to ")[-1].removeprefix("<= ")[:10]) for cut, cell in ends]
-    texts = [(cut, text) for cut, text in texts if low <= cut <= high]
+    ticks = [
+        (cut, bin_name.split(" to ")[-1].removeprefix("<= ")[:10])
+        for cut, bin_name in zip(shape.cuts, shape.cells, strict=False)
+        if low <= cut <= high
+    ]
+    if not ticks:
+        return []
     positions = np.linspace(low, high, 7)[1::2]
-    nearest = {
-        min(texts, key=lambda one: abs(one[0] - position)) for position in positions if texts
-    }
+    nearest = {min(ticks, key=lambda tick: abs(tick[0] - position)) for position in positions}
     return sorted(nearest)
 
 
 def find_limits(cuts: Floats, values: Floats | None = None) -> Limits:
-    """Return axis limits: one bin width beyond the cuts, or the outermost public values.
+    """Return the axis limits of a shape function: one bin width beyond the first and last cut.
+
+    With public values, the limits are not beyond the smallest and largest of them.
 
     Examples
     --------

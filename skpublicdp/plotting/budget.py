@@ -18,26 +18,26 @@ MAX_ANNOTATED_NAMES = 12
 class BudgetDisplay:
     """Display of the remaining privacy budget after each fit.
 
-    Make one with `from_budget`. All that is shown is public. How much one more fit may have depends
-    on its kind; `PrivacyBudget.remaining` says it.
+    Make one with `from_budget`. Everything in it is public. The budget that is available to one
+    more fit depends on its mechanism: see `PrivacyBudget.remaining`.
 
     Parameters
     ----------
     spent : array-like of float, shape (n_fits,)
-        ε that was spent after each fit, in order.
+        Spent ε after each fit, in order.
     epsilon, delta : float
         The budget.
     who : list of str, default=None
-        Who spent; of fits in a row with the same name, the first is named.
+        Name of the spender of each fit. In a run of fits with one name, the first is annotated.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the display.
     figure_ : matplotlib Figure
         The figure of these axes.
     line_ : matplotlib StepPatch
-        What was not spent, from fit to fit.
+        The remaining ε after each fit.
     cap_ : matplotlib Line2D
         The budget.
 
@@ -81,16 +81,16 @@ class BudgetDisplay:
         Parameters
         ----------
         budget : PrivacyBudget
-            Of a group, it is shown what is left for that group.
+            A budget. For the budget of a group, the display shows what remains for this group.
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
         **kwargs : dict
-            Passed to `plot`.
+            Arguments of `plot`.
 
         Returns
         -------
         BudgetDisplay
-            The picture.
+            The display.
 
         Raises
         ------
@@ -116,14 +116,14 @@ class BudgetDisplay:
         line_kwargs: dict[str, Any] | None = None,
         cap_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
         line_kwargs, cap_kwargs : dict, default=None
-            Passed to matplotlib's `stairs` and `axhline`.
+            Arguments of matplotlib's `stairs` and `axhline`.
 
         Returns
         -------
@@ -133,18 +133,18 @@ class BudgetDisplay:
         ax = axes_for(self, ax)
         from matplotlib.ticker import MaxNLocator
 
-        left = np.maximum(self.epsilon - np.append(0.0, self.spent), 0.0)
-        edges = np.arange(len(left) + 1) - 0.5
+        remaining = np.maximum(self.epsilon - np.append(0.0, self.spent), 0.0)
+        edges = np.arange(len(remaining) + 1) - 0.5
         style: dict[str, Any] = {
             "color": LIGHT,
             "edgecolor": RELEASED,
             "fill": True,
             "linewidth": 1.5,
         }
-        self.line_ = ax.stairs(left, edges, **style | (line_kwargs or {}))
+        self.line_ = ax.stairs(remaining, edges, **style | (line_kwargs or {}))
         style = {"color": PUBLIC, "linestyle": "--", "linewidth": 1} | (cap_kwargs or {})
         self.cap_ = ax.axhline(self.epsilon, **style)
-        for fit, name in self._first_of_runs():
+        for fit, name in self._annotations():
             ax.text(fit, 0.02 * self.epsilon, name, rotation=90, ha="center", fontsize=8)
         ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.05 * self.epsilon))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -152,12 +152,12 @@ class BudgetDisplay:
         ax.set(xlabel="fits", ylabel=f"ε not spent of {self.epsilon:g}{delta}")
         return self
 
-    def _first_of_runs(self) -> list[tuple[int, str]]:
-        """Return (number of the fit, name) of the first fit of each run of one spender."""
+    def _annotations(self) -> list[tuple[int, str]]:
+        """Return (number of the fit, name) for the first fit of each run of one spender."""
         names = self.who or []
-        runs = [
+        annotations = [
             (number, name)
             for number, name in enumerate(names, start=1)
             if number == 1 or names[number - 2] != name
         ]
-        return runs if len(runs) <= MAX_ANNOTATED_NAMES else []
+        return annotations if len(annotations) <= MAX_ANNOTATED_NAMES else []

@@ -8,16 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skpublicdp.plotting.axis_limits import AXIS_MARGIN
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.query_release.queries.base import IntervalQueries, ThresholdQueries
 from skpublicdp.typing import Floats
 
-TAIL_SHARE = 0.001
-"""Largest fraction of the distribution outside of the picture at either side."""
-
-MARGIN = 0.05
-"""Margin at either side, as a fraction of the extent."""
+MAX_HIDDEN_SHARE = 0.001
+"""Largest fraction of the distribution outside of the display at either side."""
 
 N_GRID_POINTS = 512
 """Number of points at which the curves are evaluated, besides their jumps."""
@@ -27,30 +25,29 @@ class CDFDisplay:
     """Display of a released CDF beside the CDF of the public rows.
 
     Make one with `from_estimator`. The release is public: it was made with differential privacy.
-    Rows given are shown as they are, so **pass public rows only**. Nothing here can tell them from
-    private ones.
+    Rows passed to it are shown without protection: **pass public rows only**.
 
     Parameters
     ----------
     x : ndarray of shape (n_points,)
-        Increasing numbers.
+        Increasing numbers at which the curves are evaluated.
     released : ndarray of shape (n_points,)
-        Released fraction at or below each.
+        Released fraction of the rows at or below each number.
     band : ndarray of shape (n_points, 2), default=None
-        Ends of a 95% interval for each.
+        Ends of the 95% confidence interval of each fraction.
     public : ndarray of shape (n_points,), default=None
-        Fraction of the public rows at or below each.
+        Fraction of the public rows at or below each number.
     n_public : int, default=None
-        How many public rows these are.
+        Number of public rows.
     name : str, default="x0"
         Name of the column.
     label : str, default="released"
-        What the legend calls the release.
+        Label of the release in the legend.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the display.
     figure_ : matplotlib Figure
         The figure of these axes.
     line_ : matplotlib Line2D
@@ -62,8 +59,8 @@ class CDFDisplay:
 
     See Also
     --------
-    MarginalDisplay : Shares of categories or bins of any column.
-    skpublicdp.PAPQueryRelease : The release that is shown.
+    MarginalDisplay : Marginal of one column of any kind.
+    skpublicdp.PAPQueryRelease : The release.
 
     Examples
     --------
@@ -110,68 +107,68 @@ class CDFDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the distribution function of a fitted release.
+        """Draw the CDF of a fitted release.
 
         Parameters
         ----------
         release : PAPQueryRelease
             Fitted on one numeric column.
         X_public : array-like or DataFrame, shape (m, 1), default=None
-            Rows whose own distribution function is shown as well. They are not protected:
-            **public rows only**.
+            Public rows whose CDF is drawn as well. They are not protected: **public rows only**.
         limits : pair of float, default=None
-            Least and largest number in the picture; by default all but a thousandth of the release
-            on either side, and a margin.
+            Limits of the x-axis; by default the released quantiles 0.001 and 0.999, and a margin.
         name : str, default=None
-            Name of the column; by default that of the data frame, or ``x0``.
+            Name of the column; by default its name in the data frame, or ``x0``.
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
         **kwargs : dict
-            Passed to `plot`.
+            Arguments of `plot`.
 
         Returns
         -------
         CDFDisplay
-            The picture.
+            The display.
 
         Raises
         ------
         ImportError
             If matplotlib is missing.
         ValueError
-            If the release is not about one numeric column, or the limits are not two increasing
-            numbers.
+            If the release does not have exactly one column, which is numeric, or if the limits are
+            not two increasing numbers.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(release)
         if release.n_features_in_ != 1 or release._released.only_column is None:
-            columns = release.n_features_in_
-            found = "a categorical one" if columns == 1 else f"{columns} columns"
+            n_columns = release.n_features_in_
+            columns = "a categorical one" if n_columns == 1 else f"{n_columns} columns"
             raise ValueError(
-                f"{cls.__name__} draws releases of one numeric column; this one has {found}. Draw "
-                "the shares of a column with MarginalDisplay."
+                f"{cls.__name__} draws releases of one numeric column; this one has {columns}. "
+                "Draw a marginal with MarginalDisplay."
             )
-        public = np.empty(0)
+        public_values = np.empty(0)
         if X_public is not None:
-            public = validate_data(release, X_public, reset=False, dtype=np.float64)[:, 0]
+            public_values = validate_data(release, X_public, reset=False, dtype=np.float64)[:, 0]
         if limits is None:
-            limits = with_margin(*release.quantile([TAIL_SHARE, 1 - TAIL_SHARE]))
+            outer_quantiles = release.quantile([MAX_HIDDEN_SHARE, 1 - MAX_HIDDEN_SHARE])
+            limits = with_margin(*outer_quantiles)
         ends = np.asarray(limits, dtype=np.float64)
         if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
             raise ValueError(f"limits must be two increasing numbers; got {ends.tolist()}.")
         if name is None:
             (name,) = getattr(release, "feature_names_in_", ("x0",))
-        jumps = np.concatenate([release._released.rows.rows[:, 0], public])
+        jumps = np.concatenate([release._released.rows.rows[:, 0], public_values])
         x = evaluation_points(ends, jumps)
-        of_public = None
+        public_cdf = None
         if X_public is not None:
-            of_public = np.searchsorted(np.sort(public), x, side="right") / len(public)
+            n_at_most = np.searchsorted(np.sort(public_values), x, side="right")
+            public_cdf = n_at_most / len(public_values)
         display = cls(
             x,
             release.cdf(x),
             band=error_band(release, x),
-            public=of_public,
-            n_public=None if X_public is None else len(public),
+            public=public_cdf,
+            n_public=None if X_public is None else len(public_values),
             name=str(name),
             label=released_label(release),
         )
@@ -185,14 +182,14 @@ class CDFDisplay:
         band_kwargs: dict[str, Any] | None = None,
         public_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
         line_kwargs, band_kwargs, public_kwargs : dict, default=None
-            Passed to matplotlib's `plot`, `fill_between` and `plot`.
+            Arguments of matplotlib's `plot`, `fill_between` and `plot`.
 
         Returns
         -------
@@ -213,7 +210,7 @@ class CDFDisplay:
             style |= {"label": f"{self.n_public} public rows"} | (public_kwargs or {})
             (self.public_line_,) = ax.plot(self.x, self.public, **style)
         ax.set(xlim=(self.x[0], self.x[-1]), ylim=(-0.02, 1.02))
-        ax.set(xlabel=self.name, ylabel="fraction at most that")
+        ax.set(xlabel=self.name, ylabel="fraction of rows at or below")
         ax.legend(loc="upper left", frameon=False)
         return self
 
@@ -225,7 +222,7 @@ def released_label(release: PAPQueryRelease) -> str:
 
 
 def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
-    """Return 95% intervals for the fractions at or below numbers, or None."""
+    """Return 95% confidence intervals of the CDF at x, shape (n, 2), or None without intervals."""
     queries = x[:, None]
     if isinstance(release.queries_, IntervalQueries):
         queries = np.column_stack([np.full(len(x), -np.inf), x])
@@ -233,13 +230,13 @@ def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
         return None
     try:
         return release.interval(queries)
-    except ValueError:  # there are no honest ones
+    except ValueError:  # the release has no valid intervals
         return None
 
 
 def with_margin(low: float, high: float) -> tuple[float, float]:
-    """Return limits with a margin."""
-    margin = MARGIN * (high - low) if high > low else 1.0
+    """Return limits that are widened by a margin."""
+    margin = AXIS_MARGIN * (high - low) if high > low else 1.0
     return low - margin, high + margin
 
 

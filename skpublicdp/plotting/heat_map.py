@@ -13,10 +13,10 @@ from skpublicdp.data.schema import MISSING, OTHER
 from skpublicdp.plotting.style import PUBLIC, RELEASED
 
 MAX_ANNOTATED_COLUMNS = 5
-"""Maximum number of columns of a heat map whose cells show numbers; others are hatched."""
+"""Maximum number of columns of a heat map with texts in its cells."""
 
 MAX_JOINED_NAMES = 3
-"""Maximum number of joined categories that are named; more are counted."""
+"""Maximum number of joined categories with names; of more, the first is named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,67 +57,98 @@ class HeatMap:
 
 
 def heat_map(pair: Pair, target: int) -> HeatMap:
-    """Return the heat map of a pair, joining bins whose rows (or columns) of scores are equal.
+    """Return the heat map of a pair, joining bins with equal scores and standard deviations.
 
     Bins for other and missing values are left out if no public row has them.
+
+    Parameters
+    ----------
+    pair : Pair
+        Pair term of a model.
+    target : int
+        Index of the label, or 0 for a regression target.
     """
     scores, deviations = pair.scores[target], pair.deviations[target]
-    both, public_shares = np.stack([scores, deviations], axis=-1), pair.shares
-    first = _side(pair, 0, both, public_shares.sum(axis=1) > 0)
-    second = _side(pair, 1, both.swapaxes(0, 1), public_shares.sum(axis=0) > 0)
+    values = np.stack([scores, deviations], axis=-1)
+    first = _join_bins(pair, 0, values, pair.shares.sum(axis=1) > 0)
+    second = _join_bins(pair, 1, values.swapaxes(0, 1), pair.shares.sum(axis=0) > 0)
+    # each group of joined bins has the values of its first bin
     grid = np.ix_(*([group[0] for group in side.cells] for side in (first, second)))
     if len(first.cells) > len(second.cells):
         return HeatMap(second, first, scores[grid].T, deviations[grid].T)
     return HeatMap(first, second, scores[grid], deviations[grid])
 
 
-def _side(
-    pair: Pair, axis: int, both: NDArray[np.float64], has_public_rows: NDArray[np.bool_]
+def _join_bins(
+    pair: Pair, axis: int, values: NDArray[np.float64], has_public_rows: NDArray[np.bool_]
 ) -> Side:
-    cells, cuts = pair.cells[axis], pair.cuts[axis]
+    """Return one side of a heat map, with equal bins joined.
+
+    Parameters
+    ----------
+    pair : Pair
+        Pair term of a model.
+    axis : {0, 1}
+        Column of the pair.
+    values : ndarray of float64, shape (n_bins, n_bins of the other column, 2)
+        Scores and standard deviations; bins with equal values are joined.
+    has_public_rows : ndarray of bool, shape (n_bins,)
+        Whether a public row is in the bin.
+    """
+    names, cuts = pair.cells[axis], pair.cuts[axis]
+    is_numeric = len(cuts) > 0
     groups: list[list[int]] = []
-    where: dict[bytes, list[int]] = {}
-    for cell, line in enumerate(map(np.ndarray.tobytes, both)):
-        if cells[cell] in (OTHER, MISSING) and not has_public_rows[cell]:
+    group_of_values: dict[bytes, list[int]] = {}
+    for k, bin_values in enumerate(map(np.ndarray.tobytes, values)):
+        if names[k] in (OTHER, MISSING) and not has_public_rows[k]:
             continue
-        # neighbours among numbers, anything among categories
-        alike = groups[-1] if groups and len(cuts) else where.get(line)
-        if alike and both[alike[-1]].tobytes() == line and cells[cell] != MISSING:
-            alike.append(cell)
+        # numeric bins are joined with the bin before, categories with any equal category
+        group = groups[-1] if groups and is_numeric else group_of_values.get(bin_values)
+        if group and values[group[-1]].tobytes() == bin_values and names[k] != MISSING:
+            group.append(k)
         else:
-            where[line] = [cell]
-            groups.append(where[line])
+            group_of_values[bin_values] = [k]
+            groups.append(group_of_values[bin_values])
     ticks = []
-    for place, group in enumerate(groups):
-        if len(cuts) and group[-1] < len(cuts):
-            ticks.append((place + 1.0, cells[group[-1]].split(" to ")[-1].removeprefix("<= ")))
-        elif not len(cuts) or cells[group[-1]] == MISSING:
-            names = [cells[cell] for cell in group]
-            more = f"{names[0]} and {len(names) - 1} others"
-            ticks.append((place + 0.5, more if len(names) > MAX_JOINED_NAMES else ", ".join(names)))
+    for position, group in enumerate(groups):
+        if is_numeric and group[-1] < len(cuts):
+            upper_end = names[group[-1]].split(" to ")[-1].removeprefix("<= ")
+            ticks.append((position + 1.0, upper_end))
+        elif not is_numeric or names[group[-1]] == MISSING:
+            ticks.append((position + 0.5, _joined_name([names[k] for k in group])))
     return Side(pair.names[axis], groups, ticks)
 
 
+def _joined_name(names: list[str]) -> str:
+    """Return the names of joined categories, or the first one and the number of the others."""
+    if len(names) > MAX_JOINED_NAMES:
+        return f"{names[0]} and {len(names) - 1} others"
+    return ", ".join(names)
+
+
 def draw_pair(axes: Any, joined: HeatMap, limit: float, factor: int, label: str) -> Any:
-    """Draw a pair: colours are scores, and texts are scores with standard deviations.
+    """Draw a pair term: colours for scores, and texts with scores and half-widths of their bands.
+
+    With more than `MAX_ANNOTATED_COLUMNS` columns there are no texts. Cells whose band contains 0
+    are hatched instead.
 
     Parameters
     ----------
     axes : matplotlib Axes
-        Where to draw.
-    found : HeatMap
-        What is drawn.
+        Axes to draw on.
+    joined : HeatMap
+        Pair term with joined bins.
     limit : float
-        The score of the strongest colours.
+        Absolute score of the strongest colours.
     factor : int
-        Standard deviations on either side.
+        Half-width of a band, in standard deviations.
     label : str
-        What scores add to.
+        Label of the colour bar: the quantity that scores add to.
 
     Returns
     -------
     matplotlib QuadMesh
-        The map.
+        The heat map.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
@@ -131,24 +162,26 @@ def draw_pair(axes: Any, joined: HeatMap, limit: float, factor: int, label: str)
         "linewidth": 1,
     }
     mesh = axes.pcolormesh(joined.scores.T, **style)
-    written = len(joined.x.cells) <= MAX_ANNOTATED_COLUMNS
+    has_texts = len(joined.x.cells) <= MAX_ANNOTATED_COLUMNS
     for (x, y), score in np.ndenumerate(joined.scores):
-        half = factor * joined.deviations[x, y]
-        if written:
+        half_width = factor * joined.deviations[x, y]
+        if has_texts:
             style = {"ha": "center", "va": "center", "fontsize": 7}
             style["color"] = "white" if abs(score) > 0.75 * limit else "black"
-            said = f"{score:+.2f}" + f" ± {half:.2f}" * bool(half)
-            axes.text(x + 0.5, y + 0.5, said, **style)
-        elif abs(score) <= half:
+            text = f"{score:+.2f}"
+            if half_width:
+                text += f" ± {half_width:.2f}"
+            axes.text(x + 0.5, y + 0.5, text, **style)
+        elif abs(score) <= half_width:
             style = {"fill": False, "hatch": "////", "edgecolor": "0.6", "linewidth": 0}
             axes.add_patch(Rectangle((x, y), 1, 1, **style))
-    for ticks, side in ((axes.set_xticks, joined.x), (axes.set_yticks, joined.y)):
-        ticks([place for place, _ in side.ticks], [text for _, text in side.ticks])
-    room = 30 / max(len(joined.x.cells), 1)
-    if any(len(text) > room for _, text in joined.x.ticks):
+    for set_ticks, side in ((axes.set_xticks, joined.x), (axes.set_yticks, joined.y)):
+        set_ticks([position for position, _ in side.ticks], [text for _, text in side.ticks])
+    max_characters = 30 / max(len(joined.x.cells), 1)
+    if any(len(text) > max_characters for _, text in joined.x.ticks):
         axes.tick_params(axis="x", labelrotation=20)
-        for text in axes.get_xticklabels():
-            text.set_ha("right")
+        for tick_label in axes.get_xticklabels():
+            tick_label.set_ha("right")
     axes.set(xlabel=joined.x.name, ylabel=joined.y.name)
     axes.figure.colorbar(mesh, ax=axes, label=label)
     return mesh

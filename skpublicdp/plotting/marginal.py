@@ -29,39 +29,39 @@ class MarginalDisplay:
     """Display of the released marginal of one column beside the marginal of the public rows.
 
     Make one with `from_estimator`. The release is public: it was made with differential privacy.
-    Rows given are shown as they are, so **pass public rows only**. Nothing here can tell them from
-    private ones. There are no error bars: no honest ones are known for shares.
+    Rows passed to it are shown without protection: **pass public rows only**.
+    There are no error bars: no valid ones are known for marginals.
 
     Parameters
     ----------
     labels : sequence of str
         Names of the categories or bins.
     released : ndarray of shape (n_labels,)
-        Released share of each.
+        Released fraction of the rows in each category or bin.
     public : ndarray of shape (n_labels,), default=None
-        Share of each among the public rows.
+        Fraction of the public rows in each category or bin.
     n_public : int, default=None
-        How many public rows these are.
+        Number of public rows.
     name : str, default="x0"
         Name of the column.
     label : str, default="released"
-        What the legend calls the release.
+        Label of the release in the legend.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the display.
     figure_ : matplotlib Figure
         The figure of these axes.
     bars_ : matplotlib BarContainer
-        The released shares.
+        The released marginal.
     public_bars_ : matplotlib BarContainer or None
-        The shares among the public rows.
+        The marginal of the public rows.
 
     See Also
     --------
-    CDFDisplay : The distribution function of one numeric column.
-    skpublicdp.PAPQueryRelease : The release that is shown.
+    CDFDisplay : CDF of one numeric column.
+    skpublicdp.PAPQueryRelease : The release.
 
     Examples
     --------
@@ -109,69 +109,70 @@ class MarginalDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the shares of a column of a fitted release.
+        """Draw the marginal of a column of a fitted release.
 
         Parameters
         ----------
         release : PAPQueryRelease
-            Fitted on any columns.
+            A fitted release with columns of any kind.
         column : str or int
-            Name or position of the column. A numeric one is shown in the bins of
-            `MarginalQueries`, and for other classes in at most 16 bins.
+            Name or position of the column. A numeric column has the bins of `MarginalQueries`; for
+            other classes of queries it has at most 16 bins.
         X_public : array-like or DataFrame, shape (m, n_features), default=None
-            Rows, with all columns, whose own shares are shown as well. They are not protected:
+            Public rows, with all columns, whose marginal is drawn as well. They are not protected:
             **public rows only**.
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
         **kwargs : dict
-            Passed to `plot`.
+            Arguments of `plot`.
 
         Returns
         -------
         MarginalDisplay
-            The picture.
+            The display.
 
         Raises
         ------
         ImportError
             If matplotlib is missing.
         ValueError
-            If there is no such column, or `X_public` has other columns.
+            If the release has no column of this name or position, or `X_public` has other columns.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(release)
         schema = release._schema
         position = schema.position(column)
-        described = schema.columns[position]
+        column_schema = schema.columns[position]
         released, cuts = release._released.column_marginal(position), None
-        carrier = release._released.rows
-        of_release = carrier.rows[:, position]
-        if not described.categorical:
-            cuts = find_cuts(release, position, of_release)
+        weighted_rows = release._released.rows
+        values = weighted_rows.rows[:, position]
+        if not column_schema.categorical:
+            cuts = find_cuts(release, position, values)
         if released is None and cuts is not None and release._released.only_column is not None:
-            # inside a cell the curve knows more than the row that stands for it
+            # within a cell the released CDF is more precise than the row that represents it
             released = np.diff(release.cdf(cuts), prepend=0.0, append=1.0)
         elif released is None:
-            released = category_shares(described, cuts, of_release, carrier.weights)
+            released = category_shares(column_schema, cuts, values, weighted_rows.weights)
         public = None
         if X_public is not None:
             public_rows = read_table(release, X_public, reset=False, numeric=False)
-            rows = schema.encode(public_rows)[:, position]
-            public = category_shares(described, cuts, rows, np.full(len(rows), 1 / len(rows)))
-        labels = category_names(described, cuts)
-        # nobody need see that there might have been other categories
-        seen = released + (0 if public is None else public) > 0
+            public_values = schema.encode(public_rows)[:, position]
+            equal_weights = np.full(len(public_values), 1 / len(public_values))
+            public = category_shares(column_schema, cuts, public_values, equal_weights)
+        labels = category_names(column_schema, cuts)
+        # empty categories for other and missing values are left out
+        is_nonempty = released + (0 if public is None else public) > 0
         shown = [
-            place
-            for place in range(len(labels))
-            if seen[place] or cuts is not None or labels[place] not in (OTHER, MISSING)
+            k
+            for k in range(len(labels))
+            if is_nonempty[k] or cuts is not None or labels[k] not in (OTHER, MISSING)
         ]
         display = cls(
-            [labels[place] for place in shown],
+            [labels[k] for k in shown],
             released[shown],
             public=None if public is None else public[shown],
             n_public=None if public is None else len(X_public),
-            name=described.name,
+            name=column_schema.name,
             label=released_label(release),
         )
         return display.plot(ax=ax, **kwargs)
@@ -183,14 +184,14 @@ class MarginalDisplay:
         bar_kwargs: dict[str, Any] | None = None,
         public_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
         bar_kwargs, public_kwargs : dict, default=None
-            Passed to matplotlib's `barh`.
+            Arguments of matplotlib's `barh`.
 
         Returns
         -------
@@ -199,23 +200,22 @@ class MarginalDisplay:
         """
         height = max(2.4, 1 + 0.3 * len(self.labels))
         ax = axes_for(self, ax, figsize=(6.4, height), layout="constrained")
-        places = np.arange(len(self.labels))
-        aside = 0 if self.public is None else MARGINAL_BAR_THICKNESS / 2
+        positions = np.arange(len(self.labels))
+        offset = 0 if self.public is None else MARGINAL_BAR_THICKNESS / 2
         style: dict[str, Any]
-        style = {"color": RELEASED, "height": MARGINAL_BAR_THICKNESS, "label": self.label} | (
-            bar_kwargs or {}
-        )
-        self.bars_ = ax.barh(places - aside, self.released, **style)
+        style = {"color": RELEASED, "height": MARGINAL_BAR_THICKNESS, "label": self.label}
+        style |= bar_kwargs or {}
+        self.bars_ = ax.barh(positions - offset, self.released, **style)
         self.public_bars_ = None
         if self.public is not None:
             style = {"color": PUBLIC, "height": MARGINAL_BAR_THICKNESS, "alpha": 0.6}
             style |= {"label": f"{self.n_public} public rows"} | (public_kwargs or {})
-            self.public_bars_ = ax.barh(places + aside, self.public, **style)
-        ax.set_yticks(places)
+            self.public_bars_ = ax.barh(positions + offset, self.public, **style)
+        ax.set_yticks(positions)
         ax.set_yticklabels(self.labels)
-        ax.set_ylim(len(self.labels) - 0.4, -0.6)  # the first one on top
+        ax.set_ylim(len(self.labels) - 0.4, -0.6)  # the first label on top
         ax.set(xlabel="share", ylabel=self.name)
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2, frameon=False)  # off the bars
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2, frameon=False)  # above the bars
         return self
 
 
@@ -255,9 +255,9 @@ def category_names(column: Column, cuts: Floats | None) -> list[str]:
     if not column.integral:
         inner = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(cuts)]
         return [f"≤ {cuts[0]:.3g}", *inner, f"> {cuts[-1]:.3g}"]
-    last = np.floor(cuts).astype(np.int64)
+    largest = np.floor(cuts).astype(np.int64)  # largest integer of each bin but the last
     inner = [
         f"{low}" if low == high else f"{low} to {high}"
-        for low, high in zip(last + 1, last[1:], strict=False)
+        for low, high in zip(largest + 1, largest[1:], strict=False)
     ]
-    return [f"≤ {last[0]}", *inner, f"≥ {last[-1] + 1}"]
+    return [f"≤ {largest[0]}", *inner, f"≥ {largest[-1] + 1}"]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from skpublicdp.plotting.axis_limits import AXIS_MARGIN
 from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 from skpublicdp.typing import Floats
@@ -17,26 +18,21 @@ from skpublicdp.typing import Floats
 POINT_STYLES = ((PUBLIC, "o"), ("0.35", "x"))
 """Colour and marker of the points of the first and of the second label."""
 
-MARGIN = 0.05
-"""Margin around the points, as a fraction of their extent."""
-
 
 class PolytopeDisplay:
     """Display of a rule with two features: its region, its edges and public points.
 
     Make one with `from_estimator`. The rule is public: it was drawn with differential privacy.
-    The points are shown as they are, so **pass public rows only**. Nothing here can tell them from
-    private ones.
+    The points are shown without protection: **pass public rows only**.
 
     Parameters
     ----------
     vertices : ndarray of float, shape (n_vertices, 2)
-        Corners, in order, of the part of the region that is within the limits; none where nothing
-        is.
+        Corners of the region within the limits, in order. The region is empty with 0 vertices.
     limits : array-like of float, shape (2, 2)
-        Least and largest value of each feature in the picture.
+        Smallest and largest value of each feature on the axes.
     label : label
-        Label that the region gets.
+        Predicted label of the region.
     X, y : array-like, shapes (n, 2) and (n,), default=None
         Public points to show and their labels.
     feature_names : sequence of str, default=("x0", "x1")
@@ -45,20 +41,20 @@ class PolytopeDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the display.
     figure_ : matplotlib Figure
         The figure of these axes.
     region_ : matplotlib Polygon or None
         The shaded region.
     edges_ : list of matplotlib Line2D
-        A line for each edge in the picture.
+        A line for each edge of the region within the limits.
     points_ : list of matplotlib PathCollection
         The points, a collection for each label.
 
     See Also
     --------
-    PPMHalfspaceClassifier : The classifier that is shown.
-    sklearn.inspection.DecisionBoundaryDisplay : For any other rule.
+    PPMHalfspaceClassifier : The classifier.
+    sklearn.inspection.DecisionBoundaryDisplay : Display of any other rule.
 
     Examples
     --------
@@ -111,32 +107,32 @@ class PolytopeDisplay:
         Parameters
         ----------
         estimator : PPMHalfspaceClassifier
-            Fitted on two features.
+            A fitted classifier with two features.
         X : array-like of float, shape (n, 2), default=None
             Points to show. They are not protected: **public rows only**.
         y : array-like, shape (n,), default=None
-            Their labels, which get a colour and a marker each.
+            Labels of the points. Each label has its own colour and marker.
         feature_names : sequence of str, default=None
-            Names of the axes; by default the classifier's, or ``x0`` and ``x1``.
+            Names of the axes; by default the feature names of the classifier, or ``x0`` and ``x1``.
         limits : array-like of float, shape (2, 2), default=None
-            Least and largest value of each feature in the picture; by default around the points.
-            One of `X` and `limits` is needed.
+            Smallest and largest value of each feature on the axes; by default the range of the
+            points and a margin. One of `X` and `limits` is required.
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
         **kwargs : dict
-            Passed to `plot`.
+            Arguments of `plot`.
 
         Returns
         -------
         PolytopeDisplay
-            The picture.
+            The display.
 
         Raises
         ------
         ImportError
             If matplotlib is missing.
         ValueError
-            If the classifier has not two features, or there is nothing to set the limits by.
+            If the classifier does not have two features, or without both `X` and `limits`.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(estimator, "halfspaces_")
@@ -149,30 +145,25 @@ class PolytopeDisplay:
             feature_names = getattr(estimator, "feature_names_in_", ("x0", "x1"))
         if len(feature_names) != 2:
             raise ValueError(f"feature_names must be two names; got {len(feature_names)}.")
-        if X is not None:
-            X = check_array(X, dtype=np.float64)
-            if X.shape[1] != 2:
-                raise ValueError(f"X must have two columns; got {X.shape[1]}.")
-            if y is not None:
-                y = np.asarray(y)
-                check_consistent_length(X, y)
+        X, y = _check_points(X, y)
         if limits is None:
             if X is None:
-                raise ValueError("Pass public points as X, or limits, to say what to show.")
+                raise ValueError("Pass public points as X, or limits, to set the axes.")
             limits = limits_around(X)
         limits = np.asarray(limits, dtype=np.float64)
-        private = estimator.classes_[-1]
+        private_label = estimator.classes_[-1]
         if estimator.private_label is not None:
-            private = estimator.private_label
-        others = [label for label in estimator.classes_.tolist() if label != private]
+            private_label = estimator.private_label
+        region_labels = [label for label in estimator.classes_.tolist() if label != private_label]
         vertices = clip_rectangle(*estimator.halfspaces_, limits)
-        # without a halfspace one label is everywhere, and any point tells which
-        if not len(estimator.halfspaces_[1]) and estimator.predict(vertices[:1])[0] not in others:
+        # without halfspaces, the rule is constant
+        is_constant = not len(estimator.halfspaces_[1])
+        if is_constant and estimator.predict(vertices[:1])[0] not in region_labels:
             vertices = vertices[:0]
         display = cls(
             vertices,
             limits,
-            others[0] if others else None,
+            region_labels[0] if region_labels else None,
             X=X,
             y=y,
             feature_names=tuple(map(str, feature_names)),
@@ -187,14 +178,14 @@ class PolytopeDisplay:
         edge_kwargs: dict[str, Any] | None = None,
         point_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
         region_kwargs, edge_kwargs, point_kwargs : dict, default=None
-            Passed to matplotlib's `fill`, `plot` and `scatter`.
+            Arguments of matplotlib's `fill`, `plot` and `scatter`.
 
         Returns
         -------
@@ -214,7 +205,7 @@ class PolytopeDisplay:
         return self
 
     def _draw_edges(self, ax: Any, style: dict[str, Any]) -> list[Any]:
-        """Draw the edges of the region that are not edges of the picture."""
+        """Draw the edges of the region that are not edges of the frame."""
         lines = []
         for start, end in zip(self.vertices, np.roll(self.vertices, -1, axis=0), strict=True):
             on_frame = (start == end)[:, None] & (start[:, None] == self.limits)
@@ -222,46 +213,61 @@ class PolytopeDisplay:
                 lines += ax.plot(*np.stack([start, end], axis=1), **style)
         return lines
 
-    def _draw_points(self, ax: Any, given: dict[str, Any]) -> list[Any]:
+    def _draw_points(self, ax: Any, point_kwargs: dict[str, Any]) -> list[Any]:
+        """Draw the public points, and return a collection for each label."""
         if self.X is None:
             return []
-        if self.y is None:
-            parts = [("public points", self.X)]
-        else:
-            parts = [(f"public: {label}", self.X[self.y == label]) for label in np.unique(self.y)]
-        return [
-            ax.scatter(
-                *part.T, **{"s": 12, "color": colour, "marker": marker, "label": name} | given
-            )
-            for (name, part), (colour, marker) in zip(
-                parts, itertools.cycle(POINT_STYLES), strict=False
-            )
-        ]
+        points_of_name = {"public points": self.X}
+        if self.y is not None:
+            points_of_name = {
+                f"public: {label}": self.X[self.y == label] for label in np.unique(self.y)
+            }
+        collections = []
+        styles = itertools.cycle(POINT_STYLES)
+        for (name, points), (colour, marker) in zip(points_of_name.items(), styles, strict=False):
+            style = {"s": 12, "color": colour, "marker": marker, "label": name} | point_kwargs
+            collections.append(ax.scatter(*points.T, **style))
+        return collections
+
+
+def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return the checked points and labels; None where missing."""
+    if X is None:
+        return None, y
+    X = check_array(X, dtype=np.float64)
+    if X.shape[1] != 2:
+        raise ValueError(f"X must have two columns; got {X.shape[1]}.")
+    if y is not None:
+        y = np.asarray(y)
+        check_consistent_length(X, y)
+    return X, y
 
 
 def limits_around(X: Floats) -> Floats:
-    """Return the limits of points with a margin."""
+    """Return the range of each feature with a margin, shape (2, 2)."""
     low, high = X.min(axis=0), X.max(axis=0)
-    margin = np.where(high > low, MARGIN * (high - low), 1.0)
+    margin = np.where(high > low, AXIS_MARGIN * (high - low), 1.0)
     return np.stack([low - margin, high + margin], axis=1)
 
 
 def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     """Return the ordered vertices of a rectangle intersected with halfspaces.
 
+    The rectangle is clipped by one halfspace after the other (Sutherland and Hodgman 1974).
+
     Parameters
     ----------
     normals : ndarray of float, shape (n_halfspaces, 2)
         Normals, pointing inwards.
     offsets : ndarray of float, shape (n_halfspaces,)
-        A point is kept where ``normals @ point >= offsets``.
+        The intersection is the set of points with ``normals @ point >= offsets``.
     limits : ndarray of float, shape (2, 2)
-        Least and largest value of either coordinate.
+        Smallest and largest value of each coordinate of the rectangle.
 
     Returns
     -------
-    ndarray of float, shape (n_corners, 2)
-        Corners; none where nothing is left.
+    ndarray of float, shape (n_vertices, 2)
+        Vertices; 0 for an empty intersection.
 
     Examples
     --------
@@ -274,15 +280,16 @@ def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     corners = np.array([[left, bottom], [right, bottom], [right, top], [left, top]], dtype=float)
     for normal, offset in zip(normals, offsets, strict=True):
         heights = corners @ normal - offset
-        # corners that an opposite halfspace has left are on this line, up to rounding
-        slack = 1e-9 * float(np.abs(limits).max(axis=1) @ np.abs(normal))
-        heights[np.abs(heights) <= slack] = 0
-        kept = []
-        for here, there in zip(range(len(corners)), np.roll(range(len(corners)), -1), strict=True):
-            if heights[here] >= 0:
-                kept.append(corners[here])
-            if heights[here] * heights[there] < 0:
-                share = heights[here] / (heights[here] - heights[there])
-                kept.append(corners[here] + share * (corners[there] - corners[here]))
-        corners = np.array(kept).reshape(-1, 2)
+        # up to rounding, corners made by the opposite halfspace lie on this line
+        tolerance = 1e-9 * float(np.abs(limits).max(axis=1) @ np.abs(normal))
+        heights[np.abs(heights) <= tolerance] = 0
+        clipped = []
+        n_corners = len(corners)
+        for i, j in zip(range(n_corners), np.roll(range(n_corners), -1), strict=True):
+            if heights[i] >= 0:
+                clipped.append(corners[i])
+            if heights[i] * heights[j] < 0:  # the edge crosses the line
+                fraction = heights[i] / (heights[i] - heights[j])
+                clipped.append(corners[i] + fraction * (corners[j] - corners[i]))
+        corners = np.array(clipped).reshape(-1, 2)
     return corners

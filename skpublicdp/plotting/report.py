@@ -28,14 +28,14 @@ from skpublicdp.plotting.shape import ShapeDisplay
 from skpublicdp.plotting.shape_selection import MAX_PANELS
 from skpublicdp.plotting.style import check_matplotlib
 
-WHERE_PROOFS_ARE = (
+PROOFS_NOTE = (
     f"Proof pages are in the documentation of skpublicdp {__version__}, in the section Proofs. "
     "The source archive of this version contains them in its folder docs/proofs. "
     "Neither proofs nor code have been reviewed by anyone outside the project."
 )
 
 MAX_LABELS_DRAWN = 4
-"""Maximum number of labels whose pictures are drawn."""
+"""Maximum number of labels whose shape functions are drawn."""
 
 SYNTHETIC_ROWS = "Synthetic rows; sample() returns them."
 
@@ -57,18 +57,19 @@ td, th { text-align: left; padding: .2rem .8rem .2rem 0;
 def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     """Write a model card as one self-contained HTML page.
 
-    It says what was learned, with pictures, what that cost in privacy, what is promised and what
-    is not. Everything in it was released with differential privacy, is of public rows or is a
-    setting; the seed, which nobody may know, is left out. What the rows are, who may use the model
-    and how good it is, it cannot know: say that beside it.
+    The card describes the model with figures, its privacy cost, its guarantees and its limitations.
+    Its content was released with differential privacy, comes from public rows or is a setting. The
+    seed is left out, since it must stay secret. Add the origin of the rows, the intended use and
+    the accuracy of the model yourself.
 
     Parameters
     ----------
     estimator : estimator
-        A fitted one of this package with a receipt, `privacy_`; or a pipeline or a search around
-        one. The card names the steps before it, and what its receipt leaves out.
+        A fitted estimator of this package with a receipt, `privacy_`, or a pipeline or a search
+        around one. The card names the steps before it, and the costs that its receipt does not
+        cover.
     path : str or path-like
-        File to be written.
+        File to write.
 
     Returns
     -------
@@ -82,11 +83,11 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     TypeError
         If the estimator has no receipt.
     sklearn.exceptions.NotFittedError
-        If it is not fitted.
+        If the estimator is not fitted.
 
     See Also
     --------
-    ShapeDisplay : The pictures of boosting.
+    ShapeDisplay : The figures of boosting models.
 
     Examples
     --------
@@ -106,35 +107,35 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     """
     check_matplotlib("report")
     check_is_fitted(estimator)
-    given = type(estimator).__name__
+    argument_type = type(estimator).__name__
     estimator, steps, searches = unwrap_pipeline(estimator)
     receipt = getattr(estimator, "privacy_", None)
     if receipt is None:
         raise TypeError(
             "report must be given a fitted estimator with a receipt, privacy_, or a pipeline or a "
-            f"search with a best_estimator_ around one; got {given}."
+            f"search with a best_estimator_ around one; got {argument_type}."
         )
     name = escape(type(estimator).__name__)
-    notes = [*fit_notes(estimator)]
-    parts = [
+    statements = [*fit_notes(estimator), *_certificate(estimator)]
+    sections = [
         f"<h1>{name}</h1>",
         f"<p>A model card, written by skpublicdp {__version__}. "
         f"{receipt.n_private} private rows, {receipt.n_public} public rows; "
         f"(ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}).</p>",
         f"<p class='key'>{escape(receipt.in_words())}</p>",
-        *_before(steps),
-        "<h2>What was learned</h2>",
-        *(_image(figure, text) for figure, text in _pictures(estimator)),
+        *_describe_steps(steps),
+        "<h2>Model</h2>",
+        *(_image(figure, text) for figure, text in _figures(estimator)),
         f"<pre>{escape(describe_fitted(estimator) or SYNTHETIC_ROWS)}</pre>",
-        "<h2>What it cost</h2>",
+        "<h2>Privacy cost</h2>",
         receipt._repr_html_(),
-        f"<p>{escape(WHERE_PROOFS_ARE)}</p>",
-        "<h2>What is known of it</h2>",
-        _table([*notes, *_certificate(estimator)]) or "<p>Nothing besides.</p>",
-        "<h2>What it does not say</h2>",
+        f"<p>{escape(PROOFS_NOTE)}</p>",
+        "<h2>Guarantees</h2>",
+        _table(statements) or "<p>No further statements.</p>",
+        "<h2>Limitations</h2>",
         "<ul>",
-        *(f"<li>{escape(line)}</li>" for line in _left_out(steps, searches)),
-        *(f"<li>{escape(line)}</li>" for line in _limitations(estimator, receipt)),
+        *(f"<li>{escape(text)}</li>" for text in _uncovered_costs(steps, searches)),
+        *(f"<li>{escape(text)}</li>" for text in _limitations(estimator, receipt)),
         "</ul>",
         "<h2>Settings</h2>",
         _table([*public_settings(estimator)]),
@@ -143,7 +144,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Model card: {name}</title><style>{CSS}</style></head>\n<body>"
-        + "\n".join(parts)
+        + "\n".join(sections)
         + "</body></html>\n"
     )
     path = Path(path)
@@ -151,34 +152,36 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _before(steps: list[tuple[str, Any]]) -> Iterator[str]:
+def _describe_steps(steps: list[tuple[str, Any]]) -> Iterator[str]:
     """Yield descriptions of the pipeline steps before the learner."""
     if steps:
-        yield "<h2>Steps before it</h2>"
+        yield "<h2>Steps before the learner</h2>"
         yield _table([(name, describe_fitted(step) or type(step).__name__) for name, step in steps])
 
 
-def _left_out(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
-    """Yield privacy costs around a learner that its receipt does not cover."""
-    others = [name for name, step in steps if not hasattr(step, "transformer_")]
-    if others:
+def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
+    """Yield the privacy costs around a learner that its receipt does not cover."""
+    unprotected = [name for name, step in steps if not hasattr(step, "transformer_")]
+    if unprotected:
         yield (
-            f"The receipt does not cover the steps before: if {', '.join(others)} learned from "
-            "private rows, that is not protected."
+            f"The receipt does not cover the steps before the learner. If {', '.join(unprotected)} "
+            "learned from private rows, they are not protected."
         )
     for search in searches:
         yield (
-            f"The receipt does not cover {type(search).__name__}, whose other fits and whose scores"
-            " may have been of the same private rows."
+            f"The receipt does not cover {type(search).__name__}. Its other fits and its scores "
+            "may have used the same private rows."
         )
 
 
 def _table(rows: list[tuple[str, str]]) -> str:
+    """Return an HTML table of (name, text) rows, or "" without rows."""
     lines = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
     return f"<table>{''.join(lines)}</table>" if rows else ""
 
 
 def _certificate(estimator: Any) -> Iterator[tuple[str, str]]:
+    """Yield the certificate of the draw, if the estimator has one."""
     certificate = getattr(estimator, "certificate_", None)
     if certificate is not None:
         yield "certificate of the draw", str(certificate)
@@ -187,71 +190,74 @@ def _certificate(estimator: Any) -> Iterator[tuple[str, str]]:
 def _limitations(estimator: Any, receipt: PrivacyReceipt) -> Iterator[str]:
     """Yield the limitations that readers should know."""
     if not receipt.secure_randomness:
-        yield "The randomness was seeded: whoever knows the seed can undo the protection."
+        yield "The randomness was seeded: anybody who knows the seed can remove the noise."
     if receipt.entry is None:
         yield (
-            "The guarantee is of this fit alone. Other fits, searches and scores on the same rows "
-            "add their own."
+            "The privacy parameters cover this fit only. Other fits, searches and scores on the "
+            "same rows have their own privacy cost."
         )
-    yield f"The unit of protection is: {receipt.unit}. Facts about all rows are not protected."
+    yield f"The unit of privacy is: {receipt.unit}. Facts about all rows are not protected."
     for assumption in receipt.assumptions:
-        yield f"It is taken for granted that {assumption}."
+        yield f"The guarantee assumes that {assumption}."
     if is_classifier(estimator) or is_regressor(estimator):
         yield (
-            "How good the model is, is not on this card: scores on private rows are private. "
-            "Measure it on public rows, or pay for a score."
+            "The card does not state the accuracy of the model, since scores on private rows are "
+            "private. Measure the accuracy on public rows, or release a private score."
         )
     if hasattr(estimator, "shapes_"):
         yield (
-            "Bands are two standard deviations of what is believed, with a prior: no confidence "
-            "intervals. What a column adds is no cause of anything."
+            "Bands are two posterior standard deviations. They are not confidence intervals. The "
+            "contribution of a column is not a causal effect."
         )
     if receipt.n_public:
         yield (
-            "The public rows are not protected. Drift that is small, or of several columns at "
-            "once, goes unseen."
+            "The public rows are not protected. A small covariate shift of the public rows, or one "
+            "in combinations of columns, is not detected."
         )
-    yield "People who are unlike those in the rows may be served worse, and nothing here shows it."
+    yield "The model may be less accurate for groups that are rare in the rows. This is not tested."
 
 
-def _pictures(estimator: Any) -> Iterator[tuple[Any, str]]:
-    """Yield (figure, alternative text)."""
+def _figures(estimator: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the figures of an estimator as (figure, alternative text)."""
     inner = inner_estimator(estimator)
     if hasattr(estimator, "shapes_"):
         if estimator.pairs_ or any(shape.deviations.any() for shape in estimator.shapes_):
             labels = list(getattr(estimator, "classes_", [None, None]))
             targets = [None] if len(labels) == 2 else labels
             for target in targets if len(targets) <= MAX_LABELS_DRAWN else []:
-                yield _drawn(ShapeDisplay, estimator, target=target), "What columns and pairs add"
+                figure = _figure(ShapeDisplay, estimator, target=target)
+                yield figure, "Contributions of columns and pairs of columns"
     elif hasattr(estimator, "queries_"):
-        yield from _of_release(estimator)
+        yield from _release_figures(estimator)
     elif inner is not None:
-        yield from _pictures(inner)
+        yield from _figures(inner)
 
 
-def _of_release(release: Any) -> Iterator[tuple[Any, str]]:
+def _release_figures(release: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the released CDF of a single numeric column, or marginals of the first columns."""
     if release.n_features_in_ == 1 and release._released.only_column is not None:
-        yield _drawn(CDFDisplay, release), "The released distribution function"
+        yield _figure(CDFDisplay, release), "Released distribution function"
         return
     for column in range(min(MAX_PANELS, release.n_features_in_)):
         try:
-            figure = _drawn(MarginalDisplay, release, column)
-        except ValueError:  # of some queries there is no share of cells
+            figure = _figure(MarginalDisplay, release, column)
+        except ValueError:  # some classes of queries have no marginals
             return
-        yield figure, "Released shares of a column"
+        yield figure, "Released marginal of a column"
 
 
-def _drawn(display: Any, *args: Any, **kwargs: Any) -> Any:
+def _figure(display: Any, *args: Any, **kwargs: Any) -> Any:
     return display.from_estimator(*args, **kwargs).figure_
 
 
 def _image(figure: Any, text: str) -> str:
+    """Return a figure as an HTML image with an alternative text, and close it."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
     file = BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "skpublicdp"}):  # the same page whenever it is written
+    with mpl.rc_context({"svg.hashsalt": "skpublicdp"}):  # for a reproducible page
         figure.savefig(file, format="svg", metadata={"Date": None}, bbox_inches="tight")
     plt.close(figure)
-    data = b64encode(file.getvalue()).decode()
-    return f'<p><img alt="{escape(text)}" src="data:image/svg+xml;base64,{data}"></p>'
+    encoded = b64encode(file.getvalue()).decode()
+    return f'<p><img alt="{escape(text)}" src="data:image/svg+xml;base64,{encoded}"></p>'

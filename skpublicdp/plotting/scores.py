@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.plotting.style import LIGHT, RELEASED, axes_for, check_matplotlib
+from skpublicdp.plotting.style import GREY, LIGHT, RELEASED, axes_for, check_matplotlib
 
 if TYPE_CHECKING:
     from skpublicdp.metrics.scores import PrivateScores
-
-GREY = "#808080"
 
 
 class ScoresDisplay:
@@ -25,16 +23,16 @@ class ScoresDisplay:
     fpr, tpr : ndarray of shape (n_points,)
         False and true positive rates.
     band : ndarray of shape (n_points, 2)
-        Ends between which the true positive rates are, all at once.
+        Ends of the simultaneous confidence band of the true positive rates.
     level : float
-        Probability of that.
+        Confidence level of the band.
     label : str
-        What the legend calls the curve.
+        Label of the curve in the legend.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the display.
     figure_ : matplotlib Figure
         The figure of these axes.
     line_ : matplotlib Line2D
@@ -44,7 +42,7 @@ class ScoresDisplay:
 
     See Also
     --------
-    skpublicdp.metrics.private_scores : Makes the release.
+    skpublicdp.metrics.private_scores : Releases the curve.
 
     Examples
     --------
@@ -84,16 +82,16 @@ class ScoresDisplay:
         Parameters
         ----------
         scores : PrivateScores
-            With a ROC curve.
+            A release with a ROC curve.
         level : float, default=0.95
-            Of the band.
+            Confidence level of the band, in (0, 1).
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
 
         Returns
         -------
         ScoresDisplay
-            The picture.
+            The display.
 
         Raises
         ------
@@ -111,12 +109,12 @@ class ScoresDisplay:
         return cls(fpr, tpr, band, level=level, label=label).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
 
         Returns
         -------
@@ -129,7 +127,7 @@ class ScoresDisplay:
             *self.band.T,
             color=LIGHT,
             linewidth=0,
-            label=f"{self.level:.0%} band, all points at once",
+            label=f"{self.level:.0%} simultaneous band",
         )
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1)
         (self.line_,) = ax.plot(self.fpr, self.tpr, color=RELEASED, label=self.label)

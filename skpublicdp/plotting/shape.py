@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.boosting.explain import Pair, Shape
 from skpublicdp.data.schema import MISSING, OTHER
-from skpublicdp.plotting.axis_limits import Limits, date_ticks, find_limits
+from skpublicdp.plotting.axis_limits import AXIS_MARGIN, Limits, date_ticks, find_limits
 from skpublicdp.plotting.heat_map import draw_pair, heat_map
 from skpublicdp.plotting.shape_selection import Boosting, Feature, find_shapes, find_target
 from skpublicdp.plotting.style import LIGHT, RELEASED, check_matplotlib
@@ -32,40 +32,41 @@ BAND_LABEL = f"± {BAND_DEVIATIONS} standard deviations"
 class ShapeDisplay:
     """Display of the shape functions and pair terms of a boosting model.
 
-    Make one with `from_estimator`. All that is shown was released with differential privacy or is
-    of public rows. A numeric column is a step function, a categorical one has a bar for each
-    category; missing values are shown apart, where public rows have them. Bands and error bars are
-    two standard deviations of what is believed of a score beside an average public row. A pair,
-    which is what trees of two columns add, is a heat map with both written in its fields; where it
-    has many fields, those that are less than two standard deviations from 0 are hatched.
+    Make one with `from_estimator`. Its content was released with differential privacy or comes from
+    public rows. A numeric column is drawn as a step function, and a categorical column as a bar for
+    each category. Missing values are drawn separately, if public rows have any. Bands and error
+    bars are two posterior standard deviations of a score, relative to an average public row. A
+    pair, the contribution of trees with two columns, is drawn as a heat map. Its cells show the
+    score and the band. In maps with many cells, cells less than two standard deviations from 0 are
+    hatched instead.
 
     Parameters
     ----------
     shapes : sequence of Shape or Pair
-        What is drawn, a panel for each, as in `shapes_` and `pairs_` of the model.
+        Terms to draw, one in each panel, as in `shapes_` and `pairs_` of the model.
     limits : sequence of pair of float or None, default=None
-        Where the step function of each begins and ends; by default a cell's width outside its cuts.
+        Limits of each step function; by default one bin width beyond its cuts.
     target : int, default=0
-        Which scores of each shape are drawn: a position among `n_targets`.
+        Index of the scores of each shape, below `n_targets`.
     label : str, default="log-odds"
-        What the scores add to.
+        Label of the axes: the quantity that scores add to.
 
     Attributes
     ----------
     axes_ : ndarray of matplotlib Axes, shape (n_shapes,)
-        Where they were drawn.
+        Axes of the panels.
     figure_ : matplotlib Figure
         The figure of these axes.
     steps_ : list of matplotlib StepPatch or None
-        Step functions, ``None`` for columns with bars.
+        Step functions; ``None`` for columns with bars.
     bands_ : list of matplotlib StepPatch or None
-        Their bands.
+        Bands of the step functions.
     missing_ : list of matplotlib ErrorbarContainer or None
-        Scores of missing numbers, where public rows have them.
+        Scores of missing numbers, if public rows have any.
     bars_ : list of matplotlib BarContainer or None
-        Bars, that of the highest score on top; ``None`` for columns with steps.
+        Bars, with the highest score on top; ``None`` for columns with steps.
     maps_ : list of matplotlib QuadMesh or None
-        Heat maps, ``None`` for single columns.
+        Heat maps; ``None`` for single columns.
 
     See Also
     --------
@@ -117,29 +118,29 @@ class ShapeDisplay:
         Parameters
         ----------
         clf : SemiPrivateBoostingClassifier or SemiPrivateBoostingRegressor
-            Fitted.
+            A fitted model.
         features : str, int or sequence of these or of pairs of these, default=None
             Names or positions of columns, in the order of the panels; a tuple of two is a pair. By
-            default the six columns and pairs that add most, the most important one first.
+            default the six most important columns and pairs, in descending order.
         target : label, default=None
-            One of `classes_`, whose log-odds are drawn. By default the second of two; where there
-            are more it must be given. A regressor has none.
+            Label in `classes_` whose log-odds are drawn; by default the second of two. It is
+            required for more than two labels. None for a regressor.
         ax : matplotlib Axes or sequence of Axes, default=None
-            Where to draw, one for each feature; by default a new figure.
+            Axes to draw on, one for each feature; by default of a new figure.
         **kwargs : dict
-            Passed to `plot`.
+            Arguments of `plot`.
 
         Returns
         -------
         ShapeDisplay
-            The picture.
+            The display.
 
         Raises
         ------
         ImportError
             If matplotlib is missing.
         ValueError
-            If the model has no shapes, or there is no such column, pair or label.
+            If the model has no shapes, or not the column, pair or label.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(clf)
@@ -150,24 +151,24 @@ class ShapeDisplay:
             )
         if not clf.pairs_ and not any(shape.deviations.any() for shape in clf.shapes_):
             raise ValueError(
-                f"{cls.__name__} draws what single columns and pairs add; this model has nothing "
-                "but other trees, which are in trees_."
+                f"{cls.__name__} draws terms of single columns and pairs, but this model consists "
+                "of other trees only. See trees_."
             )
         shapes = find_shapes(clf, features)
         position, sign, label = find_target(clf, target)
         columns = [feature.column for feature in clf._binner.columns]
-        public = {shape: column.values for shape, column in zip(clf.shapes_, columns, strict=True)}
-        display = cls(
-            shapes if sign > 0 else [replace(shape, scores=-shape.scores) for shape in shapes],
-            limits=[
-                find_limits(shape.cuts, public[shape])
-                if shape in public and len(shape.cuts)
-                else None
-                for shape in shapes
-            ],
-            target=position,
-            label=label,
-        )
+        public_values = {
+            shape: column.values for shape, column in zip(clf.shapes_, columns, strict=True)
+        }
+        limits = [
+            find_limits(shape.cuts, public_values[shape])
+            if shape in public_values and len(shape.cuts)
+            else None
+            for shape in shapes
+        ]
+        if sign < 0:
+            shapes = [replace(shape, scores=-shape.scores) for shape in shapes]
+        display = cls(shapes, limits=limits, target=position, label=label)
         return display.plot(ax=ax, **kwargs)
 
     def plot(
@@ -178,14 +179,14 @@ class ShapeDisplay:
         band_kwargs: dict[str, Any] | None = None,
         bar_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes or sequence of Axes, default=None
-            Where to draw, one for each shape; by default a new figure.
+            Axes to draw on, one for each shape; by default of a new figure.
         step_kwargs, band_kwargs, bar_kwargs : dict, default=None
-            Passed to matplotlib's `stairs`, `stairs` and `barh`.
+            Arguments of matplotlib's `stairs`, `stairs` and `barh`.
 
         Returns
         -------
@@ -208,7 +209,6 @@ class ShapeDisplay:
         self.missing_: list[Any] = []
         self.bars_: list[Any] = []
         self.maps_: list[Any] = []
-        styles = step_kwargs or {}, band_kwargs or {}, bar_kwargs or {}
         limits = [None] * len(self.shapes) if self.limits is None else self.limits
         for axes, shape, limit in zip(self.axes_, self.shapes, limits, strict=True):
             if isinstance(shape, Pair):
@@ -217,44 +217,45 @@ class ShapeDisplay:
             self.maps_.append(None)
             axes.set_title(shape.name)
             if len(shape.cuts):
-                self._draw_steps(axes, shape, limit, *styles[:2])
+                self._draw_steps(axes, shape, limit, step_kwargs or {}, band_kwargs or {})
             else:
-                self._draw_bars(axes, shape, styles[2])
+                self._draw_bars(axes, shape, bar_kwargs or {})
         if not all(self.maps_):
             self._share_limits()
-            self._explain_bands(outside=ax is None)
+            self._add_legend(outside=ax is None)
         return self
 
     def _new_axes(self) -> NDArray[np.object_]:
         """Return a grid of axes whose row heights fit the longest list of categories."""
         import matplotlib.pyplot as plt
 
-        across = min(PANELS_PER_ROW, len(self.shapes))
-        pairs = any(isinstance(shape, Pair) for shape in self.shapes)
-        heights = [
-            max(2.6, *map(self._height, row))
-            for row in (self.shapes[i : i + across] for i in range(0, len(self.shapes), across))
-        ]
+        n_columns = min(PANELS_PER_ROW, len(self.shapes))
+        has_pairs = any(isinstance(shape, Pair) for shape in self.shapes)
+        rows = [self.shapes[i : i + n_columns] for i in range(0, len(self.shapes), n_columns)]
+        heights = [max(2.6, *map(self._height, row)) for row in rows]
         figure, grid = plt.subplots(
             len(heights),
-            across,
-            figsize=((4.6 if pairs else 3.6) * across, sum(heights)),
+            n_columns,
+            figsize=((4.6 if has_pairs else 3.6) * n_columns, sum(heights)),
             height_ratios=heights,
             layout="constrained",
             squeeze=False,
         )
-        for spare in grid.ravel()[len(self.shapes) :]:
-            figure.delaxes(spare)
+        for unused_axes in grid.ravel()[len(self.shapes) :]:
+            figure.delaxes(unused_axes)
         return grid.ravel()[: len(self.shapes)]
 
     def _height(self, shape: Shape | Pair) -> float:
         """Return the height of a panel, in inches."""
         if isinstance(shape, Pair):
             return 1.0 + 0.28 * len(heat_map(shape, self.target).y.cells)
-        return 0.8 + 0.22 * len(self._bars_shown(shape)) * (not len(shape.cuts))
+        return 0.8 + 0.22 * len(self._bar_order(shape)) * (not len(shape.cuts))
 
-    def _bars_shown(self, shape: Shape) -> list[int]:
-        """Return the bins with bars, without empty bins for other and missing values."""
+    def _bar_order(self, shape: Shape) -> list[int]:
+        """Return the bins with bars by increasing score.
+
+        Bins for other and missing values are left out if no public row has them.
+        """
         scores = shape.scores[self.target]
         shown = [
             k
@@ -271,16 +272,18 @@ class ShapeDisplay:
         step_kwargs: dict[str, Any],
         band_kwargs: dict[str, Any],
     ) -> None:
-        scores, halves = shape.scores[self.target], BAND_DEVIATIONS * shape.deviations[self.target]
+        """Draw a step function with its band, and the score of missing values beside it."""
+        scores = shape.scores[self.target]
+        half_widths = BAND_DEVIATIONS * shape.deviations[self.target]
         low, high = find_limits(shape.cuts) if limit is None else limit
         edges = np.concatenate([[low], shape.cuts, [high]])
         style: dict[str, Any] = {"color": LIGHT, "fill": True, "linewidth": 0}
-        style |= {"baseline": (scores - halves)[:-1]} | band_kwargs
-        self.bands_.append(axes.stairs((scores + halves)[:-1], edges, **style))
+        style |= {"baseline": (scores - half_widths)[:-1]} | band_kwargs
+        self.bands_.append(axes.stairs((scores + half_widths)[:-1], edges, **style))
         style = {"color": RELEASED, "linewidth": 1.8, "baseline": None} | step_kwargs
         self.steps_.append(axes.stairs(scores[:-1], edges, **style))
         self.bars_.append(None)
-        axes.axhline(0, color="0.6", linewidth=0.8, zorder=1.5)  # over the band, under the steps
+        axes.axhline(0, color="0.6", linewidth=0.8, zorder=1.5)  # above the band, below the steps
         axes.set_xlim(low, high)
         axes.set_ylabel(self.label)
         ticks = date_ticks(shape, low, high)
@@ -291,66 +294,74 @@ class ShapeDisplay:
             width = high - low
             ticks = ticks or [(tick, f"{tick:g}") for tick in axes.get_xticks()]
             ticks = [(tick, text) for tick, text in ticks if low <= tick <= high - 0.1 * width]
-            place = high + 0.14 * width
+            position = high + 0.14 * width
             style = {"color": RELEASED, "ecolor": LIGHT, "elinewidth": 6, "marker": "_"}
             missing = axes.errorbar(
-                place, scores[-1], halves[-1], **style, markersize=14, markeredgewidth=1.8
+                position, scores[-1], half_widths[-1], **style, markersize=14, markeredgewidth=1.8
             )
             axes.axvline(high, color="0.6", linestyle=":", linewidth=0.8)
             axes.set_xlim(low, high + 0.28 * width)
-            axes.set_xticks(*zip(*ticks, (place, "missing"), strict=True))
+            axes.set_xticks(*zip(*ticks, (position, "missing"), strict=True))
         self.missing_.append(missing)
 
     def _draw_bars(self, axes: Any, shape: Shape, bar_kwargs: dict[str, Any]) -> None:
-        shown = self._bars_shown(shape)
-        scores, deviations = shape.scores[self.target, shown], shape.deviations[self.target, shown]
-        style: dict[str, Any]
-        style = {
+        """Draw the bars of a categorical column, with error bars."""
+        order = self._bar_order(shape)
+        scores, deviations = shape.scores[self.target, order], shape.deviations[self.target, order]
+        style: dict[str, Any] = {
             "color": RELEASED,
             "height": SHAPE_BAR_THICKNESS,
             "xerr": BAND_DEVIATIONS * deviations,
         }
         style |= {"ecolor": "0.35", "error_kw": {"elinewidth": 1}} | bar_kwargs
-        self.bars_.append(axes.barh(np.arange(len(shown)), scores, **style))
-        for parts in (self.steps_, self.bands_, self.missing_):
-            parts.append(None)
+        self.bars_.append(axes.barh(np.arange(len(order)), scores, **style))
+        for artists in (self.steps_, self.bands_, self.missing_):
+            artists.append(None)
         axes.axvline(0, color="0.6", linewidth=0.8)
-        axes.set_ylim(-0.8, len(shown) - 0.2)
-        axes.set_yticks(np.arange(len(shown)), [shape.cells[k] for k in shown])
+        axes.set_ylim(-0.8, len(order) - 0.2)
+        axes.set_yticks(np.arange(len(order)), [shape.cells[k] for k in order])
         axes.set_xlabel(self.label)
 
     def _draw_map(self, axes: Any, pair: Pair) -> None:
-        found = [heat_map(one, self.target) for one in self.shapes if isinstance(one, Pair)]
-        limit = max(np.abs(one.scores).max() for one in found) or 1.0
+        """Draw the heat map of a pair. All pairs have the same colour scale."""
+        pairs = [shape for shape in self.shapes if isinstance(shape, Pair)]
+        max_scores = [np.abs(heat_map(term, self.target).scores).max() for term in pairs]
+        limit = max(max_scores) or 1.0
         axes.set_title(" & ".join(pair.names))
-        drawn = draw_pair(axes, heat_map(pair, self.target), limit, BAND_DEVIATIONS, self.label)
-        self.maps_.append(drawn)
-        for parts in (self.steps_, self.bands_, self.missing_, self.bars_):
-            parts.append(None)
+        joined = heat_map(pair, self.target)
+        self.maps_.append(draw_pair(axes, joined, limit, BAND_DEVIATIONS, self.label))
+        for artists in (self.steps_, self.bands_, self.missing_, self.bars_):
+            artists.append(None)
 
-    def _explain_bands(self, *, outside: bool) -> None:
-        """Add one legend for bands and error bars."""
-        drawn = zip(self.bands_, self.bars_, strict=True)
-        handles = [band or (bars and bars.errorbar) for band, bars in drawn]
-        ranked = [*self.bands_, *handles]
-        first = next(k for k, handle in enumerate(ranked) if handle) % len(handles)
-        where = {"loc": "outside lower center"} if outside else {"loc": "best"}
-        on = self.figure_ if outside else self.axes_[first]
-        on.legend([handles[first]], [BAND_LABEL], frameon=False, fontsize="small", **where)
+    def _add_legend(self, *, outside: bool) -> None:
+        """Add one legend for bands and error bars, outside of the axes or in the first panel.
+
+        A band is preferred to an error bar as its handle.
+        """
+        handles = [
+            band or (bars and bars.errorbar)
+            for band, bars in zip(self.bands_, self.bars_, strict=True)
+        ]
+        candidates = [*self.bands_, *handles]
+        panel = next(k for k, handle in enumerate(candidates) if handle) % len(handles)
+        owner = self.figure_ if outside else self.axes_[panel]
+        location = "outside lower center" if outside else "best"
+        owner.legend([handles[panel]], [BAND_LABEL], frameon=False, fontsize="small", loc=location)
 
     def _share_limits(self) -> None:
         """Use the same score limits in all panels."""
-        drawn = [
-            (shape.scores[self.target, cells], shape.deviations[self.target, cells])
-            for shape in self.shapes
-            if not isinstance(shape, Pair)
-            for cells in [self._bars_shown(shape)]
-        ]
-        low = min((scores - BAND_DEVIATIONS * half).min() for scores, half in drawn)
-        high = max((scores + BAND_DEVIATIONS * half).max() for scores, half in drawn)
-        margin = 0.05 * (high - low) or 1.0
-        for axes, bars, drawn in zip(self.axes_, self.bars_, self.maps_, strict=True):
-            if drawn:
+        lows, highs = [], []
+        for shape in self.shapes:
+            if isinstance(shape, Pair):
+                continue
+            bins = self._bar_order(shape)
+            half_widths = BAND_DEVIATIONS * shape.deviations[self.target, bins]
+            lows.append((shape.scores[self.target, bins] - half_widths).min())
+            highs.append((shape.scores[self.target, bins] + half_widths).max())
+        low, high = min(lows), max(highs)
+        margin = AXIS_MARGIN * (high - low) or 1.0
+        for axes, bars, pair_map in zip(self.axes_, self.bars_, self.maps_, strict=True):
+            if pair_map:
                 continue
             set_limits = axes.set_ylim if bars is None else axes.set_xlim
             set_limits(low - margin, high + margin)

@@ -22,14 +22,14 @@ MAX_PANELS = 6
 def find_shapes(
     clf: Boosting, features: str | int | Sequence[Feature] | None
 ) -> list[Shape | Pair]:
-    """Return the shapes and pairs to draw, by default the most important ones."""
+    """Return the shapes and pairs to draw, by default the `MAX_PANELS` most important ones."""
     if features is None:
         single_columns = clf.shapes_ if any(shape.deviations.any() for shape in clf.shapes_) else ()
         ranked: list[tuple[float, Shape | Pair]] = [
             *zip(clf.feature_importances_, single_columns, strict=False),
             *((term_importance(pair), pair) for pair in clf.pairs_),
         ]
-        return [shape for _, shape in sorted(ranked, key=lambda one: -one[0])[:MAX_PANELS]]
+        return [shape for _, shape in sorted(ranked, key=lambda entry: -entry[0])[:MAX_PANELS]]
     if isinstance(features, str) or not np.iterable(features):
         features = [features]
     selected: list[Shape | Pair] = []
@@ -62,18 +62,20 @@ def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
     for pair in clf.pairs_:
         if set(pair.names) == names:
             return pair
-    there = "; ".join(" & ".join(pair.names) for pair in clf.pairs_) or "none"
+    pairs = "; ".join(" & ".join(pair.names) for pair in clf.pairs_) or "none"
     raise ValueError(
-        f"A pair must be one that trees of the model ask about, which are: {there}; got "
-        f"{' & '.join(map(str, columns))}."
+        f"A pair must be a pair term of the model ({pairs}); got {' & '.join(map(str, columns))}."
     )
 
 
 def find_target(clf: Boosting, target: Any) -> tuple[int, int, str]:
-    """Return (index of the scores, their sign, axis label) of a label or a regression target."""
+    """Return (index of the scores, their sign, axis label) of a label or a regression target.
+
+    A binary classifier has scores of the second label only; the first label has the opposite sign.
+    """
     if not hasattr(clf, "classes_"):
         if target is not None:
-            raise ValueError("target is a label, and a regressor has none; leave it out.")
+            raise ValueError("target must be None for a regressor: it selects a label.")
         return 0, 1, "mean outcome"
     labels = clf.classes_.tolist()
     if target is None and len(labels) == 2:

@@ -1,29 +1,29 @@
-"""Shared by all displays: the check for matplotlib, axes and colours."""
+"""Colours, axes and the import check of matplotlib, shared by all displays."""
 
 from __future__ import annotations
 
 from typing import Any
 
-RELEASED, PUBLIC, LIGHT = "#0072b2", "#d55e00", "#c6dff0"
+RELEASED, PUBLIC, LIGHT, GREY = "#0072b2", "#d55e00", "#c6dff0", "#808080"
 """Colours that are distinguishable with colour vision deficiency."""
 
 
 def check_matplotlib(caller: str) -> None:
     """Raise ImportError with the extra to install if matplotlib is missing."""
     try:
-        import matplotlib  # noqa: F401 - whether it is there is the question
+        import matplotlib  # noqa: F401 - imported to check that it is installed
     except ImportError as error:
         raise ImportError(
             f"{caller} requires matplotlib. Install it with `pip install matplotlib`."
         ) from error
 
 
-def axes_for(display: Any, ax: Any, **figure: Any) -> Any:
-    """Set `ax_` and `figure_` of a display, by default of a new figure, and return the axes."""
+def axes_for(display: Any, ax: Any, **figure_params: Any) -> Any:
+    """Return the axes of a display, by default of a new figure, and set its `ax_` and `figure_`."""
     check_matplotlib(f"{type(display).__name__}.plot")
     import matplotlib.pyplot as plt
 
     if ax is None:
-        _, ax = plt.subplots(**figure)
+        _, ax = plt.subplots(**figure_params)
     display.ax_, display.figure_ = ax, ax.figure
     return ax

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.plotting.style import LIGHT, RELEASED, axes_for, check_matplotlib
+from skpublicdp.plotting.style import GREY, LIGHT, RELEASED, axes_for, check_matplotlib
 
 if TYPE_CHECKING:
     from skpublicdp.audit.tracing import TracingAttack
-
-GREY = "#808080"
 
 
 class TracingDisplay:
@@ -28,24 +26,24 @@ class TracingDisplay:
     auc : float
         Area under the curve.
     epsilon : float, default=None
-        Shades the rates that ε-differential privacy allows.
+        Shades the region of the rates that ε-differential privacy allows.
     name : str, default=None
-        What was attacked, for the legend.
+        Name of the attacked release in the legend.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the display.
     figure_ : matplotlib Figure
         The figure of these axes.
     line_ : matplotlib Line2D
         The curve.
     band_ : matplotlib PolyCollection or None
-        What ε-differential privacy allows.
+        Region of the rates that ε-differential privacy allows.
 
     See Also
     --------
-    skpublicdp.audit.tracing_attack : Makes the attack.
+    skpublicdp.audit.tracing_attack : Runs the attack.
 
     Examples
     --------
@@ -89,18 +87,18 @@ class TracingDisplay:
         Parameters
         ----------
         attack : TracingAttack
-            With the scores.
+            An attack with its scores.
         epsilon : float, default=None
-            Shades the rates that ε-differential privacy allows.
+            Shades the region of the rates that ε-differential privacy allows.
         name : str, default=None
-            What was attacked, for the legend.
+            Name of the attacked release in the legend.
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw on; by default of a new figure.
 
         Returns
         -------
         TracingDisplay
-            The picture.
+            The display.
 
         Raises
         ------
@@ -111,15 +109,15 @@ class TracingDisplay:
         fpr, tpr = attack.roc_curve()
         return cls(fpr, tpr, attack.auc, epsilon=epsilon, name=name).plot(ax=ax)
 
-    def plot(self, ax: Any = None, **line: Any) -> Self:
-        """Draw.
+    def plot(self, ax: Any = None, **line_kwargs: Any) -> Self:
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
-        **line : dict
-            For `matplotlib.axes.Axes.plot`, of the curve.
+            Axes to draw on; by default of a new figure.
+        **line_kwargs : dict
+            Arguments of `matplotlib.axes.Axes.plot` for the curve.
 
         Returns
         -------
@@ -129,13 +127,13 @@ class TracingDisplay:
         ax = axes_for(self, ax)
         self.band_ = None
         if self.epsilon is not None:
-            # P(found | member) <= e^ε P(found | not), and the same of not being found
+            # tpr <= e^ε fpr and 1 - fpr <= e^ε (1 - tpr), and both with fpr and tpr exchanged
             ratio = math.exp(self.epsilon)
-            at = np.array([0, 1, ratio, 1 + ratio]) / (1 + ratio)
+            fpr = np.array([0, 1, ratio, 1 + ratio]) / (1 + ratio)
             self.band_ = ax.fill_between(
-                at,
-                np.maximum(at / ratio, 1 - ratio * (1 - at)),
-                np.minimum(at * ratio, 1 - (1 - at) / ratio),
+                fpr,
+                np.maximum(fpr / ratio, 1 - ratio * (1 - fpr)),
+                np.minimum(fpr * ratio, 1 - (1 - fpr) / ratio),
                 facecolor=LIGHT,
                 edgecolor=GREY,
                 linewidth=0.5,
@@ -143,9 +141,9 @@ class TracingDisplay:
             )
         ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1)
         label = f"AUC {self.auc:.3f}"
-        settings = {"color": RELEASED, "label": f"{self.name}, {label}" if self.name else label}
-        (self.line_,) = ax.plot(self.fpr, self.tpr, **{**settings, **line})
+        style = {"color": RELEASED, "label": f"{self.name}, {label}" if self.name else label}
+        (self.line_,) = ax.plot(self.fpr, self.tpr, **style | line_kwargs)
         ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
-        ax.set(xlabel="others taken for members", ylabel="members found")
+        ax.set(xlabel="false positive rate", ylabel="true positive rate")
         ax.legend(loc="lower right", frameon=False)
         return self
