@@ -20,7 +20,6 @@ from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_b
 from skpublicdp.boosting.budget_split import (
     MAX_ROUNDS,
     MISMATCH,
-    StageBudget,
     additive_share,
     can_afford_boosting,
     round_shares,
@@ -35,6 +34,7 @@ from skpublicdp.boosting.model import (
     probabilities,
 )
 from skpublicdp.boosting.neyman_allocation import allocation_grid, neyman_allocation
+from skpublicdp.boosting.stage_budget import StageBudget
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.boosting.term_posterior import (
     MAX_SCORE,

@@ -18,10 +18,10 @@ from skpublicdp.boosting.adaptive_bins import BinSplitter
 from skpublicdp.boosting.additive_fit import AdditiveFit
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import encode_rows
-from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.newton_boosting import NewtonBooster
+from skpublicdp.boosting.stage_budget import StageBudget
 from skpublicdp.data.fit_inputs import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.ledger import Ledger
@@ -365,7 +365,8 @@ def test_a_budget_is_charged_no_less_than_growth_spends(accountant):
 def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
     """Shares that add up to more than the whole end in an error, not in a release."""
     monkeypatch.setattr(fit, "BIN_SPLIT_SHARE", Fraction(-1, 2))
-    with pytest.raises(PrivacyBudgetError, match="costs more than the plan of this fit"):
+    message = "costs more than the rest of the plan of this fit"
+    with pytest.raises(PrivacyBudgetError, match=message):
         fitted(*some_rows(1), epsilon=100_000)
 
 

@@ -27,7 +27,8 @@ from skpublicdp.boosting.explain import (
     feature_importances,
     shape_functions,
 )
-from skpublicdp.boosting.fit import BoostingFit, FittedModel
+from skpublicdp.boosting.fit import BoostingFit
+from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.local_explanation import LocalExplanation, explain_rows
 from skpublicdp.boosting.monotone import validate_monotonic_cst
 from skpublicdp.boosting.term_text import Term, describe_terms, label_suffixes, list_terms

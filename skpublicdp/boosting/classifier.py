@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
-from skpublicdp.boosting.fit import BoostingFit, FittedModel
+from skpublicdp.boosting.fit import BoostingFit
+from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.labels import LabelReader

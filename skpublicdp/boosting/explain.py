@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import BinCodes
-from skpublicdp.boosting.fit import FittedModel
+from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.trees import DecisionTree

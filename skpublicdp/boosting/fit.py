@@ -6,7 +6,7 @@ README.md of this folder lists the steps in order.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from skpublicdp.accounting import Draw, Steps
@@ -14,83 +14,52 @@ from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
 from skpublicdp.boosting.additive_fit import AdditiveFit
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.bin_splits import refine_splits
-from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.binner import MAX_FINE_BINS, Binner, refine_bins, refine_scores
+from skpublicdp.boosting.binner import MAX_FINE_BINS, refine_bins
 from skpublicdp.boosting.budget_split import (
     BALANCED_FOR_NEWTON,
-    CLASS_COUNT_SHARE,
-    LEAF_SHARE,
     MAX_SHIFT_SHARE,
     MAX_TREES,
     MIN_SIGNAL,
     N_BINS,
     N_PASSES,
-    TREE_TRIALS,
-    StageBudget,
-    TreeTrial,
     additive_share,
     basic_composition_is_better,
     can_afford_boosting,
     choose_trial,
     effects_below_noise,
-    make_stage_budget,
     n_measured_trees,
     n_rounds,
     n_voting_trees,
     signal_to_noise,
     subsample_size,
-    trial_event,
     vote_step,
 )
 from skpublicdp.boosting.covariate_shift import ShiftEstimate
 from skpublicdp.boosting.fit_steps import FitSteps
+from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
-from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, null_model, probabilities
 from skpublicdp.boosting.monotone import project_monotone
 from skpublicdp.boosting.newton_boosting import NewtonBooster
-from skpublicdp.boosting.private_trees import LEAF_SENSITIVITY, PrivateTreeBooster
+from skpublicdp.boosting.private_trees import PrivateTreeBooster
 from skpublicdp.boosting.public_labels import WarmStart, warm_starts
 from skpublicdp.boosting.residual_histogram import (
     RESIDUAL_SHARE,
     noisy_residual_histogram,
     residual_variance,
 )
+from skpublicdp.boosting.stage_budget import (
+    CLASS_COUNT_SHARE,
+    LEAF_SHARE,
+    TREE_TRIALS,
+    StageBudget,
+    TreeTrial,
+    make_stage_budget,
+    trial_event,
+)
 from skpublicdp.boosting.strategy import HistogramStrategy
-from skpublicdp.privacy.ledger import Ledger, noise_is_representable
-from skpublicdp.typing import Floats, Integers
-
-
-@dataclass(frozen=True, eq=False)
-class FittedModel:
-    """Result of a fit. All values are released, except for the private rows in `data.rows`.
-
-    Attributes
-    ----------
-    model : AdditiveModel
-        Integer scores of bins and trees.
-    data : BinnedData
-        The rows in the bins of the model.
-    loss : Loss
-        Maps margins to mean targets.
-    covariances : list of ndarray, shape (n_targets, n_bins of a column, n_bins of a column)
-        Posterior covariance of the scores of each column, then of each tree with noisy leaves.
-        Empty for voting trees.
-    drift : float or None
-        Drift statistic of the public rows; about 1 if both samples are of one population.
-    drifted : bool
-        Whether the drift is statistically significant.
-    residual_counts : ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,), or None
-        Noisy histogram of the residuals of a regression, from -1 to 1.
-    """
-
-    model: AdditiveModel
-    data: BinnedData
-    loss: Loss
-    covariances: list[Floats]
-    drift: float | None
-    drifted: bool
-    residual_counts: Integers | None
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.typing import Floats
 
 
 class BoostingFit(FitSteps):
@@ -177,14 +146,6 @@ class BoostingFit(FitSteps):
         """Return the number of trees with noisy leaves that a budget pays for."""
         n_trees = n_measured_trees(signal_to_noise(budget, self._n_persons, self._log_n_trees))
         return min(n_trees, self._max_rounds or MAX_TREES)
-
-    def _check_leaf_noise(self, budget: StageBudget) -> None:
-        """Raise if the sampler cannot draw the noise of one tree's leaves."""
-        if not noise_is_representable(budget.event, self._ledger.for_person(LEAF_SENSITIVITY)):
-            raise ValueError(
-                f"epsilon = {float(self._ledger.epsilon):g} is so small that the noise of sums "
-                "over leaves is too large to be drawn; use a larger one."
-            )
 
     def fit_additive(self, *, trees: bool) -> FittedModel:
         """Fit an additive model to noisy histograms in rounds, then perhaps interaction trees.
@@ -335,12 +296,6 @@ class BoostingFit(FitSteps):
         subsample = self._all_rows.take(self._ledger.subset(self._n, n_rows))
         self._training, self._n = replace(self._training, rows=subsample), n_rows
         self._bin(N_BINS)
-
-    def _refined_model(self, model: AdditiveModel, coarse: Binner) -> AdditiveModel:
-        """Return the same model on the current bins, which refine the `coarse` ones."""
-        fine = self.data.binner
-        scores = refine_scores(model.scores, coarse, fine)
-        return replace(model, scores=scores, offsets=fine.offsets)
 
     def _finish(
         self,

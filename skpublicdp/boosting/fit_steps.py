@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.additive_fit import LARGE_SHIFT_THRESHOLD, AdditiveFit
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
+from skpublicdp.boosting.binner import Binner, refine_scores
 from skpublicdp.boosting.budget_split import (
     BALANCED,
     MAX_ROUNDS,
@@ -24,8 +26,6 @@ from skpublicdp.boosting.budget_split import (
     MISMATCH,
     N_BINS,
     N_BINS_UNBALANCED,
-    StageBudget,
-    make_stage_budget,
     n_rounds,
     round_shares,
     shift_share,
@@ -44,9 +44,11 @@ from skpublicdp.boosting.histograms import (
     measure,
 )
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
-from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS
+from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS, AdditiveModel
 from skpublicdp.boosting.monotone import Directions
+from skpublicdp.boosting.private_trees import LEAF_SENSITIVITY
 from skpublicdp.boosting.residual_histogram import RESIDUAL_SHARE
+from skpublicdp.boosting.stage_budget import StageBudget, make_stage_budget
 from skpublicdp.boosting.strategy import (
     STRATEGY_UNIT,
     HistogramStrategy,
@@ -141,6 +143,12 @@ class FitSteps:
         labels = np.arange(2) if self._training.classes is None else self._training.classes
         self._cover = tree_cover(self._splits, codes, binner.names, labels, depth=2)
         self._log_n_trees = math.log(self._cover.size)
+
+    def _refined_model(self, model: AdditiveModel, coarse: Binner) -> AdditiveModel:
+        """Return the same model on the current bins, which refine the `coarse` ones."""
+        fine = self.data.binner
+        scores = refine_scores(model.scores, coarse, fine)
+        return replace(model, scores=scores, offsets=fine.offsets)
 
     @property
     def _full_budget(self) -> StageBudget:
@@ -314,6 +322,14 @@ class FitSteps:
             Sensitivity(n_columns * max_change, n_columns * max_change**2)
         )
         return noise_is_representable(self._budget.fraction(MIN_HISTOGRAM_SHARE).event, sensitivity)
+
+    def _check_leaf_noise(self, budget: StageBudget) -> None:
+        """Raise if the sampler cannot draw the noise of one tree's leaves."""
+        if not noise_is_representable(budget.event, self._ledger.for_person(LEAF_SENSITIVITY)):
+            raise ValueError(
+                f"epsilon = {float(self._ledger.epsilon):g} is so small that the noise of sums "
+                "over leaves is too large to be drawn; use a larger one."
+            )
 
     def _noise_variance(self, strategy: HistogramStrategy) -> float:
         """Return the noise variance of one histogram that takes the whole budget, in rows²."""

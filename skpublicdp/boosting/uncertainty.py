@@ -9,7 +9,7 @@ import numpy as np
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import BinCodes, ColumnBins
 from skpublicdp.boosting.explain import centred_deviations
-from skpublicdp.boosting.fit import FittedModel
+from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats
