@@ -413,7 +413,9 @@ def test_sizes_at_which_the_learner_cannot_run_are_refused():
     """Boxes over two columns relabel at most 255 rows, and these cannot reach an error of .2."""
     arguments = (0.2, 0.05, 1.0, 4, 20_000)
     for settings in ({"constants": "tight"}, {"realizable": True, "constants": "tight"}, {}):
-        with pytest.raises(ValueError, match=r"relabel \d+ rows at once and most_rows is 255"):
+        with pytest.raises(
+            ValueError, match=r"relabel \d+ rows in one round, but most_rows is 255"
+        ):
             n_label_boost(*arguments, most_rows=255, **settings)
         size = n_label_boost(*arguments, **settings)
         assert n_label_boost(*arguments, most_rows=10**12, **settings) == size

@@ -38,7 +38,7 @@ from skpublicdp.guarantees import (
     sampling_error,
     uniform_error,
 )
-from skpublicdp.guarantees.sanitizer_bounds import UNBOUNDED_PRIOR_RATIO, _laplace_sums
+from skpublicdp.guarantees.sanitizer_bounds import UNBOUNDED_PRIOR_RATIO, _max_laplace_sum
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -410,7 +410,7 @@ class TestQuantiles:
         p = math.exp(-1 / scale)
         noise = rng.geometric(1 - p, (trials, parts)) - rng.geometric(1 - p, (trials, parts))
         worst = np.abs(noise.cumsum(axis=1)).max(axis=1)
-        promised = _laplace_sums(parts, scale, BETA)
+        promised = _max_laplace_sum(parts, scale, BETA)
         assert_failures_allowed((worst > promised).sum(), trials, BETA)
         assert (worst > promised / 2).mean() > BETA
 

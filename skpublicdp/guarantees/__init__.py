@@ -1,4 +1,4 @@
-"""The theorems as functions of public numbers."""
+"""Error bounds and sample sizes, as functions of public numbers."""
 
 from skpublicdp.guarantees.certificates import Certificate, excess_error, n_rounds
 from skpublicdp.guarantees.growth import (

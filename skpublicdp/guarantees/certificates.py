@@ -1,4 +1,4 @@
-"""What one private draw promises."""
+"""Certificates: error bounds of one private draw, on the scored rows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 def excess_error(
     cover_size: int, n: int, epsilon: float, beta: float, sensitivity: int = 1
 ) -> float:
-    """Bound the excess empirical error of a private draw over the best member of the cover.
+    """Return a bound on the excess empirical error of a private draw over the best of the cover.
 
     Parameters
     ----------
     cover_size : int
-        Number of equally likely hypotheses. Under a prior, the sum of the weights over the least
-        one, rounded up (`Family.effective_size`).
+        Number of equally likely hypotheses. Under a prior, the sum of the weights divided by the
+        smallest one, rounded up (`Family.effective_size`).
     n : int
-        Number (total weight) of the rows scored.
+        Number (total weight) of the scored rows.
     epsilon : float
         Privacy budget.
     beta : float
@@ -29,7 +29,7 @@ def excess_error(
     -------
     float
         ``2 * sensitivity * (ln(cover_size) + ln(1 / beta)) / (epsilon * n)``: with probability at
-        least 1 - beta the drawn hypothesis errs on at most this fraction more of the rows.
+        least 1 - beta, the excess error of the drawn hypothesis on the rows is at most this.
 
     References
     ----------
@@ -44,50 +44,51 @@ def excess_error(
 
 
 def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
-    """Count the draws that a search can afford to share its budget.
+    """Return the number of draws among which a search of a cover divides its budget.
 
     Parameters
     ----------
     cover_size : int
         Number of equally likely hypotheses of a round.
     n : int
-        Number of the rows scored; of weighted ones, their weight in units of a private row's.
+        Number of the scored rows. For weighted rows, their total weight in units of the weight of
+        a private row.
     epsilon : float
         Privacy budget of all rounds.
 
     Returns
     -------
     int
-        2 where ``2 ln(cover_size) / (epsilon n)``, the price of a single draw, is at most 0.015; 3
-        where it is at most a third of that and 4 where it is at most a ninth; otherwise 1. A rule
-        of thumb from public numbers.
+        2 if ``2 ln(cover_size) / (epsilon n)``, the excess error of a single draw, is at most
+        0.015; 3 if it is at most a third of that; 4 if it is at most a ninth; otherwise 1. This is
+        a heuristic that depends on public numbers only.
 
     Examples
     --------
     >>> n_rounds(60_000, n=20_000, epsilon=0.1)
     2
     """
-    price = 2 * math.log(cover_size) / (epsilon * n)
-    return 1 + sum(price <= highest for highest in (0.015, 0.015 / 3, 0.015 / 9))
+    draw_error = 2 * math.log(cover_size) / (epsilon * n)
+    return 1 + sum(draw_error <= limit for limit in (0.015, 0.015 / 3, 0.015 / 9))
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What the draw promises of the rows that it scored, from public numbers only.
+    """Bound on the excess error of a private draw on the scored rows, from public numbers only.
 
-    It says nothing of the population and nothing of rules outside the cover: the `guarantee_` of an
-    estimator does.
+    It holds for the scored rows and relative to the cover. The `guarantee_` of an estimator is for
+    the population and relative to the whole class.
 
     Attributes
     ----------
     excess_error : float
-        Bound on the fraction of the scored rows on which the drawn hypothesis errs more than the
-        best member of the cover. At 1 or above it promises nothing.
+        Upper bound on the error of the drawn hypothesis minus the error of the best member of the
+        cover, as a fraction of the scored rows. At 1 or above it is no restriction.
     probability : float
-        Probability with which it holds, over the randomness of the draw.
+        Probability with which the bound holds, over the randomness of the draw.
     effective_size : int
-        Size of the cover as the bound counts it: how many equally likely hypotheses would make
-        each as rare as the least likely one is. The `cover_size` of `excess_error`.
+        The `cover_size` of `excess_error`: the inverse of the prior probability of the least likely
+        hypothesis, rounded up.
     """
 
     excess_error: float
@@ -95,10 +96,10 @@ class Certificate:
     effective_size: int
 
     def at(self, beta: float) -> float:
-        """Return the bound that the same draw keeps with probability 1 - beta."""
-        size = math.log(self.effective_size)
-        mine, other = size - math.log1p(-self.probability), size - math.log(beta)
-        return self.excess_error * other / mine
+        """Return the bound on the excess error of the same draw with probability 1 - beta."""
+        log_size = math.log(self.effective_size)
+        own_factor, new_factor = log_size - math.log1p(-self.probability), log_size - math.log(beta)
+        return self.excess_error * new_factor / own_factor
 
     def __str__(self) -> str:
         return (

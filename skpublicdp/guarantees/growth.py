@@ -1,4 +1,4 @@
-"""In how many ways a class can label rows, and what follows from that number alone."""
+"""Growth function and VC dimension, and the sample sizes that they give."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class HasGrowth(Protocol):
     """A hypothesis class that bounds its own growth function."""
 
     def growth(self, m: int, n_features: int) -> int:
-        """Bound the number of ways in which the class can label m rows."""
+        """Return an upper bound on the number of labelings of m rows by the class."""
 
 
 def growth_function(m: int, d: int) -> int:
-    """Bound the ways in which a class of VC dimension d can label m rows (Sauer's lemma).
+    """Return the largest number of labelings of m rows by a class of VC dimension d (Sauer).
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def growth_function(m: int, d: int) -> int:
 
     Examples
     --------
-    >>> growth_function(10, 2)  # intervals of a line, say
+    >>> growth_function(10, 2)  # for example, intervals on a line
     56
     """
     m, d = int(m), int(d)  # integers of numpy would overflow
@@ -49,28 +49,28 @@ def growth_function(m: int, d: int) -> int:
 
 
 def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
-    """Bound the VC dimension of a hypothesis class with two labels.
+    """Return an upper bound on the VC dimension of a hypothesis class with two labels.
 
     Parameters
     ----------
     hypotheses : HypothesisClass
-        A class with a method ``growth(m, n_features)`` that bounds in how many ways it can label m
-        rows.
+        A class with a method ``growth(m, n_features)``, which returns an upper bound on its number
+        of labelings of m rows.
     n_features : int
         Number of features.
 
     Returns
     -------
     int
-        The largest v with ``growth(v, n_features) >= 2^v``: no more rows can be shattered. It is
-        the VC dimension itself where `growth` is exact.
+        The largest v with ``growth(v, n_features) >= 2^v``, since more than v rows cannot be
+        shattered. It is the VC dimension if `growth` is exact.
 
     Raises
     ------
     TypeError
-        If the class has no such method.
+        If the class has no method `growth`.
     ValueError
-        If it can label 65536 rows in every way.
+        If the bound exceeds 65536.
 
     References
     ----------
@@ -86,20 +86,22 @@ def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
     """
     if not hasattr(hypotheses, "growth"):
         raise TypeError(
-            f"The VC dimension of {type(hypotheses).__name__} is unknown; "
-            "give the class a method growth(m, n_features)."
+            f"hypotheses must have a method growth(m, n_features), which "
+            f"{type(hypotheses).__name__} lacks; without it the VC dimension is unknown."
         )
 
-    def too_few(v: int) -> bool:
+    def is_not_shattered(v: int) -> bool:
         if v > 1 << 16:
-            raise ValueError(f"{hypotheses!r} has no finite VC dimension, or a very large one.")
+            raise ValueError(
+                f"hypotheses must have a VC dimension of at most {1 << 16}; got {hypotheses!r}."
+            )
         return hypotheses.growth(v, n_features) < 1 << v
 
-    return smallest_integer(too_few) - 1
+    return smallest_integer(is_not_shattered) - 1
 
 
 def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> int:
-    """Count the public rows whose dichotomies cover the class to within alpha.
+    """Return the number of public rows whose dichotomies cover the class to within alpha.
 
     Parameters
     ----------
@@ -111,14 +113,15 @@ def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> 
     d : int
         VC dimension of the class, or a bound on it.
     constants : {"paper", "tight"}, default="paper"
-        Those of the paper, or smaller ones that hold as well.
+        The constants of the paper, or smaller ones.
 
     Returns
     -------
     int
-        The least m from which ``2 (2em/d)^(2d) exp(-alpha m / 4) <= beta`` holds: inequality (1) of
-        the paper, whose constants are its own. The tight one is the least m from which
-        ``2 growth_function(2m, d)^2 <= beta 2^(alpha m)``: see `dichotomies_radius`.
+        With the paper's constants, the smallest m from which on
+        ``2 (2em/d)^(2d) exp(-alpha m / 4) <= beta``, its inequality (1). With the tight ones, the
+        smallest m from which on ``2 growth_function(2m, d)^2 <= beta 2^(alpha m)``, see
+        `dichotomies_radius`.
 
     References
     ----------
@@ -135,17 +138,17 @@ def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> 
     if constants not in ("paper", "tight"):
         raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
     if constants == "tight":
-        # concave in m, and above alpha m at 1: it crosses once
-        ways = math.log(2 / beta)
+        # the left side is concave in m and exceeds the right side at m = 1, so it crosses once
+        log_failure = math.log(2 / beta)
         return smallest_integer(
-            lambda m: 2 * log_growth(2 * m, d) + ways <= alpha * m * math.log(2)
+            lambda m: 2 * log_growth(2 * m, d) + log_failure <= alpha * m * math.log(2)
         )
-    # the left side rises up to m = 8d / alpha, where it exceeds 1, and falls from there on
+    # the left side of the inequality decreases from m = 8d / alpha on, where it exceeds 1
     return smallest_integer(lambda m: _radius(m, beta, d) <= alpha, start=math.ceil(8 * d / alpha))
 
 
 def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
-    """Bound how well the dichotomies of m public rows cover the class; the inverse of `n_public`.
+    """Return the radius of the cover by the dichotomies of m public rows; inverts `n_public`.
 
     Parameters
     ----------
@@ -156,16 +159,16 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     missed : float, default=0.0
-        A coarser cover than all dichotomies: the share of the m rows on which a member of the class
-        may disagree with its nearest member of the cover.
+        Radius of the cover on the m rows, if it is coarser than all dichotomies: the share of the
+        rows on which a member of the class may disagree with the nearest member of the cover.
 
     Returns
     -------
     float
-        ``r = 4 (ln(2 / beta) + 2d ln(2em / d)) / m``, at most 1. Below m = d/2 it is 1: Sauer's
-        bound, and inequality (1) with it, needs 2m >= d. With `missed` it is ``missed +
-        sqrt(missed r) + r`` for half of beta, by relative deviations of the disagreements, which
-        divide rows in at most ``growth_function(m, d)^2`` ways.
+        ``r = 4 (ln(2 / beta) + 2d ln(2em / d)) / m``, at most 1. Below m = d/2 it is 1, since
+        Sauer's bound and inequality (1) need 2m >= d. With `missed` it is ``missed + sqrt(missed r)
+        + r`` at half of beta, by relative deviations of the disagreements, which have at most
+        ``growth_function(m, d)^2`` dichotomies.
 
     References
     ----------
@@ -184,13 +187,15 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
 
 
 def _radius(m: int, beta: float, d: int) -> float:
+    """Return the alpha at which inequality (1) of Alon, Bassily and Moran (2019) is an equality."""
     return 4 * (math.log(2 / beta) + 2 * d * (1 + math.log(2 * m / d))) / m
 
 
 def population_share_bound(share: float, m: int, beta: float) -> float:
-    """Bound a share of the population by the share of m rows, with probability 1 - beta.
+    """Return an upper bound on a share of the population, given the share of m rows.
 
-    Chernoff's bound: shares below p by t are no likelier than exp(-m t^2 / 2p).
+    It holds with probability 1 - beta, by Chernoff's bound: the share of the rows is below p - t
+    with probability at most exp(-m t^2 / 2p).
 
     Examples
     --------
@@ -204,23 +209,23 @@ def population_share_bound(share: float, m: int, beta: float) -> float:
 
 
 def n_uniform(alpha: float, beta: float, d: int) -> int:
-    """Count the rows on which the errors of all members are within alpha of the true ones.
+    """Return the number of rows on which all errors are within alpha of those in the population.
 
-    What learning costs without privacy: the baseline of all other numbers here.
+    This is a sample size for learning without privacy, the baseline of the other sample sizes.
 
     Parameters
     ----------
     alpha : float
-        Largest difference between an error on the rows and in the population, in (0, 1).
+        Maximum difference between an error on the rows and in the population, in (0, 1).
     beta : float
-        Probability, in (0, 1), with which some member may differ more.
+        Probability, in (0, 1), with which some member may differ by more.
     d : int
         VC dimension of the class, or a bound on it.
 
     Returns
     -------
     int
-        The least m from which ``4 growth_function(2m, d) exp(-alpha^2 m / 8) <= beta`` holds.
+        The smallest m from which on ``4 growth_function(2m, d) exp(-alpha^2 m / 8) <= beta``.
 
     References
     ----------
@@ -232,12 +237,15 @@ def n_uniform(alpha: float, beta: float, d: int) -> int:
     11544
     """
     check_ranges(alpha=alpha, beta=beta, d=d)
-    # concave in m, and above ln(beta) at 0: it crosses once
+    # the left side is concave in m and exceeds the right side at m = 1, so it crosses once
     return smallest_integer(lambda m: math.log(4 / beta) + log_growth(2 * m, d) <= alpha**2 * m / 8)
 
 
 def smallest_integer(holds: Callable[[int], bool], start: int = 1) -> int:
-    """Return the least integer from `start` on that satisfies a condition which then stays true."""
+    """Return the smallest integer from `start` on that satisfies a monotone condition.
+
+    `holds` must stay true once it is true. The search doubles the integer and then bisects.
+    """
     low, high = int(start) - 1, int(start)
     while not holds(high):
         low, high = high, 2 * high
@@ -248,19 +256,19 @@ def smallest_integer(holds: Callable[[int], bool], start: int = 1) -> int:
 
 
 def log_growth(m: int, d: int) -> float:
-    """Return ln(growth_function(m, d)), or a bound on it that is quick for any d."""
+    """Return ln(growth_function(m, d)), or for large d an upper bound on it in constant time."""
     if m <= d:
         return m * math.log(2)
     if d <= 64:
         return math.log(growth_function(m, d))
-    bound = d * (1 + math.log(m) - math.log(d))  # (em/d)^d, less than 2^m from m = 4d on
+    bound = d * (1 + math.log(m) - math.log(d))  # (em/d)^d, which is below 2^m from m = 4d on
     return bound if m > 4 * d else min(bound, m * math.log(2))
 
 
 def check_ranges(**arguments: float) -> None:
-    """Refuse shares outside (0, 1), and anything else that is not positive."""
+    """Raise ValueError for shares outside (0, 1), and for other numbers that are not positive."""
     for name, value in arguments.items():
-        share = name in ("alpha", "beta", "delta")
-        if not 0 < value < (1 if share else math.inf):
-            kind = "lie strictly between 0 and 1" if share else "be positive and finite"
-            raise ValueError(f"{name} must {kind}; got {value!r}.")
+        is_share = name in ("alpha", "beta", "delta")
+        if not 0 < value < (1 if is_share else math.inf):
+            requirement = "lie strictly between 0 and 1" if is_share else "be positive and finite"
+            raise ValueError(f"{name} must {requirement}; got {value!r}.")

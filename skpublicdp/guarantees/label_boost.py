@@ -13,7 +13,7 @@ from skpublicdp.guarantees.growth import check_ranges, log_growth, n_uniform, sm
 from skpublicdp.guarantees.sample_size import SampleSize
 
 LogCount = Callable[[int], float]
-"""Bounds the logarithm of the number of labelings of so many rows."""
+"""Upper bound on the logarithm of the number of labelings of some number of rows."""
 
 
 class LabellerDraw(NamedTuple):
@@ -24,9 +24,9 @@ class LabellerDraw(NamedTuple):
     n_scored : int
         Labelled rows whose errors are the scores of the draw.
     n_listed : int
-        Rows of which all labelings are listed; the scored ones are among them.
+        Rows whose labelings are enumerated; the scored rows are among them.
     epsilon : float
-        Parameter of the exponential mechanism.
+        ε of the exponential mechanism.
     """
 
     n_scored: int
@@ -37,27 +37,27 @@ class LabellerDraw(NamedTuple):
 def labeller_error(
     labellers: Sequence[LabellerDraw], log_n_labelings: LogCount, beta: float
 ) -> float:
-    """Bound the excess error of the last labeller over the best member of the class.
+    """Return a bound on the excess error of the last labeller over the best member of the class.
 
     Parameters
     ----------
     labellers : sequence of LabellerDraw
         First to last, at least one. The first is scored by true labels, each later one by the
-        labels that its predecessor gave.
+        labels of its predecessor.
     log_n_labelings : callable
-        Bounds the logarithm of the number of labelings of so many rows.
+        Upper bound on the logarithm of the number of labelings of some number of rows.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
 
     Returns
     -------
     float
-        A sum of bounds, each failing with probability b = beta / (2 r + 1) for r labellers. Of
-        the first one, with s scored of N listed rows: ``2 (L(N) + ln(1 / b)) / (epsilon s)`` for
-        the draw (Proposition A.1), and ``1 / s + sqrt((s + 1) (L(2 s) + ln(2 / b))) / s`` and
-        ``sqrt(ln(1 / b) / (2 s))`` for sampling, L being `log_n_labelings`. Of each later one,
-        for which some labeling has no error: the same bound t for the draw, carried over to the
-        population by `relative_deviation_bound` for pairs of members.
+        A sum of bounds, each of which fails with probability b = beta / (2 r + 1) for r labellers.
+        For the first one, with s scored rows of N, and L for `log_n_labelings`: ``2 (L(N) + ln(1 /
+        b)) / (epsilon s)`` for the draw (Proposition A.1), plus ``1 / s + sqrt((s + 1) (L(2 s) +
+        ln(2 / b))) / s`` and ``sqrt(ln(1 / b) / (2 s))`` for sampling. For each later one some
+        labeling has no error, so it is the same bound for the draw, which
+        `relative_deviation_bound` for pairs of members extends to the population.
 
     References
     ----------
@@ -70,25 +70,22 @@ def labeller_error(
     0.0335
     """
     beta_share = beta / (2 * len(labellers) + 1)
-    (s, _, _), *_ = labellers
+    s = labellers[0].n_scored
     total = (1 + math.sqrt((s + 1) * (log_n_labelings(2 * s) + math.log(2 / beta_share)))) / s
     total += math.sqrt(math.log(1 / beta_share) / (2 * s))
     for position, (n_scored, n_listed, epsilon) in enumerate(labellers):
-        draw_error = (
-            2 * (log_n_labelings(n_listed) + math.log(1 / beta_share)) / (epsilon * n_scored)
-        )
-        total += (
-            relative_deviation_bound(
-                draw_error, n_scored, 2 * log_n_labelings(2 * n_scored), beta_share
-            )
-            if position
-            else draw_error
-        )
+        log_size = log_n_labelings(n_listed) + math.log(1 / beta_share)
+        draw_error = 2 * log_size / (epsilon * n_scored)
+        if position == 0:
+            total += draw_error
+        else:
+            log_pairs = 2 * log_n_labelings(2 * n_scored)
+            total += relative_deviation_bound(draw_error, n_scored, log_pairs, beta_share)
     return total
 
 
 def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float) -> float:
-    """Bound the disagreement of two rules in a population by their disagreement on n rows.
+    """Return a bound on the disagreement of two rules in a population, given that on n rows.
 
     Parameters
     ----------
@@ -97,7 +94,7 @@ def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float
     n : int
         Number of rows.
     log_pairs : float
-        Logarithm of the number of ways in which pairs of rules disagree on 2n rows.
+        Logarithm of the number of subsets of 2n rows on which some pair of rules disagrees.
     beta : float
         Probability, in (0, 1), with which the bound may fail for some pair.
 
@@ -116,8 +113,8 @@ def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float
     >>> round(relative_deviation_bound(0.01, 100_000, 20.0, 0.05), 4)
     0.0136
     """
-    half = 2 * (log_pairs + math.log(4 / beta)) / n
-    return error + half + math.sqrt(2 * error * half + half**2)
+    deviation = 2 * (log_pairs + math.log(4 / beta)) / n  # L / 2
+    return error + deviation + math.sqrt(2 * error * deviation + deviation**2)
 
 
 def n_label_boost(
@@ -131,30 +128,30 @@ def n_label_boost(
     constants: str = "paper",
     most_rows: int | None = None,
 ) -> SampleSize:
-    """Count the rows of LabelBoost around a base learner.
+    """Return the numbers of rows that LabelBoost needs around a base learner.
 
     Parameters
     ----------
     alpha : float
-        Error in the population over that of the best member, in (0, 1).
+        Excess error in the population over the best member, in (0, 1).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
-        Privacy budget of the whole; of the paper's constants at most 1.
+        Privacy budget of the fit; at most 1 with the paper's constants.
     d : int
         VC dimension of the class, or a bound on it.
     n_base : int
-        Rows with which the base learner, at epsilon = 1, errs on at most alpha/11 with probability
-        at least 1 - beta/2; of the tight constants on at most alpha/4 of the rows it is given. Its
-        rules are members of the class.
+        Rows with which the base learner, at epsilon = 1, has an error of at most alpha/11 with
+        probability at least 1 - beta/2; with the tight constants, of at most alpha/4 on its rows.
+        Its rules are members of the class.
     realizable : bool, default=False
         Whether some member of the class makes no error.
     constants : {"paper", "tight"}, default="paper"
-        Those of `LabelBoostClassifier`.
+        The constants of `LabelBoostClassifier`.
     most_rows : int, optional
-        Maximum number of rows that can be relabelled at once. `LabelBoostClassifier` relabels 255
-        rows by `Rectangles` over two columns, 2048 by `Halfspaces` of two columns and 11584 by
-        `Intervals` or `Rectangles` of one column, any number by other classes. ``None`` means any.
+        Maximum number of rows that one round can relabel. For `LabelBoostClassifier` it is 255 with
+        `Rectangles` over two columns, 2048 with `Halfspaces` of two columns, 11584 with `Intervals`
+        or `Rectangles` of one column, and unlimited with other classes. ``None`` means unlimited.
 
     Returns
     -------
@@ -164,29 +161,30 @@ def n_label_boost(
     Raises
     ------
     ValueError
-        If a number is out of range, as `epsilon` above 1 is for the paper's constants, or if more
-        than `most_rows` rows would be relabelled, which the learner cannot.
+        If a number is out of range, for example an `epsilon` above 1 with the paper's constants,
+        or if a round would relabel more than `most_rows` rows.
 
     Notes
     -----
-    *The paper's.* With a = alpha/11 and b = beta/2: 90000 n_base unlabelled and 96000 d / a ln(2240
-    / (a b)) labelled rows at epsilon = 1 (Claim 4.9 and Lemma 4.12). With a and b as its `alpha`
-    and `beta`, `LabelBoostClassifier(constants="paper")` refuses fewer rows than those for a
-    realizable class. For the agnostic form the
-    paper has O(·): also at least 100 ``n_uniform(a / 20, b / 8, d)``, so that the first labeller,
-    from a hundredth of them, is within 3 a/20 of the best (one part for the draw, two for
-    sampling); the later rounds copy it as in the paper. There must then be a first round, even
-    where the base learner has rows enough without. Both numbers are divided by the rate q =
-    (e^epsilon - 1) / (e - 1) at which a fixed-size subsample of each part gives epsilon; the
-    paper's Claim 4.3 has q = epsilon / (3 + e).
+    *The paper's constants.* Let a = alpha/11 and b = beta/2. At epsilon = 1 the numbers are 90000
+    n_base unlabelled and 96000 d / a ln(2240 / (a b)) labelled rows (Claim 4.9 and Lemma 4.12). For
+    a realizable class, `LabelBoostClassifier(constants="paper")` with a and b as its `alpha` and
+    `beta` refuses fewer rows. For the agnostic case, where the paper has O(·), there are also at
+    least 100 ``n_uniform(a / 20, b / 8, d)`` labelled rows. Then the first labeller, drawn by a
+    hundredth of them, is within 3 a/20 of the best: a/20 for the draw, and twice a/20 for sampling.
+    Later rounds copy it as in the paper. This needs a first round, even if the base learner has
+    enough rows without one. Both numbers are divided by the rate q = (e^epsilon - 1) / (e - 1) at
+    which subsampling each kind of rows gives epsilon. The paper's Claim 4.3 has q = epsilon / (3 +
+    e).
 
-    *Tight.* One round, with half of epsilon for the base learner and as the parameter of the draw.
-    The base learner gets N rows, as many as n_base at its budget and as make alpha/4 of them
-    alpha/2 in the population (`relative_deviation_bound`). Enough of them are labelled for
-    `labeller_error` of at most alpha/2; for a realizable class `relative_deviation_bound` of the
-    draw's error may be at most alpha/2 instead. Of the labelled and unlabelled rows shares q and q'
-    are kept, q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) = e^epsilon - 1 and q' (4 e^(epsilon/2) -
-    1) = e^epsilon - 1.
+    *The tight constants.* There is one round, with half of epsilon as the parameter of the draw and
+    half for the base learner. The base learner gets N rows: at least n_base at its budget, and
+    enough that an error of alpha/4 on them is at most alpha/2 in the population
+    (`relative_deviation_bound`). Enough of them are labelled for a `labeller_error` of at most
+    alpha/2. For a realizable class it is also enough that `relative_deviation_bound` of the error
+    of the draw is at most alpha/2. The sampling rates q of labelled and q' of unlabelled rows solve
+    q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) = e^epsilon - 1 and q' (4 e^(epsilon/2) - 1) =
+    e^epsilon - 1.
 
     References
     ----------
@@ -209,25 +207,25 @@ def n_label_boost(
         return _tight_sizes(alpha, beta, epsilon, d, n_base, realizable, most_rows)
     if epsilon > 1:
         raise ValueError(
-            "epsilon must be at most 1 for constants='paper', where Claims 4.3 and 4.5 of Beimel, "
-            f"Nissim and Stemmer (2015) stop; got {epsilon!r}."
+            "epsilon must be at most 1 for constants='paper', the limit of Claims 4.3 and 4.5 of "
+            f"Beimel, Nissim and Stemmer (2015); got {epsilon!r}."
         )
     a, b = alpha / 11, beta / 2
     labelled = n_labelled_paper(a, b, d)
     if not realizable:
         labelled = max(labelled, 100 * n_uniform(a / 20, b / 8, d))
-    if not realizable or labelled < 300 * n_base:  # else there is no round
+    if not realizable or labelled < 300 * n_base:  # otherwise there is no round
         _check_relabelled(labelled // 100, most_rows)
     return SampleSize(n_subsampling(labelled, epsilon), n_subsampling(90000 * n_base, epsilon))
 
 
 def n_labelled_paper(alpha: float, beta: float, d: int) -> int:
-    """Count the labelled rows from which each round of Algorithm 3 has enough.
+    """Return the number of labelled rows that is enough for every round of Algorithm 3.
 
     Parameters
     ----------
     alpha, beta : float
-        Error of the base learner, and the probability with which it may be larger.
+        Error of the base learner, and the probability with which it may be exceeded.
     d : int
         VC dimension of the class.
 
@@ -257,79 +255,76 @@ def _tight_sizes(
     realizable: bool,
     most_rows: int | None,
 ) -> SampleSize:
+    """Return the sizes of `n_label_boost` with the tight constants."""
+
     def log_n_labelings(n: int) -> float:
         return log_growth(n, d)
 
     def base_error_transfers(n: int) -> bool:
-        return (
-            relative_deviation_bound(alpha / 4, n, 2 * log_n_labelings(2 * n), beta / 4)
-            <= alpha / 2
-        )
+        log_pairs = 2 * log_n_labelings(2 * n)
+        return relative_deviation_bound(alpha / 4, n, log_pairs, beta / 4) <= alpha / 2
 
     half = epsilon / 2
-    n_base_kept = max(smallest_integer(base_error_transfers), math.ceil(n_base / half))
+    base_rows = max(smallest_integer(base_error_transfers), math.ceil(n_base / half))
 
     def draw_is_accurate(s: int) -> bool:
-        n_listed = max(s, n_base_kept)
-        if (
-            labeller_error([LabellerDraw(s, n_listed, half)], log_n_labelings, beta / 4)
-            <= alpha / 2
-        ):
+        n_listed = max(s, base_rows)
+        labeller = LabellerDraw(s, n_listed, half)
+        if labeller_error([labeller], log_n_labelings, beta / 4) <= alpha / 2:
             return True
+        if not realizable:
+            return False
         draw_error = 2 * (log_n_labelings(n_listed) + math.log(8 / beta)) / (half * s)
-        return (
-            realizable
-            and relative_deviation_bound(draw_error, s, 2 * log_n_labelings(2 * s), beta / 8)
-            <= alpha / 2
-        )
+        log_pairs = 2 * log_n_labelings(2 * s)
+        return relative_deviation_bound(draw_error, s, log_pairs, beta / 8) <= alpha / 2
 
     labelled = smallest_integer(draw_is_accurate)
-    _check_relabelled(
-        max(n_base_kept, 2 * labelled), most_rows
-    )  # at most half of them are labelled
+    # at most half of the relabelled rows are labelled before
+    _check_relabelled(max(base_rows, 2 * labelled), most_rows)
+    unlabelled = max(base_rows - labelled, 0)
     privacy_loss = math.expm1(epsilon)
-    rates = (
-        privacy_loss / (math.exp(half) * (1 + math.exp(half / 2)) ** 2 - 1),
-        privacy_loss / (4 * math.exp(half) - 1),
-    )
-    unlabelled = max(n_base_kept - labelled, 0)
+    labelled_rate = privacy_loss / (math.exp(half) * (1 + math.exp(half / 2)) ** 2 - 1)
+    unlabelled_rate = privacy_loss / (4 * math.exp(half) - 1)
     return SampleSize(
-        *(math.ceil(n / min(q, 1)) for n, q in zip((labelled, unlabelled), rates, strict=True))
+        math.ceil(labelled / min(labelled_rate, 1)),
+        math.ceil(unlabelled / min(unlabelled_rate, 1)),
     )
 
 
 def _check_relabelled(n: int, most_rows: int | None) -> None:
-    """Refuse a size at which the learner cannot list the labelings of the rows of a round."""
+    """Raise ValueError if a round would relabel more rows than the class allows."""
     if most_rows is not None and n > most_rows:
         raise ValueError(
-            f"LabelBoost would have to relabel {n} rows at once and most_rows is {most_rows}; "
-            "give a larger alpha, a smaller n_base, or a class that relabels more rows."
+            f"LabelBoost would have to relabel {n} rows in one round, but most_rows is "
+            f"{most_rows}; give a larger alpha, a smaller n_base, or a class that relabels more "
+            "rows."
         )
 
 
 def n_subsampling(
     n: int, epsilon: float, epsilon_base: float = 1.0, *, roles: str = "random"
 ) -> int:
-    """Count the pool from which a subsample of n rows brings a base learner's epsilon down.
+    """Return the size of a pool from which n subsampled rows have a given privacy budget.
 
     Parameters
     ----------
     n : int
-        Rows the base learner takes, labelled and unlabelled together.
+        Rows of the base learner, labelled and unlabelled together.
     epsilon : float
-        Privacy budget wanted; with the paper's roles at most 1.
+        Privacy budget of the subsampled base learner; at most 1 with the paper's roles.
     epsilon_base : float, default=1.0
         Privacy budget of the base learner.
     roles : {"random", "paper"}, default="random"
-        Which of the n rows are labelled: a uniform choice, or those that come first in the pool.
+        How the labelled rows are chosen among the n rows: uniformly, or as the first ones in the
+        order of the pool.
 
     Returns
     -------
     int
-        Pool size. With random roles n (e^epsilon_base - 1) / (e^epsilon - 1), which is exact; with
-        the paper's n (3 + e^(2 epsilon_base)) / epsilon, its own constant. The number of labels
-        asked for does not change, so with ``n_label_boost`` at epsilon = 1 as the base learner it
-        is free of epsilon (Theorem 5.8).
+        Pool size. With random roles it is n (e^epsilon_base - 1) / (e^epsilon - 1), which is exact.
+        With the paper's roles it is n (3 + e^(2 epsilon_base)) / epsilon, the paper's constant. The
+        number of labels does not depend on epsilon, so with ``n_label_boost`` at epsilon = 1 as the
+        base learner it is the same for every epsilon (Theorem 5.8).
 
     References
     ----------
@@ -349,8 +344,8 @@ def n_subsampling(
     if roles == "paper":
         if epsilon > 1:
             raise ValueError(
-                "epsilon must be at most 1 for roles='paper', where Claims 4.3 and 5.7 of Beimel, "
-                f"Nissim and Stemmer (2015) stop; got {epsilon!r}."
+                "epsilon must be at most 1 for roles='paper', the limit of Claims 4.3 and 5.7 of "
+                f"Beimel, Nissim and Stemmer (2015); got {epsilon!r}."
             )
         return math.ceil(n * (3 + math.exp(2 * epsilon_base)) / epsilon)
     return math.ceil(n * max(1.0, math.expm1(epsilon_base) / math.expm1(epsilon)))

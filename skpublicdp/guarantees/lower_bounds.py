@@ -1,4 +1,4 @@
-"""How many rows no algorithm can do without; proofs in docs/proofs/lower_bounds.md."""
+"""Lower bounds on sample sizes, for every algorithm; proofs in docs/proofs/lower_bounds.md."""
 
 from __future__ import annotations
 
@@ -7,48 +7,49 @@ import math
 from skpublicdp.guarantees.growth import check_ranges, smallest_integer
 
 ROOT_MEAN_VARIANCE = math.sqrt(2 / 3)
-"""Root of E(1 - t^2), t uniform on [-1, 1]."""
+"""sqrt(E(1 - t^2)) for t uniform on [-1, 1]: root mean variance of a sign with mean t."""
 
 MEAN_STANDARD_DEVIATION = math.pi / 4
-"""E sqrt(1 - t^2)."""
+"""E sqrt(1 - t^2): mean standard deviation of a sign with mean t."""
 
 MEAN_WEIGHTED_DEVIATION = 11 / 12
-"""E(1 + |t|)|x - t|, where x is -1 or 1 with mean t."""
+"""E (1 + |t|) |x - t|, where x is a sign with mean t."""
 
 
 def n_public_lower(alpha: float, beta: float, *, pure: bool = False, release: bool = False) -> int:
-    """Count the public rows that every semi-private learner of thresholds needs.
+    """Return a lower bound on the public rows of every semi-private learner of thresholds.
 
     Parameters
     ----------
     alpha : float
-        Excess error, in (0, 1), over the best member of the class in every population. Of a
-        release: the largest error of an answer; answers are shares, in [0, 1].
+        Excess error, in (0, 1), over the best member of the class in every population. For a
+        release, the largest error of an answer; answers are shares, in [0, 1].
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     pure : bool, default=False
-        Whether it is purely differentially private, δ = 0. The bound then holds for every class
-        that no pure private learner learns, thresholds over infinite domains among them.
+        Whether the learner is purely differentially private, δ = 0. The bound then holds for every
+        class that no pure private learner learns, for example thresholds over infinite domains.
     release : bool, default=False
-        Whether it answers all thresholds instead of learning one.
+        Whether the algorithm answers all thresholds instead of learning one.
 
     Returns
     -------
     int
-        The least m with ``(1 - p)^m < 1 - t + beta``, about ``(t - beta) t / alpha``: here t is
-        1/16, or 1/10 if `pure`, and p = alpha / t, or 4 alpha / t of a release. It is 0, nothing
-        being proved, where beta >= t or p >= 1. The number of private rows does not matter.
+        The smallest m with ``(1 - p)^m < 1 - t + beta``, about ``(t - beta) t / alpha``. Here t is
+        1/16, or 1/10 if `pure`, and p = alpha / t, or 4 alpha / t for a release. If beta >= t or p
+        >= 1 no bound is proved, and it is 0. It holds for every number of private rows.
 
     Notes
     -----
-    It holds at ε <= 0.1 and δ <= 1/(100 n^2 ln n), n private rows, for every class of infinite
-    Littlestone dimension, such as thresholds of the reals. Numbers of 64 bits are finitely many:
-    with them the bound is about learners whose private rows are too few to profit from that.
+    The bound holds at ε <= 0.1 and δ <= 1/(100 n^2 ln n) for n private rows, and for every class of
+    infinite Littlestone dimension, for example thresholds of the reals. There are finitely many
+    numbers of 64 bits; for these the bound is about learners with too few private rows to exploit
+    that.
 
     The paper mixes rows with probability p = 1/(100 m) and states m > 1/(1600 alpha) for beta =
-    1/18. Its failures, 1/18 and two of 0.01, add up to more than the 1/16 that it needs; with the
-    sum done exactly, p = alpha / t leaves nothing over and the bound is 1/(2296 alpha) there and
-    1/(248 alpha) for small beta. `skpublicdp.audit.reduce_public_data` runs the reduction.
+    1/18. Its failure probabilities, 1/18 and twice 0.01, add up to more than the required 1/16. The
+    exact sum with p = alpha / t gives 1/(2296 alpha) for this beta, and 1/(248 alpha) for small
+    beta. `skpublicdp.audit.reduce_public_data` runs the reduction.
 
     References
     ----------
@@ -70,12 +71,12 @@ def n_public_lower(alpha: float, beta: float, *, pure: bool = False, release: bo
 
 
 def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
-    """Count the labelled rows that every learner needs, private or not, whatever else it has.
+    """Return a lower bound on the labelled rows of every learner, private or not.
 
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), where some member of the class makes none.
+        Error in the population, in (0, 1), if some member of the class has none (realizable).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     d : int
@@ -84,14 +85,14 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
     Returns
     -------
     int
-        The most of ``ln(2 (beta + 1 / k)) / ln(1 - k alpha / (d - 1))`` over whole k, and ``ln(2
-        beta) / ln(1 - alpha)``. For d = 1 nothing is proved, 0.
+        The maximum of ``ln(2 (beta + 1 / k)) / ln(1 - k alpha / (d - 1))`` over integers k, and of
+        ``ln(2 beta) / ln(1 - alpha)``. For d = 1 no bound is proved, and it is 0.
 
     Notes
     -----
-    The paper cites (d - 1) / (16 alpha) for every beta < 1/2, which cannot hold near 1/2: a coin
-    is right half of the time. Here a small beta gives (d - 1) / (5.5 alpha), and beta = 1/4 gives
-    (d - 1) / (27.8 alpha).
+    The paper cites (d - 1) / (16 alpha) for every beta < 1/2, which cannot hold near 1/2, since a
+    fair coin is right with probability 1/2. Here a small beta gives (d - 1) / (5.5 alpha), and beta
+    = 1/4 gives (d - 1) / (27.8 alpha).
 
     References
     ----------
@@ -107,10 +108,10 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
     if d == 1:
         return 0
     bounds = [math.log(2 * beta) / math.log1p(-alpha)] if 2 * beta < 1 else [0.0]
-    for k in range(3, min(64, math.ceil(1 / alpha))):  # the heavy row keeps some weight
-        kept = 2 * (beta + 1 / k)
-        if kept < 1:
-            bounds.append(math.log(kept) / math.log1p(-k * alpha / (d - 1)))
+    for k in range(3, min(64, math.ceil(1 / alpha))):  # k alpha < 1 is the mass of the rare rows
+        unseen_share = 2 * (beta + 1 / k)
+        if unseen_share < 1:
+            bounds.append(math.log(unseen_share) / math.log1p(-k * alpha / (d - 1)))
     return math.ceil(max(bounds))
 
 
@@ -123,40 +124,40 @@ def n_active_lower(
     pool: int | None = None,
     domain_size: int | None = None,
 ) -> int:
-    """Count the labels that every transcript-private active learner of thresholds asks for.
+    """Return a lower bound on the labels of a transcript-private active learner of thresholds.
 
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), where some threshold makes none.
+        Error in the population, in (0, 1), if some threshold has none (realizable).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
-        Privacy budget of the rule and of the positions asked for, together.
+        Privacy budget of the rule and the queried positions together.
     delta : float, default=0.0
-        Its δ; above 0 needs `pool`.
+        δ of this budget; a positive one needs `pool`.
     pool : int, default=None
-        Number of rows from which the learner chooses.
+        Number of rows from which the learner queries labels.
     domain_size : int, default=None
-        Number of possible rows; thresholds of the reals by default.
+        Number of possible rows. By default the domain is the reals.
 
     Returns
     -------
     int
         ``exp(-epsilon) ((1 - sqrt(beta))^2 / (2 alpha) - pool delta)``, rounded up and at least 0.
         On a domain of T points, ``exp(-epsilon) ((1 - beta / (1 - c / b)) T / b - pool delta)``
-        with c = floor(2 alpha T) + 1 and the best whole b <= T.
+        with c = floor(2 alpha T) + 1, maximised over the integers b <= T.
 
     Raises
     ------
     ValueError
-        If a number is out of its range, or delta is positive and `pool` is missing.
+        If a number is out of range, or if delta is positive and `pool` is None.
 
     Notes
     -----
     Without privacy of the transcript log2(1/alpha) labels are enough. The proof differs from the
-    paper's, whose constant is ``exp(-2 epsilon) (1 - 25 beta / 9) / (9 alpha)``: one row is drawn
-    anew instead of two being swapped, so that ε counts once, and no concentration is needed.
+    paper's, whose constant is ``exp(-2 epsilon) (1 - 25 beta / 9) / (9 alpha)``. It redraws one row
+    instead of swapping two, so that ε counts once, and needs no concentration inequality.
 
     References
     ----------
@@ -169,19 +170,25 @@ def n_active_lower(
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon)
     if delta and pool is None:
-        raise ValueError(f"pool must be given where delta is positive; got delta = {delta!r}.")
-    kept = 1 - math.sqrt(beta)
-    shares = [1 / kept * 2 * alpha]
-    good = 2 * alpha
+        raise ValueError(f"pool must be given if delta is positive; got delta = {delta!r}.")
+    success = 1 - math.sqrt(beta)
+    # shares of the domain in which the threshold is uniform, and the share of accurate thresholds
+    threshold_shares = [1 / success * 2 * alpha]
+    accurate_share = 2 * alpha
     if domain_size is not None:
         check_ranges(domain_size=domain_size)
-        wrong = math.floor(2 * alpha * domain_size) + 1
-        good = wrong / domain_size
-        around = math.floor(wrong / kept)
-        shares = [b / domain_size for b in (around, around + 1, domain_size)]
-    labels = [(1 - beta / (1 - good / share)) / share for share in shares if good < share <= 1]
-    spent = delta * pool if pool is not None else 0.0
-    return max(0, math.ceil(math.exp(-epsilon) * (max(labels, default=0.0) - spent)))
+        n_accurate = math.floor(2 * alpha * domain_size) + 1
+        accurate_share = n_accurate / domain_size
+        optimum = math.floor(n_accurate / success)
+        threshold_shares = [b / domain_size for b in (optimum, optimum + 1, domain_size)]
+    n_labels = [
+        (1 - beta / (1 - accurate_share / share)) / share
+        for share in threshold_shares
+        if accurate_share < share <= 1
+    ]
+    delta_labels = delta * pool if pool is not None else 0.0
+    bound = math.exp(-epsilon) * (max(n_labels, default=0.0) - delta_labels)
+    return max(0, math.ceil(bound))
 
 
 def n_query_release_lower(
@@ -193,28 +200,28 @@ def n_query_release_lower(
     *,
     delta: float | None = None,
 ) -> int:
-    """Count the private rows that every release of p yes-or-no columns needs beside m public rows.
+    """Return a lower bound on the private rows of every release of p binary columns.
 
     Parameters
     ----------
     alpha : float
-        Largest error of an answer, in (0, 1). Answers are shares, in [0, 1]; the paper's are in
-        [-1, 1] and its alpha is twice this one.
+        Largest error of an answer, in (0, 1). Answers are shares, in [0, 1]. The paper's answers
+        are in [-1, 1], so its alpha is twice this one.
     beta : float
-        Probability, in (0, 1), with which some answer may err more.
+        Probability, in (0, 1), with which some answer may have a larger error.
     epsilon : float
         Privacy budget.
     p : int
-        Number of columns, of each of which the share of ones is released.
+        Number of columns. The share of ones of each is released.
     m : int
         Number of public rows.
     delta : float, default=None
-        ``None`` means 1/(4n), the theorem's, n being the number that is returned.
+        ``None`` means 1/(4n) as in the theorem, where n is the returned number.
 
     Returns
     -------
     int
-        Private rows; 0 where the public ones may be enough. See Notes for the constants.
+        Private rows; 0 if the public ones may be enough. See Notes for the constants.
 
     Notes
     -----
@@ -222,8 +229,8 @@ def n_query_release_lower(
     beta / (3 p))``. Then ``n (c (a + 2 beta) sqrt(2 p / 3) + 11 k δ p / 12) >= g p`` for (c, k) =
     (sinh ε, 1 + exp(-ε)) and for (exp(ε) / 2, 1). So either m is at least of the order of
     1/alpha^2, where g becomes 0, or n of the order of sqrt(p) / (ε alpha). The paper's proof, by
-    the attack of Dwork et al., has no constants; this one adds up what the attack's scores must be.
-    The populations are those in which the means of the columns, from -1 to 1, are uniform.
+    the attack of Dwork et al., has no constants. This one bounds the sum of the attack's scores.
+    The hard population has column means that are uniform on [-1, 1].
 
     References
     ----------
@@ -243,19 +250,20 @@ def n_query_release_lower(
     if delta is not None and not 0 <= delta < 1:
         raise ValueError(f"delta must lie in [0, 1); got {delta!r}.")
     a = 2 * alpha
-    off = a + 2 * beta
-    public = off * MEAN_STANDARD_DEVIATION * math.sqrt(m) + 2 * ROOT_MEAN_VARIANCE * math.sqrt(
-        m * beta / p
-    )
-    gap = 1 / 3 - a**2 - 7 / 3 * beta - public
+    mean_error = a + 2 * beta
+    accurate_score = mean_error * MEAN_STANDARD_DEVIATION * math.sqrt(m)
+    failure_score = 2 * ROOT_MEAN_VARIANCE * math.sqrt(m * beta / p)
+    public_score = accurate_score + failure_score
+    private_score = 1 / 3 - a**2 - 7 / 3 * beta - public_score  # g in the Notes
     bounds = [0.0]
-    for factor, times in (
+    for c, k in (
         (math.sinh(epsilon), 1 + math.exp(-epsilon)),
         (math.exp(epsilon) / 2, 1.0),
     ):
-        noise = factor * off * ROOT_MEAN_VARIANCE * math.sqrt(p)
+        score_per_row = c * mean_error * ROOT_MEAN_VARIANCE * math.sqrt(p)
         if delta is None:
-            bounds.append((gap - MEAN_WEIGHTED_DEVIATION * times / 4) * p / noise)
+            bounds.append((private_score - MEAN_WEIGHTED_DEVIATION * k / 4) * p / score_per_row)
         else:
-            bounds.append(gap * p / (noise + MEAN_WEIGHTED_DEVIATION * times * delta * p))
+            delta_per_row = MEAN_WEIGHTED_DEVIATION * k * delta * p
+            bounds.append(private_score * p / (score_per_row + delta_per_row))
     return math.ceil(max(bounds))

@@ -1,6 +1,7 @@
-"""What a draw from a public cover promises in the population: cover, draw and sampling.
+"""Bounds on the population error of a rule drawn from a public cover.
 
-The proofs are in docs/proofs/guarantees.md. All numbers are public.
+They add a term for the cover, one for the draw and one for sampling. All numbers are public. The
+proofs are in docs/proofs/guarantees.md.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ from skpublicdp.guarantees.growth import check_ranges
 
 
 class Cuts(NamedTuple):
-    """Of a cover of rules that cut single columns: how far a rule is from its stand-in.
+    """Resolution of a cover of rules that cut single columns (thresholds, boxes, trees).
+
+    The representative of a rule has each of its cuts moved to the nearest cut of the cover.
 
     Attributes
     ----------
     per_rule : int
-        Most cuts of a rule; 0 where every rule is its own stand-in.
+        Maximum number of cuts of a rule; 0 if every rule of the class is in the cover.
     columns : int
-        Columns that may be cut.
+        Number of columns that may be cut.
     rows : int
-        Public rows.
+        Number of public rows.
     missed : int
-        Most of them between a cut and the nearest one kept, or beyond all rows.
+        Maximum number of public rows between a cut and the nearest cut of the cover, or the end of
+        the column.
     allowed : int
-        Bound of `missed` that does not depend on the rows, by their number alone.
+        Upper bound on `missed` that depends on the number of public rows only.
     merged : bool
-        Whether cuts of different columns stand for each other where they part the rows alike.
+        Whether cuts of different columns that split the rows into the same two sets share a
+        representative.
     """
 
     per_rule: int
@@ -42,20 +47,19 @@ class Cuts(NamedTuple):
 
     @property
     def radius(self) -> float:
-        """Largest share of the public rows on which a rule may disagree with its stand-in."""
+        """Largest share of public rows on which a rule may disagree with its representative."""
         return min(1.0, self.per_rule * self.missed / self.rows)
 
 
 class Promise(NamedTuple):
-    """What a fitted learner promises, and why.
+    """Bound on the excess error of a fitted learner in the population, with its explanation.
 
     Attributes
     ----------
     bound : float or None
-        Excess error in the population over the best of the class, at most 1; None where nothing is
-        proved.
+        Bound on the excess error over the best of the class, at most 1; None if none is proved.
     reason : str
-        One sentence.
+        The terms of the bound, or the reason why there is none.
     """
 
     bound: float | None
@@ -74,7 +78,7 @@ def capped_guarantee(bound: float, reason: str) -> Promise:
 
 
 def dichotomies_radius(m: int, beta: float, growth: int) -> float:
-    """Bound how well one member for each dichotomy of m rows covers a class of two labels.
+    """Return the radius of a cover with one member for each dichotomy of m rows, for two labels.
 
     Parameters
     ----------
@@ -83,17 +87,17 @@ def dichotomies_radius(m: int, beta: float, growth: int) -> float:
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     growth : int
-        In how many ways the class can label 2m rows, or a bound on it.
+        Number of labelings of 2m rows by the class, or an upper bound on it.
 
     Returns
     -------
     float
-        ``b / m``, at most 1, with the least integer b of ``growth^2 / 2^b <= beta``: no member of
-        the class disagrees with its stand-in on a larger share of the population.
+        ``b / m``, at most 1, with the smallest integer b with ``growth^2 / 2^b <= beta``. No member
+        of the class disagrees with its representative on a larger share of the population.
 
     Notes
     -----
-    Lemma 3.3 of the paper with tighter constants: `cover_radius` has the paper's own.
+    This is Lemma 3.3 of the paper with tighter constants; `cover_radius` has the paper's constants.
 
     References
     ----------
@@ -109,7 +113,7 @@ def dichotomies_radius(m: int, beta: float, growth: int) -> float:
 
 
 def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int = 0) -> float:
-    """Bound how well cuts next to public values cover all rules of few cuts of single columns.
+    """Return the radius of a cover by cuts at public values, for rules of few single-column cuts.
 
     Parameters
     ----------
@@ -118,24 +122,25 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     cuts : int
-        Most cuts of a rule: 1 for a threshold, 2 for an interval, 3 for a tree of depth 2.
+        Maximum number of cuts of a rule: 1 for a threshold, 2 for an interval, 3 for a tree of
+        depth 2.
     columns : int, default=1
-        Columns that may be cut.
+        Number of columns that may be cut.
     missed : int, default=0
-        Most public rows between a cut and the nearest one kept; 0 if there is one in every gap. It
-        must not depend on the rows.
+        Maximum number of public rows between a cut and the nearest cut of the cover; 0 if the cover
+        has a cut in every gap. It must not depend on the rows.
 
     Returns
     -------
     float
-        ``cuts * t``, at most 1: no rule disagrees with its stand-in on a larger share of the
-        population. The mass between the i-th value of a column and the one ``missed + 1`` further
-        is at most a Beta(missed + 1, m - missed) number, which is above t with probability ``beta /
-        (columns * (m - missed + 1))``; there are as many such pairs.
+        ``cuts * t``, at most 1. No rule disagrees with its representative on a larger share of the
+        population. The probability mass between two values of a column with `missed` values between
+        them is at most a Beta(missed + 1, m - missed) variable. It exceeds t with probability
+        ``beta / (columns * (m - missed + 1))``, for a union bound over all pairs and columns.
 
     References
     ----------
-    Clopper and Pearson (1934) have the same t; docs/proofs/guarantees.md.
+    Clopper and Pearson (1934), for the quantile t; docs/proofs/guarantees.md.
 
     Examples
     --------
@@ -147,12 +152,12 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
     check_ranges(m=m, beta=beta, columns=columns)
     if missed >= m:
         return 1.0
-    share = beta / (columns * (m - missed + 1))
-    return min(1.0, cuts * float(betainccinv(missed + 1, m - missed, share)))
+    beta_share = beta / (columns * (m - missed + 1))
+    return min(1.0, cuts * float(betainccinv(missed + 1, m - missed, beta_share)))
 
 
 def uniform_error(m: int, beta: float, growth: int) -> float:
-    """Bound by how much the error on m rows may flatter, or wrong, any member of a class.
+    """Return a bound on the difference of empirical and population error, uniform over a class.
 
     Parameters
     ----------
@@ -161,12 +166,13 @@ def uniform_error(m: int, beta: float, growth: int) -> float:
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     growth : int
-        In how many ways the class can label 2m rows, or a bound on it.
+        Number of labelings of 2m rows by the class, or an upper bound on it.
 
     Returns
     -------
     float
-        ``1 / m + sqrt((m + 1) ln(2 growth / beta)) / m``, at most 1, for one of the two sides.
+        ``1 / m + sqrt((m + 1) ln(2 growth / beta)) / m``, at most 1. The bound is one-sided: it
+        holds for either sign of the difference.
 
     References
     ----------
@@ -182,7 +188,7 @@ def uniform_error(m: int, beta: float, growth: int) -> float:
 
 
 def sampling_error(n: int, beta: float, size: int) -> float:
-    """Bound what sampling adds to the excess error of any member of a finite cover.
+    """Return a bound on the part of the excess error that is due to sampling, for a finite cover.
 
     Parameters
     ----------
@@ -196,9 +202,9 @@ def sampling_error(n: int, beta: float, size: int) -> float:
     Returns
     -------
     float
-        ``sqrt(ln(3 size / beta) / 2n) + sqrt(ln(3 / 2 beta) / 2n)``: no member looks better than it
-        is by more than the first part, with probability 1 - beta/3, and the best one looks worse by
-        at most the second, with probability 1 - 2 beta/3.
+        ``sqrt(ln(3 size / beta) / 2n) + sqrt(ln(3 / 2 beta) / 2n)``. With probability 1 - beta/3
+        the error of no member is underestimated by more than the first term. With probability 1 - 2
+        beta/3 the error of the best member is overestimated by at most the second.
 
     References
     ----------
@@ -210,12 +216,13 @@ def sampling_error(n: int, beta: float, size: int) -> float:
     0.0365
     """
     check_ranges(n=n, beta=beta, size=size)
-    every, best = math.log(3 * size) - math.log(beta), math.log(1.5) - math.log(beta)
-    return (math.sqrt(every) + math.sqrt(best)) / math.sqrt(2 * n)
+    log_all_members = math.log(3 * size) - math.log(beta)
+    log_best_member = math.log(1.5) - math.log(beta)
+    return (math.sqrt(log_all_members) + math.sqrt(log_best_member)) / math.sqrt(2 * n)
 
 
 def finite_excess(n: int, beta: float, epsilon: float, size: int) -> float:
-    """Bound the excess error in the population of one draw from a public finite family.
+    """Return a bound on the excess population error of one draw from a public finite family.
 
     Parameters
     ----------
@@ -231,7 +238,8 @@ def finite_excess(n: int, beta: float, epsilon: float, size: int) -> float:
     Returns
     -------
     float
-        `excess_error` at beta/4 and `sampling_error` at 3 beta/4; `n_finite` is its inverse.
+        The sum of `excess_error` at beta/4 and `sampling_error` at 3 beta/4; `n_finite` is its
+        inverse.
 
     References
     ----------

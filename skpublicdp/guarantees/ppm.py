@@ -19,9 +19,9 @@ four dimensions on the table of all intersections sets the limit. From seven on 
 
 
 def cone_count(supports: int, d: int) -> int:
-    """Count the cones of d halfspaces that points in general position support, 1 <= d <= 3.
+    """Return the number of cones of d halfspaces through points in general position, 1 <= d <= 3.
 
-    With the empty set and the whole space; on a line both half-lines of each point.
+    It includes the empty set and the whole space. On a line each point has two half-lines.
     """
     s = supports
     if d == 1:
@@ -32,33 +32,33 @@ def cone_count(supports: int, d: int) -> int:
 
 
 def support_loss(supports: int, beta: float, d: int) -> float:
-    """Bound the loss from using a random subset of the public rows as supports.
+    """Return a bound on the error that is due to a random choice of supporting public rows.
 
     Parameters
     ----------
     supports : int
-        Public rows that support halfspaces, a uniformly random subset.
+        Number of public rows that support halfspaces, a uniformly random subset.
     beta : float
         Probability, in (0, 1), with which the bound may fail, over the choice of the subset.
     d : int
-        Number of dimensions of the public rows, at most that of features.
+        Dimension of the affine hull of the public rows, at most the number of features.
 
     Returns
     -------
     float
-        ``1 - (beta / C(s, k))^(1 / (s - k))`` for s supports and k = d(d + 1)/2, at most 1. For
-        any rows and any halfspace some cone errs on the rows on which the halfspace errs, and on
-        at most this share of the public rows besides.
+        ``1 - (beta / C(s, k))^(1 / (s - k))`` for s supports and k = d(d + 1)/2, at most 1. For any
+        rows and any halfspace, some cone errs only on the rows on which the halfspace errs, and on
+        at most this share of the public rows in addition.
 
     Notes
     -----
-    The cone that Corollary 4.4 gives for the supports and a given halfspace is a function of k of
-    them: the nearest to the halfspace, v; two that make a facet at v with it, the first that a
-    rotating plane meets; then one more for an edge at v, and its two neighbours. Further supports
-    inside the cone or the halfspace do not change the cone, and all s - k others lie there. If a
-    fixed set of k generates a cone that misses a share r of the other public rows, none of the
-    missed rows is among the s - k with probability at most ``(1 - r)^(s - k)``. There are
-    ``C(s, k)`` sets of k rows (sample compression, Littlestone and Warmuth 1986).
+    The cone of Corollary 4.4 for the supports and a given halfspace is a function of k of them. In
+    space these are the point v nearest to the halfspace, the two points of a facet at v that a
+    rotating plane meets first, one further point for an edge at v, and its two neighbours. Further
+    supports inside the cone or the halfspace do not change the cone, and all s - k others lie
+    there. Suppose that a fixed set of k generates a cone that misses a share r of the other public
+    rows. Then none of the missed rows is among the s - k with probability at most ``(1 - r)^(s -
+    k)``. There are ``C(s, k)`` sets of k rows (sample compression, Littlestone and Warmuth 1986).
 
     Examples
     --------
@@ -84,7 +84,7 @@ def ppm_guarantee(
     n_dimensions: int,
     cones: bool,
 ) -> Promise:
-    """Bound the excess error of the drawn rule over the best halfspace in the mixed population.
+    """Return the bound on the excess error over the best halfspace in the mixed population.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ def ppm_guarantee(
     Returns
     -------
     Promise
-        The sum of three bounds: the loss from random supports (`support_loss`), from the private
-        draw, and from sampling. See the agnostic case of `n_ppm` for cones and of `n_ppm_paper`
-        for intersections.
+        The sum of three bounds: for random supports (`support_loss`), for the private draw, and
+        for sampling. See the agnostic case of `n_ppm` for cones and of `n_ppm_paper` for
+        intersections.
     """
     check_ranges(beta=beta, epsilon=epsilon, d=d)
     beta_share = beta / (3 + (supports < n_public))
@@ -121,7 +121,7 @@ def ppm_guarantee(
     if supports < n_public:
         cover_error = support_loss(supports, beta_share, max(1, n_dimensions)) * n_public / n
     draw_error = excess_error(cover_size, n, epsilon, beta_share)
-    sampling_error = _sampling(n, k, log_reconstructions, beta_share)
+    sampling_error = _compression_error(n, k, log_reconstructions, beta_share)
     reason = (
         f"With probability {1 - beta:g}, if the rows are independent draws from the mixture and "
         "all private rows have the private label, the excess error over the best halfspace is at "
@@ -166,7 +166,12 @@ def _complexity(n_rows: int, n_features: int, cones: bool) -> _Complexity:
     return _Complexity(k, log_members, log_members + math.log(n_subsets))
 
 
-def _sampling(n: int, k: int, log_reconstructions: float, beta: float) -> float:
+def _compression_error(n: int, k: int, log_reconstructions: float, beta: float) -> float:
+    """Return the bound on the sampling error of rules that k of n rows determine.
+
+    The first two terms are for the drawn rule, on the other n - k rows, and the last one for the
+    best halfspace. Each of the two bounds fails with probability `beta`.
+    """
     if n <= k:
         return 1.0
     uniform = math.sqrt((log_reconstructions - math.log(beta)) / (2 * (n - k)))
@@ -183,10 +188,10 @@ def n_ppm(
     supports: int | Literal["shipped"] | None = "shipped",
     public_share: float = 1.0,
 ) -> int:
-    """Count the rows, private and public together, of the halfspace learner on mixed populations.
+    """Return the number of rows, private and public together, that `PPMHalfspaceClassifier` needs.
 
-    This is for `PPMHalfspaceClassifier` with ``pool="paper"`` and ``max_intersections=None``. Of an
-    automatic pool nothing is proved, and with `alpha` it warns.
+    This is for ``pool="paper"`` and ``max_intersections=None``. For an automatic pool no bound is
+    proved, and with `alpha` it warns.
 
     Parameters
     ----------
@@ -204,7 +209,7 @@ def n_ppm(
         Maximum number of public rows that support halfspaces. ``"shipped"`` is the number of the
         classifier: 1000, 320, 19, 7, 6 or 7 random public rows in one to six dimensions. An integer
         is another number, for at most three features. ``None`` means that all public rows support
-        halfspaces. The classifier does that only where no more rows are public than it takes.
+        halfspaces, as in the classifier if there are at most that many public rows.
     public_share : float, default=1.0
         Maximum share of the rows that are public, in (0, 1]. The loss from a random choice of
         supports is a share of the public rows, so it is in proportion to this number.
@@ -217,21 +222,22 @@ def n_ppm(
     Raises
     ------
     ValueError
-        If no number of rows is enough for so few supports. From four features on this holds unless
-        `public_share` is below `alpha`. From seven on the classifier supports no halfspaces.
+        If no number of rows is enough with this number of supports. From four features on this is
+        the case unless `public_share` is below `alpha`. From seven on the classifier has no family
+        of halfspaces.
 
     Notes
     -----
     Up to three features the rule is drawn from ``M(s)`` cones that s supports make: 2 + 2s on a
     line, 2 + 2s(s - 1)^2 in the plane and 2 + 2s(s - 1)^2 (s - 2)^3 in space. One of them errs on
-    no more rows than the best halfspace and ``c`` times n, where c is `public_share` times
-    `support_loss` (0 where all public rows support). The draw loses ``t = 2 ln(M(s) b / beta) /
-    (epsilon n)``. A cone is determined by k = d(d + 1)/2 rows. With those of lower dimension, where
-    supports lie in a proper flat, there are at most N = 2 M(n) reconstructions, each independent of
-    the other n - k rows. With these numbers and c + t for t the inequalities are those of
-    `n_ppm_paper`; b is 3 and 2 there and one more with supports at random. The shipped numbers of
-    supports go by the dimensions that public rows span, which may be fewer than d: c + t is the
-    largest of all of them.
+    at most c n more rows than the best halfspace, where c is `public_share` times `support_loss` (0
+    if all public rows support halfspaces). The excess error of the draw is ``t = 2 ln(M(s) b /
+    beta) / (epsilon n)``. A cone is determined by k = d(d + 1)/2 rows. Including cones of lower
+    dimension, for supports in a proper flat, there are at most N = 2 M(n) reconstructions, each
+    independent of the other n - k rows. With these numbers, and c + t instead of t, the
+    inequalities are those of `n_ppm_paper`. There b is 3 or 2; with random supports it is one more.
+    The shipped number of supports depends on the dimension of the public rows, which may be smaller
+    than d; c + t is the maximum over all dimensions.
 
     References
     ----------
@@ -253,35 +259,38 @@ def n_ppm(
         raise ValueError(f"public_share must be at most 1; got {public_share!r}.")
     cones = d <= MAX_CONE_FEATURES
     if supports is None:
-        return _least_rows(alpha, beta, epsilon, d, realizable, cones)
+        return _min_rows(alpha, beta, epsilon, d, realizable, cones)
     if supports == "shipped":
         if d not in MAX_SUPPORT_POINTS:
             raise ValueError(
-                f'supports="shipped" is for at most {max(MAX_SUPPORT_POINTS)} features: with {d} '
-                "the learner supports no halfspaces; give supports=None for the theorem itself."
+                f'supports="shipped" is for at most {max(MAX_SUPPORT_POINTS)} features, since the '
+                f"learner has no family of halfspaces for more; got {d}. Use supports=None for the "
+                "theorem."
             )
-        numbers = {k: n for k, n in MAX_SUPPORT_POINTS.items() if k <= d}
+        supports_by_dimension = {k: n for k, n in MAX_SUPPORT_POINTS.items() if k <= d}
     elif cones:
-        numbers = {int(d): int(supports)}
+        supports_by_dimension = {int(d): int(supports)}
     else:
         raise ValueError(
             f'supports must be "shipped" or None for more than {MAX_CONE_FEATURES} features; got '
             f"{supports!r}."
         )
-    missed = max(support_loss(n, beta / 4, k) for k, n in numbers.items())
-    if public_share * missed >= alpha:
+    loss = max(support_loss(n, beta / 4, k) for k, n in supports_by_dimension.items())
+    if public_share * loss >= alpha:
         raise ValueError(
             f"No number of rows brings the error to alpha={alpha!r} with supports={supports!r} in "
-            f"{d} dimensions, which may miss {public_share * missed:.2g} of the rows; give more "
-            "supports or a smaller public_share."
+            f"{d} dimensions, since random supports may add an error of {public_share * loss:.2g}; "
+            "give more supports or a smaller public_share."
         )
-    return _least_rows(alpha, beta, epsilon, d, realizable, cones, numbers, public_share)
+    return _min_rows(
+        alpha, beta, epsilon, d, realizable, cones, supports_by_dimension, public_share
+    )
 
 
 def n_ppm_paper(
     alpha: float, beta: float, epsilon: float, d: int, *, realizable: bool = False
 ) -> int:
-    """Count the rows of Algorithm 2 of the paper, as it stands there.
+    """Return the number of rows that Algorithm 2 of the paper needs.
 
     Parameters
     ----------
@@ -295,20 +304,21 @@ def n_ppm_paper(
 
     Notes
     -----
-    Write W = ``growth_function(n, d)`` for the subsets of at most d rows. The family drawn from has
-    at most ``G = growth_function(2 W, d)`` members, and one whose empirical error is no more than
-    the best halfspace's (Corollary 4.4), so the draw loses ``t = 2 ln(G b / beta) / (epsilon n)``.
-    A member is determined by at most k = d(d + 1) rows: d for each of d halfspaces and, where the
-    public rows lie in a proper affine subspace, d that span it; there are at most N = G W
-    reconstructions, each independent of the other n - k rows.
+    Let W = ``growth_function(n, d)`` be the number of subsets of at most d rows. The family has at
+    most ``G = growth_function(2 W, d)`` members. The empirical error of one of them is at most the
+    best halfspace's (Corollary 4.4), so the excess error of the draw is ``t = 2 ln(G b / beta) /
+    (epsilon n)``. A member is determined by at most k = d(d + 1) rows: d for each of d halfspaces
+    and, if the public rows lie in a proper affine subspace, d that span it. There are at most N = G
+    W reconstructions, each independent of the other n - k rows.
 
-    - Agnostic, b = 3: Hoeffding on those rows, on which the error exceeds that on all n by at most
-      k/n, and once for the best halfspace: ``t + k/n + sqrt(ln(3 N / beta) / (2 (n - k))) +
-      sqrt(ln(3 / beta) / (2 n)) <= alpha``.
-    - Realizable, b = 2: the error on the n - k rows is at most t n / (n - k), and a Binomial(n, p)
-      is below n t with probability at most ``exp(-n (sqrt(p) - sqrt(t))^2)`` (Chernoff's bound, and
-      relative entropy is at least the squared Hellinger distance): ``sqrt(t n / (n - k)) +
-      sqrt(ln(2 N / beta) / (n - k)) <= sqrt(alpha)``; or the agnostic number if that is less.
+    - Agnostic, b = 3, by Hoeffding's inequality on the n - k rows and once for the best halfspace.
+      The error on the n - k rows exceeds the error on all n by at most k/n: ``t + k/n + sqrt(ln(3 N
+      / beta) / (2 (n - k))) + sqrt(ln(3 / beta) / (2 n)) <= alpha``.
+    - Realizable, b = 2: the error on the n - k rows is at most t n / (n - k). A Binomial(n, p)
+      variable is below n t with probability at most ``exp(-n (sqrt(p) - sqrt(t))^2)``, by
+      Chernoff's bound, since the relative entropy is at least the squared Hellinger distance:
+      ``sqrt(t n / (n - k)) + sqrt(ln(2 N / beta) / (n - k)) <= sqrt(alpha)``. The result is the
+      agnostic number if that is smaller.
 
     References
     ----------
@@ -322,10 +332,10 @@ def n_ppm_paper(
     2327
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
-    return _least_rows(alpha, beta, epsilon, d, realizable, False)
+    return _min_rows(alpha, beta, epsilon, d, realizable, False)
 
 
-def _least_rows(
+def _min_rows(
     alpha: float,
     beta: float,
     epsilon: float,
@@ -335,40 +345,40 @@ def _least_rows(
     supports: dict[int, int] | None = None,
     public_share: float = 1.0,
 ) -> int:
-    """Return the least number of rows at which the bound is at most alpha.
+    """Return the smallest number of rows at which the error bound is at most alpha.
 
-    `supports` has the number of supporting rows for each number of dimensions that public rows may
-    span; without it all public rows support halfspaces.
+    `supports` has the number of supporting rows for each dimension of the affine hull of the
+    public rows. By default all public rows support halfspaces.
     """
     d = int(d)  # integers of numpy would overflow
-    min_rows = _complexity(1, d, cones)[0] + 1
+    min_rows = _complexity(1, d, cones).compression_size + 1
 
-    def loss(n: int, beta_share: float) -> float:
-        """Bound what cover and draw lose on the rows."""
-
-        def draw(members: float) -> float:
-            return 2 * (members - math.log(beta_share)) / (epsilon * n)
+    def cover_and_draw_error(n: int, beta_share: float) -> float:
+        def draw_error(log_members: float) -> float:
+            return 2 * (log_members - math.log(beta_share)) / (epsilon * n)
 
         if supports is None:
-            return draw(_complexity(n, d, cones)[1])
+            return draw_error(_complexity(n, d, cones).log_members)
         return max(
-            public_share * support_loss(size, beta_share, k)
-            + draw(_complexity(min(n, size), k, k <= MAX_CONE_FEATURES)[1])
-            for k, size in supports.items()
+            public_share * support_loss(n_supports, beta_share, k)
+            + draw_error(_complexity(min(n, n_supports), k, k <= MAX_CONE_FEATURES).log_members)
+            for k, n_supports in supports.items()
         )
 
-    def agnostic(n: int) -> bool:
+    def is_enough_agnostic(n: int) -> bool:
         beta_share = beta / (3 if supports is None else 4)
         k, _, log_reconstructions = _complexity(n, d, cones)
-        return loss(n, beta_share) + _sampling(n, k, log_reconstructions, beta_share) <= alpha
+        sampling_error = _compression_error(n, k, log_reconstructions, beta_share)
+        return cover_and_draw_error(n, beta_share) + sampling_error <= alpha
 
-    def consistent(n: int) -> bool:
+    def is_enough_realizable(n: int) -> bool:
         beta_share = beta / (2 if supports is None else 3)
         k, _, log_reconstructions = _complexity(n, d, cones)
         sampling_rate = (log_reconstructions - math.log(beta_share)) / (n - k)
-        return math.sqrt(loss(n, beta_share) * n / (n - k)) + math.sqrt(sampling_rate) <= math.sqrt(
-            alpha
-        )
+        empirical_error = cover_and_draw_error(n, beta_share) * n / (n - k)
+        return math.sqrt(empirical_error) + math.sqrt(sampling_rate) <= math.sqrt(alpha)
 
-    n = smallest_integer(agnostic, start=min_rows)
-    return min(n, smallest_integer(consistent, start=min_rows)) if realizable else n
+    n = smallest_integer(is_enough_agnostic, start=min_rows)
+    if realizable:
+        n = min(n, smallest_integer(is_enough_realizable, start=min_rows))
+    return n

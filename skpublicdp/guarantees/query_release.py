@@ -1,4 +1,4 @@
-"""How many rows private query release needs."""
+"""Sample sizes and error bounds of query release by private multiplicative weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skpublicdp.guarantees.growth import (
 )
 
 MAX_PMW_ROUNDS = 2048
-"""Maximum number of rounds: more take minutes, for a bound that hardly improves."""
+"""Maximum number of rounds. More take minutes, and the error bound hardly improves."""
 
 
 def n_query_release(
@@ -27,44 +27,46 @@ def n_query_release(
     *,
     constants: str = "paper",
 ) -> int:
-    """Count the private rows with which all queries of a class are answered.
+    """Return the number of private rows with which all queries of a class are answered.
 
     Parameters
     ----------
     alpha : float
-        Largest error of an answer, in (0, 1). Answers are shares, in [0, 1]; the paper's are in
-        [-1, 1] and its alpha is twice this one.
+        Largest error of an answer, in (0, 1). Answers are shares, in [0, 1]. The paper's answers
+        are in [-1, 1], so its alpha is twice this one.
     beta : float
-        Probability, in (0, 1), with which some answer may err more.
+        Probability, in (0, 1), with which some answer may have a larger error.
     epsilon, delta : float
-        Privacy budget. For the paper's constants both are in (0, 1), as the lemma stops there. For
+        Privacy budget. For the paper's constants both are in (0, 1), the range of its lemma. For
         the tight ones delta may be 0.
     d : int
         VC dimension of the class, or a bound on it.
     dual : int, optional
         VC dimension of the dual class; by default Assouad's bound 2^(d+1) - 1.
     constants : {"paper", "tight"}, default="paper"
-        Those of the paper, or the rounds that ``PAPQueryRelease(method="pmw")`` plays.
+        The constants of the paper, or those of ``PAPQueryRelease(method="pmw")``.
 
     Returns
     -------
     int
-        Private rows needed beside m public ones. H = ``growth_function(m, d)`` counts the
-        dichotomies of these, X = ``growth_function(H, dual)`` the cells they make.
+        Private rows needed together with m public ones. H = ``growth_function(m, d)`` is the number
+        of dichotomies of the public rows, and X = ``growth_function(H, dual)`` the number of cells
+        that they generate.
 
-        - *Paper*: m is ``n_public(alpha / 2, beta / 2, d)``, and the number ``200 sqrt(ln X ln(2 /
+        - *Paper*: m is ``n_public(alpha / 2, beta / 2, d)``. The number is ``200 sqrt(ln X ln(2 /
           delta)) (ln H + ln(256 ln X / (alpha^2 beta))) / (epsilon alpha^2)``, Lemma 7 with its
           constants at half of the paper's alpha and beta.
-        - *Tight*: m is ``n_public(alpha / 4, beta / 2, d, constants="tight")``, and the number the
-          least n at which the rounds lose at most 3 alpha/4 with ``sqrt(ln(8 H / beta) / 2n)`` for
-          sampling, each at beta/4. So `guarantee_` of the release is at most alpha, if its cover
-          has a member for each dichotomy, and its `alpha` is ``None`` or the same.
+        - *Tight*: m is ``n_public(alpha / 4, beta / 2, d, constants="tight")``. The number is the
+          smallest n at which the error of the rounds plus ``sqrt(ln(8 H / beta) / 2n)`` for
+          sampling is at most 3 alpha/4, each at beta/4. Then `guarantee_` of the release is at most
+          alpha, if its cover has a member for each dichotomy and its `alpha` is ``None`` or the
+          same.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or no number of rows is enough for the tight constants, as at
-        most 2048 rounds are played.
+        If a number is out of range, or if no number of rows is enough with the tight constants,
+        since there are at most 2048 rounds.
 
     References
     ----------
@@ -86,21 +88,25 @@ def n_query_release(
         check_ranges(delta=delta)
     if constants == "paper" and epsilon >= 1:
         raise ValueError(
-            "epsilon must be below 1, where Lemma 7 of Bassily et al. (2020) stops; got "
-            f"{epsilon!r}."
+            "epsilon must be below 1 for constants='paper', the limit of Lemma 7 of Bassily et al. "
+            f"(2020); got {epsilon!r}."
         )
-    part = alpha / (4 if constants == "tight" else 2)
-    queries = growth_function(n_public(part, beta / 2, d, constants=constants), d)
-    cells = log_growth(queries, 2 ** (d + 1) - 1 if dual is None else dual)
+    cover_alpha = alpha / (4 if constants == "tight" else 2)
+    n_queries = growth_function(n_public(cover_alpha, beta / 2, d, constants=constants), d)
+    log_cells = log_growth(n_queries, 2 ** (d + 1) - 1 if dual is None else dual)
     if constants == "tight":
-        if (least_error := min_pmw_error(cells)) >= 3 * alpha / 4:
+        min_error = min_pmw_error(log_cells)
+        if min_error >= 3 * alpha / 4:
             raise ValueError(
-                f"alpha must be above {4 / 3 * least_error:.2g} for d={d}, as at most "
-                f"{MAX_PMW_ROUNDS} rounds are played; got {alpha!r}."
+                f"alpha must be above {4 / 3 * min_error:.2g} for d={d}, since there are at most "
+                f"{MAX_PMW_ROUNDS} rounds; got {alpha!r}."
             )
-        return n_pmw_rows(3 * alpha / 4, beta, epsilon, delta, queries, cells, enough=alpha / 2)
-    tail = math.log(queries) + math.log(256 * cells / (alpha**2 * beta))
-    return math.ceil(200 * math.sqrt(cells * math.log(2 / delta)) * tail / (epsilon * alpha**2))
+        return n_pmw_rows(
+            3 * alpha / 4, beta, epsilon, delta, n_queries, log_cells, enough=alpha / 2
+        )
+    log_tail = math.log(n_queries) + math.log(256 * log_cells / (alpha**2 * beta))
+    noise_factor = 200 * math.sqrt(log_cells * math.log(2 / delta))
+    return math.ceil(noise_factor * log_tail / (epsilon * alpha**2))
 
 
 def n_pmw_rows(
@@ -114,35 +120,38 @@ def n_pmw_rows(
     rows_per_person: int = 1,
     enough: float | None = None,
 ) -> int:
-    """Return the least number of private rows at which rounds and sampling lose at most `error`.
+    """Return the smallest number of private rows at which rounds and sampling err at most `error`.
 
-    `error` is above `min_pmw_error`, and `enough` is the `alpha` of `choose_n_rounds`. The budget
-    of a round is what zCDP gives, less 2^-10 of it. The plan calculus gives at least that much.
+    `error` must be above `min_pmw_error`, and `enough` is the `alpha` of `choose_n_rounds`. The
+    budget of a round is that of zCDP, reduced by 2^-10, which is at most that of the plan calculus.
     """
     rho = float(zcdp_rho(exact_fraction(epsilon), exact_fraction(delta))) if delta else 0.0
 
-    def holds(n: int) -> bool:
-        of_class = n, n_queries, log_cells
-        rounds = choose_n_rounds(*of_class, epsilon, rho, beta / 4, rows_per_person, enough)
-        budget = (1 - 2**-10) * approximate_round_budget(rounds, epsilon, rho)
-        lost = pmw_error(rounds, budget, *of_class, beta / 4, rows_per_person)
-        return lost + release_sampling_error(n, n_queries, beta, rows_per_person) <= error
+    def is_enough(n: int) -> bool:
+        n_rounds = choose_n_rounds(
+            n, n_queries, log_cells, epsilon, rho, beta / 4, rows_per_person, enough
+        )
+        round_epsilon = (1 - 2**-10) * approximate_round_budget(n_rounds, epsilon, rho)
+        round_error = pmw_error(
+            n_rounds, round_epsilon, n, n_queries, log_cells, beta / 4, rows_per_person
+        )
+        return round_error + release_sampling_error(n, n_queries, beta, rows_per_person) <= error
 
-    return smallest_integer(holds)
+    return smallest_integer(is_enough)
 
 
 def min_pmw_error(log_cells: float) -> float:
-    """Return the error of the largest number of rounds without any noise."""
+    """Return the error bound of the maximum number of rounds without noise."""
     return math.sqrt(max(log_cells, math.log(2)) / (2 * MAX_PMW_ROUNDS))
 
 
 def release_sampling_error(n: int, n_queries: int, beta: float, rows_per_person: int = 1) -> float:
-    """Bound by how much n rows differ from the population in all answers, at beta/4.
+    """Return a bound on the sampling error of all answers, which fails with probability beta/4.
 
-    By Hoeffding's inequality on both sides. Of n rows n / rows_per_person are independent.
+    It is Hoeffding's inequality on both sides, for n / rows_per_person independent rows.
     """
-    independent = n / rows_per_person
-    return math.sqrt((math.log(8 * n_queries) - math.log(beta)) / (2 * independent))
+    n_independent = n / rows_per_person
+    return math.sqrt((math.log(8 * n_queries) - math.log(beta)) / (2 * n_independent))
 
 
 def choose_n_rounds(
@@ -155,7 +164,7 @@ def choose_n_rounds(
     rows_per_person: int = 1,
     alpha: float | None = None,
 ) -> int:
-    """Return the number of rounds of multiplicative weights with the least bound of the error.
+    """Return the number of rounds of multiplicative weights with the smallest error bound.
 
     Parameters
     ----------
@@ -164,32 +173,32 @@ def choose_n_rounds(
     n_queries : int
         Size of the cover.
     log_cells : float
-        ln N, of the size of the representative domain.
+        Natural logarithm of the size of the representative domain.
     epsilon : float
         Privacy budget of all rounds.
     rho : float
-        Their budget in zCDP; 0 for δ = 0.
+        Budget of all rounds in zCDP; 0 for δ = 0.
     beta : float
         Probability with which the bound may fail.
     rows_per_person : int, default=1
-        Private rows that a person may have.
+        Maximum number of private rows of a person.
     alpha : float, optional
-        An error that is enough: no more rounds are played than take the weights halfway there.
+        Sufficient error. The rounds end when their error without noise is alpha / 2.
     """
 
-    def error(rounds: int) -> float:
-        budget = approximate_round_budget(rounds, epsilon, rho)
-        return pmw_error(rounds, budget, n, n_queries, log_cells, beta, rows_per_person)
+    def error(n_rounds: int) -> float:
+        round_epsilon = approximate_round_budget(n_rounds, epsilon, rho)
+        return pmw_error(n_rounds, round_epsilon, n, n_queries, log_cells, beta, rows_per_person)
 
     choices = [*range(1, 16), *(int(16 * 2 ** (i / 4)) for i in range(29))]
-    best: int = min((rounds for rounds in choices if rounds <= MAX_PMW_ROUNDS), key=error)
+    best: int = min((n_rounds for n_rounds in choices if n_rounds <= MAX_PMW_ROUNDS), key=error)
     if alpha is not None:
         best = min(best, math.ceil(max(log_cells, math.log(2)) / (2 * (alpha / 2) ** 2)))
     return best
 
 
 def approximate_round_budget(rounds: int, epsilon: float, rho: float) -> float:
-    """Return the budget of a round by composition in ε or in zCDP, whichever is larger."""
+    """Return the ε of a round by basic or by zCDP composition, whichever is larger."""
     return max(epsilon / rounds, math.sqrt(8 * rho / rounds))
 
 
@@ -202,10 +211,11 @@ def pmw_error(
     beta: float,
     rows_per_person: int = 1,
 ) -> float:
-    """Bound the error of the average weights on the private rows, with probability 1 - beta.
+    """Return a bound on the error of the average weights on the private rows.
 
-    √(ln N / 2T), plus what the draws of T rounds miss: (2 / ε₀) ln(2k T / β) rows each, ε₀ being
-    the budget of a round, times the rows of a person, plus one row for rounding.
+    With probability 1 - beta it is at most √(ln N / 2T) for T rounds on N cells, plus the error of
+    the draws. For k queries that is (2 / ε₀) ln(2k T / β) rows at ε₀ per round, times the rows of a
+    person, plus one row for rounding.
     """
-    missed = 2 * rows_per_person / round_epsilon * math.log(2 * n_queries * rounds / beta)
-    return math.sqrt(max(log_cells, math.log(2)) / (2 * rounds)) + (missed + 1) / n
+    draw_rows = 2 * rows_per_person / round_epsilon * math.log(2 * n_queries * rounds / beta)
+    return math.sqrt(max(log_cells, math.log(2)) / (2 * rounds)) + (draw_rows + 1) / n

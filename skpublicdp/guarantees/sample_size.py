@@ -1,4 +1,4 @@
-"""How many rows each private algorithm needs."""
+"""Sample sizes of private learners."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skpublicdp.guarantees.population import finite_excess
 
 
 def n_finite(alpha: float, beta: float, epsilon: float, size: int) -> int:
-    """Count the private rows with which one draw from a public finite family learns.
+    """Return the number of private rows that one draw from a public finite family needs.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def n_finite(alpha: float, beta: float, epsilon: float, size: int) -> int:
     Returns
     -------
     int
-        The least n for which `finite_excess` is at most alpha. The paper has O(·).
+        The smallest n for which `finite_excess` is at most alpha. The paper has O(·).
 
     References
     ----------
@@ -51,7 +51,7 @@ def n_finite(alpha: float, beta: float, epsilon: float, size: int) -> int:
 def n_private(
     alpha: float, beta: float, epsilon: float, d: int, *, constants: str = "paper"
 ) -> int:
-    """Count the private rows of the semi-private learner.
+    """Return the number of private rows that the semi-private learner needs.
 
     Parameters
     ----------
@@ -64,15 +64,15 @@ def n_private(
     d : int
         VC dimension of the class, or a bound on it.
     constants : {"paper", "tight"}, default="paper"
-        Those of `n_public`.
+        The constants of `n_public`.
 
     Returns
     -------
     int
-        Private rows needed beside ``n_public(alpha / 2, beta / 2, d, constants=constants)`` public
-        ones. The paper has O(·); as in its proof the cover takes half of alpha and beta, and the
-        other half goes to `n_finite` for one hypothesis for each of the at most
-        ``growth_function(m, d)`` dichotomies of the m public rows.
+        Private rows needed together with ``n_public(alpha / 2, beta / 2, d, constants=constants)``
+        public ones. The paper has O(·). As in its proof, half of alpha and beta is for the cover.
+        The other half is for `n_finite` on a cover with one hypothesis for each dichotomy of the m
+        public rows, at most ``growth_function(m, d)``.
 
     References
     ----------
@@ -90,14 +90,14 @@ def n_private(
 
 
 class SampleSize(NamedTuple):
-    """Rows needed, all of them private.
+    """Numbers of private rows that a learner needs.
 
     Attributes
     ----------
     labelled : int
         Rows with a label.
     unlabelled : int
-        Further rows without one.
+        Further rows without a label.
     """
 
     labelled: int
@@ -107,12 +107,12 @@ class SampleSize(NamedTuple):
 def n_generic_learner(
     alpha: float, beta: float, epsilon: float, d: int, domain_size: int
 ) -> SampleSize:
-    """Count the rows of the generic semi-supervised learner.
+    """Return the numbers of rows that the generic semi-supervised learner needs.
 
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), where some member of the class makes none.
+        Error in the population, in (0, 1), if some member of the class has none (realizable).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
@@ -125,20 +125,20 @@ def n_generic_learner(
     Returns
     -------
     SampleSize
-        Labelled and unlabelled rows. The paper has O(·); the proof's fifths are kept, while
-        `n_blr_learner` and `n_quantile_learner` are of the sanitizers of this package, and far
-        fewer:
+        Labelled and unlabelled rows. The paper has O(·). These numbers use the fifths of its proof.
+        `n_blr_learner` and `n_quantile_learner` are for the sanitizers of this package, and far
+        smaller.
 
-        - both numbers are at least ``n_uniform(alpha / 5, beta / 5, d)`` (for the paper's 1250 d /
+        - Both numbers are at least ``n_uniform(alpha / 5, beta / 5, d)``. The paper has 1250 d /
           alpha^2 ln(25 / (alpha beta)), which the inequality of Vapnik and Chervonenkis does not
-          give for all alpha and beta);
-        - the sanitizer draws, by the exponential mechanism, l = 5000 v / alpha^2 ln(10 / alpha)
-          points that answer all h ⊕ f to within alpha/5, half of it because so few points do
-          (Theorem B.6 at alpha/10), half for the draw: 20 (l ln(domain_size) + ln(5 / beta)) /
-          (epsilon alpha) unlabelled rows. Here v is the VC dimension of {h ⊕ f}, of which two
-          dichotomies make one: the largest v with ``growth_function(v, d)^2 >= 2^v``;
-        - the final draw: 10 ln(5 growth_function(l, d) / beta) / (epsilon alpha) labelled rows
-          (by Sauer; the paper puts l for the logarithm, hence its alpha^3).
+          give for all alpha and beta.
+        - The sanitizer draws l = 5000 v / alpha^2 ln(10 / alpha) points by the exponential
+          mechanism. They answer all h ⊕ f to within alpha/5: half of it since l points can
+          (Theorem B.6 at alpha/10), half for the draw. It needs 20 (l ln(domain_size) + ln(5 /
+          beta)) / (epsilon alpha) unlabelled rows. Here v is the VC dimension of {h ⊕ f}, whose
+          dichotomies are made of two each: the largest v with ``growth_function(v, d)^2 >= 2^v``.
+        - The final draw needs 10 ln(5 growth_function(l, d) / beta) / (epsilon alpha) labelled
+          rows, by Sauer's lemma. The paper has l instead of the logarithm, hence its alpha^3.
 
     References
     ----------
@@ -150,10 +150,12 @@ def n_generic_learner(
     SampleSize(labelled=391234, unlabelled=31920609709)
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, domain_size=domain_size)
-    uniform = n_uniform(alpha / 5, beta / 5, d)
-    pairs = smallest_integer(lambda v: growth_function(v, d) ** 2 < 2**v) - 1
-    sanitized = math.ceil(5000 * pairs / alpha**2 * math.log(10 / alpha))
-    failure = math.log(5 / beta)
-    labelled = 10 * (log_growth(sanitized, d) + failure) / (epsilon * alpha)
-    unlabelled = 20 * (sanitized * math.log(domain_size) + failure) / (epsilon * alpha)
-    return SampleSize(max(uniform, math.ceil(labelled)), max(uniform, math.ceil(unlabelled)))
+    min_uniform = n_uniform(alpha / 5, beta / 5, d)
+    pair_dimension = smallest_integer(lambda v: growth_function(v, d) ** 2 < 2**v) - 1
+    n_points = math.ceil(5000 * pair_dimension / alpha**2 * math.log(10 / alpha))
+    log_failure = math.log(5 / beta)
+    labelled = 10 * (log_growth(n_points, d) + log_failure) / (epsilon * alpha)
+    unlabelled = 20 * (n_points * math.log(domain_size) + log_failure) / (epsilon * alpha)
+    return SampleSize(
+        max(min_uniform, math.ceil(labelled)), max(min_uniform, math.ceil(unlabelled))
+    )

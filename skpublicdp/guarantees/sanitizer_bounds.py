@@ -1,4 +1,4 @@
-"""How near the rows of a sanitizer are to the population, and how many rows that takes.
+"""Error bounds of sanitizers in the population, and sample sizes of learners that use them.
 
 The proofs are in docs/proofs/guarantees.md.
 """
@@ -13,22 +13,23 @@ from skpublicdp.guarantees.growth import check_ranges, growth_function, smallest
 from skpublicdp.guarantees.sample_size import SampleSize, n_finite
 
 COUNT_SHARE = Fraction(2, 5)
-"""Share of a column's budget for the masses; the medians have the rest, each level as much."""
+"""Share of a column's budget for the noisy counts. The rest is divided equally among the levels."""
 
 SPURIOUS_PROBABILITY = 0.05
-"""Probability with which noise may pass for rows in some part of a column that holds none."""
+"""Probability that the noisy count of some empty part of a column exceeds the drop threshold."""
 
 MIN_LEVELS, MAX_LEVELS = 2, 6
+"""Limits of the number of levels of medians, for columns with enough rows."""
 
 UNBOUNDED_PRIOR_RATIO = 100_022
-"""Prior weight of all candidates of a column without bounds, over the least of one."""
+"""Sum of the prior weights of the candidates of a column without bounds, over the smallest."""
 
 MAX_MULTISETS = 1 << 16
-"""More data sets to draw from are refused."""
+"""Maximum number of data sets among which the sanitizer draws."""
 
 
 def n_levels(n: int, epsilon: float) -> int:
-    """Choose how often to halve a column, by public numbers.
+    """Return the number of levels of medians of a column, from public numbers.
 
     Parameters
     ----------
@@ -40,30 +41,31 @@ def n_levels(n: int, epsilon: float) -> int:
     Returns
     -------
     int
-        0 where so few rows would tell nothing; otherwise 2 to 6, one more each time `n * epsilon`
-        is four times as much. Rules of thumb: few and good cuts make a small cover.
+        0 if there are too few rows for any median. Otherwise 2 to 6, one more whenever ``n *
+        epsilon`` is four times larger. This is a heuristic: a few accurate cuts give a small cover.
 
     Examples
     --------
     >>> [n_levels(n, 1.0) for n in (10, 100, 1_000, 10_000)]
     [0, 2, 3, 5]
     """
-    rows = n * epsilon
-    if rows < 16:
+    signal = n * epsilon
+    if signal < 16:
         return 0
-    return min(max(2 + math.floor(math.log(rows / 128, 4)), MIN_LEVELS), MAX_LEVELS)
+    return min(max(2 + math.floor(math.log(signal / 128, 4)), MIN_LEVELS), MAX_LEVELS)
 
 
 def max_spurious_mass(parts: int, scale: float) -> float:
-    """Return the noisy mass up to which a part of a column may well be empty.
+    """Return the noisy count below which a part of a column is dropped as possibly empty.
 
-    Noise is above t times its scale with probability about exp(-t) / 2.
+    Laplace noise exceeds t times its scale with probability about exp(-t) / 2. By a union bound
+    over the parts, no empty part is kept except with probability `SPURIOUS_PROBABILITY`.
     """
     return scale * math.log(parts / (2 * SPURIOUS_PROBABILITY))
 
 
 def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: int = 1) -> float:
-    """Bound how far the distribution functions of `QuantileSanitizer` are from the population's.
+    """Return a bound on the error of the CDFs of `QuantileSanitizer` in the population.
 
     Parameters
     ----------
@@ -72,23 +74,25 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     epsilon : float
-        Privacy budget of all columns, which have equal shares.
+        Privacy budget of all columns, in equal shares.
     odds : float
-        Prior weight of all candidates over the least weight of one, at most.
+        Sum of the prior weights of the candidates over the smallest one, or an upper bound on it.
     n_columns : int, default=1
         Number of columns.
 
     Returns
     -------
     float
-        At most 1: no threshold on a candidate of any column has a share of the population above it
-        that differs more from the share of the released distribution. It is the sum of
+        The largest difference, over all thresholds on candidates of all columns, between the share
+        of the population above it and that of the released distribution. It is at most 1, and the
+        sum of
 
         - sampling, by the inequality of Dvoretzky, Kiefer and Wolfowitz;
-        - the largest space between neighbouring cuts: each median leaves at most half of a node and
-          half of what its draw may lose on either side, so after L levels ``n / 2^L`` and that;
-        - noise: of the sums of all masses up to a cut, by Doob's maximal inequality, and of the
-          masses that are dropped, at most `max_spurious_mass` each.
+        - the largest mass between neighbouring cuts: each median leaves at most half of a node on
+          either side, plus half of the error of its draw, so after L levels it is ``n / 2^L`` plus
+          that error;
+        - noise: of the sums of all counts up to a cut, by Doob's maximal inequality, and of dropped
+          counts, which are at most `max_spurious_mass` each.
 
     References
     ----------
@@ -100,35 +104,41 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
     0.031
     """
     check_ranges(n=n, beta=beta, epsilon=epsilon, odds=odds, n_columns=n_columns)
-    column, beta = epsilon / n_columns, beta / (4 * n_columns)
-    levels = n_levels(n, column)
+    column_epsilon, column_beta = epsilon / n_columns, beta / (4 * n_columns)
+    levels = n_levels(n, column_epsilon)
     if not levels:
         return 1.0
-    parts: int = 2 ** (levels + 1) - 1
-    halving = column * float(1 - COUNT_SHARE) / levels
-    scale = 2 / (column * float(COUNT_SHARE)) * (1 + 2**-20)  # spreads are rounded up
-    lost = 4 / halving * (math.log(odds) + math.log(2**levels - 1) - math.log(beta))
-    dropped = max(max_spurious_mass(parts, scale), scale * math.log(2 * parts / beta))
-    noise = _laplace_sums(parts, scale, beta) + parts * dropped
-    if noise >= n:
+    n_parts: int = 2 ** (levels + 1) - 1
+    level_epsilon = column_epsilon * float(1 - COUNT_SHARE) / levels
+    # 2^-20 more, since noise scales are rounded up
+    scale = 2 / (column_epsilon * float(COUNT_SHARE)) * (1 + 2**-20)
+    log_nodes = math.log(2**levels - 1)
+    draw_rows = 4 / level_epsilon * (math.log(odds) + log_nodes - math.log(column_beta))
+    dropped_rows = max(
+        max_spurious_mass(n_parts, scale), scale * math.log(2 * n_parts / column_beta)
+    )
+    noise_rows = _max_laplace_sum(n_parts, scale, column_beta) + n_parts * dropped_rows
+    if noise_rows >= n:
         return 1.0
-    sampling = math.sqrt(math.log(2 / beta) / (2 * n))
-    return min(1.0, sampling + 0.5**levels + lost / n + 2 * noise / (n - noise))
+    sampling = math.sqrt(math.log(2 / column_beta) / (2 * n))
+    noise = 2 * noise_rows / (n - noise_rows)
+    return min(1.0, sampling + 0.5**levels + draw_rows / n + noise)
 
 
-def _laplace_sums(count: int, scale: float, beta: float) -> float:
-    """Bound all partial sums of Laplace noise, discrete or not, with probability 1 - beta.
+def _max_laplace_sum(n_terms: int, scale: float, beta: float) -> float:
+    """Return a bound on all partial sums of Laplace noise, with probability 1 - beta.
 
-    Chernoff's bound at a few rates: E exp(r Z) is at most 1 / (1 - (r scale)^2).
+    It is Doob's inequality with E exp(r Z) <= 1 / (1 - (r scale)^2), at the best rate of a grid.
+    The noise may be discrete or continuous.
     """
-    rates = [place / 32 for place in range(1, 32)]
-    tail = math.log(2 / beta)
-    lost: float = min((tail - count * math.log1p(-r * r)) / r for r in rates)
-    return scale * lost
+    rates = [step / 32 for step in range(1, 32)]
+    log_failure = math.log(2 / beta)
+    bound: float = min((log_failure - n_terms * math.log1p(-r * r)) / r for r in rates)
+    return scale * bound
 
 
 def n_multisets(n_points: int, domain_size: int) -> int:
-    """Count the data sets of a size over a domain, up to order.
+    """Return the number of data sets of n points over a domain, without regard to order.
 
     Examples
     --------
@@ -141,7 +151,7 @@ def n_multisets(n_points: int, domain_size: int) -> int:
 def blr_error(
     n: int, beta: float, epsilon: float, *, n_points: int, domain_size: int, n_queries: int
 ) -> float:
-    """Bound how far the answers of `BLRSanitizer`'s points are from the population's.
+    """Return a bound on the error of the answers of `BLRSanitizer` in the population.
 
     Parameters
     ----------
@@ -152,7 +162,7 @@ def blr_error(
     epsilon : float
         Privacy budget.
     n_points : int
-        Number l of points drawn.
+        Number l of points that the sanitizer draws.
     domain_size : int
         Number N of possible rows.
     n_queries : int
@@ -163,10 +173,11 @@ def blr_error(
     float
         At most 1, the sum of
 
-        - what l points cannot express: N / 4l, by rounding each cell, or ``sqrt(ln(2 n_queries + 1)
-          / 2l)``, because l random rows do as well with positive probability;
-        - the draw: `excess_error` at beta/2 of all C(N + l - 1, l) data sets;
-        - sampling: ``sqrt(ln(4 n_queries / beta) / 2n)``, by Hoeffding on both sides.
+        - approximation: the smallest error of any l points, which is at most N / 4l by rounding
+          each cell, and at most ``sqrt(ln(2 n_queries + 1) / 2l)``, which l random rows attain with
+          positive probability;
+        - the draw: `excess_error` at beta/2 for all C(N + l - 1, l) data sets;
+        - sampling: ``sqrt(ln(4 n_queries / beta) / 2n)``, by Hoeffding's inequality on both sides.
 
     References
     ----------
@@ -180,20 +191,21 @@ def blr_error(
     """
     check_ranges(n=n, beta=beta, epsilon=epsilon)
     check_ranges(n_points=n_points, domain_size=domain_size, n_queries=n_queries)
-    sets = math.log(n_multisets(n_points, domain_size))
-    draw = 2 * (sets + math.log(2 / beta)) / (epsilon * n)
+    log_n_sets = math.log(n_multisets(n_points, domain_size))
+    draw = 2 * (log_n_sets + math.log(2 / beta)) / (epsilon * n)
     sampling = math.sqrt(math.log(4 * n_queries / beta) / (2 * n))
     return min(1.0, approximation_error(n_points, domain_size, n_queries) + draw + sampling)
 
 
 def approximation_error(n_points: int, domain_size: int, n_queries: int) -> float:
-    """Bound how well the best data set of a size answers the queries, for any population."""
-    random = math.sqrt(math.log(2 * n_queries + 1) / (2 * n_points))
-    return min(random, domain_size / (4 * n_points))
+    """Return a bound on the error of the best data set of n points, for any population."""
+    sampling_bound = math.sqrt(math.log(2 * n_queries + 1) / (2 * n_points))
+    rounding_bound = domain_size / (4 * n_points)
+    return min(sampling_bound, rounding_bound)
 
 
 def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) -> int:
-    """Choose how many points `BLRSanitizer` draws, by the theorem.
+    """Return the number of points that `BLRSanitizer` draws, by the theorem.
 
     Parameters
     ----------
@@ -207,8 +219,8 @@ def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) ->
     Returns
     -------
     int
-        The number with the least sum of what points cannot express and of what the draw loses,
-        among those with at most 2^16 data sets.
+        The number with the smallest sum of `approximation_error` and the error of the draw, among
+        the numbers with at most 2^16 data sets.
 
     Examples
     --------
@@ -216,23 +228,27 @@ def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) ->
     12
     """
 
-    def loss(n_points: int) -> float:
-        sets = math.log(n_multisets(n_points, domain_size))
-        return approximation_error(n_points, domain_size, n_queries) + 2 * sets / (epsilon * n)
+    def error(n_points: int) -> float:
+        draw_error = 2 * math.log(n_multisets(n_points, domain_size)) / (epsilon * n)
+        return approximation_error(n_points, domain_size, n_queries) + draw_error
 
-    return min(range(1, max_points(domain_size) + 1), key=loss)
+    return min(range(1, max_points(domain_size) + 1), key=error)
 
 
 def max_points(domain_size: int) -> int:
-    """Return the most points of which there are at most 2^16 data sets, but no more than 1000."""
-    # the first of all sizes is 1: a domain of more points is refused elsewhere
-    return max(
-        1, smallest_integer(lambda k: k > 1000 or n_multisets(k, domain_size) > MAX_MULTISETS) - 1
-    )
+    """Return the largest number of points, up to 1000, with at most 2^16 data sets.
+
+    It is at least 1: domains with more than 2^16 points are refused elsewhere.
+    """
+
+    def are_too_many(n_points: int) -> bool:
+        return n_points > 1000 or n_multisets(n_points, domain_size) > MAX_MULTISETS
+
+    return max(1, smallest_integer(are_too_many) - 1)
 
 
 class BLRSize(NamedTuple):
-    """Rows and points of the generic learner with `BLRSanitizer`.
+    """Numbers of rows and points of the generic learner with `BLRSanitizer`.
 
     Attributes
     ----------
@@ -248,7 +264,7 @@ class BLRSize(NamedTuple):
 
 
 def n_blr_learner(alpha: float, beta: float, epsilon: float, d: int, domain_size: int) -> BLRSize:
-    """Count the rows of `GenericLearnerClassifier` with `BLRSanitizer` on a tiny domain.
+    """Return the numbers of rows that `GenericLearnerClassifier` needs with `BLRSanitizer`.
 
     Parameters
     ----------
@@ -266,9 +282,10 @@ def n_blr_learner(alpha: float, beta: float, epsilon: float, d: int, domain_size
     Returns
     -------
     BLRSize
-        Rows with which `blr_error` of all h ⊕ f is at most alpha/2 at beta/2, for the number of
-        points that needs the fewest; and `n_finite` at the other halves, for one member for each
-        dichotomy of the points. `n_generic_learner` has the constants of the paper's proof.
+        Unlabelled rows with which `blr_error` of all h ⊕ f is at most alpha/2 at beta/2, for the
+        number of points that needs the fewest. Labelled rows by `n_finite` at the other halves of
+        alpha and beta, for a cover with one member for each dichotomy of the points.
+        `n_generic_learner` has the constants of the paper's proof.
 
     Raises
     ------
@@ -285,27 +302,28 @@ def n_blr_learner(alpha: float, beta: float, epsilon: float, d: int, domain_size
     BLRSize(labelled=420, unlabelled=5573, n_points=12)
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, domain_size=domain_size)
-    queries = math.comb(growth_function(domain_size, d), 2) or 1
-    sizes = {"domain_size": domain_size, "n_queries": queries}
+    n_queries = math.comb(growth_function(domain_size, d), 2) or 1
+    sizes = {"domain_size": domain_size, "n_queries": n_queries}
 
-    def rows_for(n_points: int) -> int:
+    def n_unlabelled(n_points: int) -> int:
         def error(n: int) -> float:
             return blr_error(n, beta / 2, epsilon, n_points=n_points, **sizes)
 
         return smallest_integer(lambda n: error(n) <= alpha / 2)
 
-    found = []
-    for n_points in range(1, max_points(domain_size) + 1):
-        if approximation_error(n_points, **sizes) < alpha / 2:
-            found.append((rows_for(n_points), n_points))
-    if not found:
+    candidates = [
+        (n_unlabelled(n_points), n_points)
+        for n_points in range(1, max_points(domain_size) + 1)
+        if approximation_error(n_points, **sizes) < alpha / 2
+    ]
+    if not candidates:
         raise ValueError(
-            f"alpha must be larger for a domain of {domain_size} points: more data sets than "
-            f"{MAX_MULTISETS} are refused; got {alpha!r}."
+            f"alpha must be larger for a domain of {domain_size} points, since the sanitizer draws "
+            f"among at most {MAX_MULTISETS} data sets; got {alpha!r}."
         )
-    unlabelled, n_points = min(found)
-    members = growth_function(min(n_points, domain_size), d)
-    return BLRSize(n_finite(alpha / 2, beta / 2, epsilon, members), unlabelled, n_points)
+    unlabelled, n_points = min(candidates)
+    cover_size = growth_function(min(n_points, domain_size), d)
+    return BLRSize(n_finite(alpha / 2, beta / 2, epsilon, cover_size), unlabelled, n_points)
 
 
 def n_quantile_learner(
@@ -318,7 +336,9 @@ def n_quantile_learner(
     odds: float = UNBOUNDED_PRIOR_RATIO,
     spacing: float = 0.01,
 ) -> SampleSize:
-    """Count the rows of `GenericLearnerClassifier` as it is shipped, for rules of few cuts.
+    """Return the numbers of rows that the default `GenericLearnerClassifier` needs.
+
+    They are for rules that cut single columns: thresholds, stumps and intervals.
 
     Parameters
     ----------
@@ -329,31 +349,32 @@ def n_quantile_learner(
     epsilon : float
         Privacy budget.
     cuts : int, default=1
-        Most cuts of a rule: 1 for thresholds and stumps, 2 for intervals.
+        Maximum number of cuts of a rule: 1 for thresholds and stumps, 2 for intervals.
     n_columns : int, default=1
         Number of columns, fewer than 8.
     odds : float, default=100022
-        As in `quantile_error`; the default is that of columns without bounds.
+        As in `quantile_error`; the default is for columns without bounds.
     spacing : float, default=0.01
-        The learner's own `alpha`.
+        The parameter `alpha` of the learner.
 
     Returns
     -------
     SampleSize
-        Unlabelled rows from which on rules are within alpha/2 of the cover, at beta/2: a cut is
-        within `spacing` / 2 of the nearest one on s = max(1000, 2 / spacing) synthetic rows, and
-        these are within ``quantile_error + 1 / s`` of the population at both ends. Labelled rows
-        are `n_finite` at the other halves, for cuts among 2 / spacing + 1 of each column and labels
-        on either side of each, all equally likely.
+        Unlabelled rows from which on every rule is within alpha/2 of the cover, at beta/2. A cut is
+        within `spacing` / 2 of the nearest cut of the cover on s = max(1000, 2 / spacing) synthetic
+        rows, and these are within ``quantile_error + 1 / s`` of the population at both ends.
+        Labelled rows by `n_finite` at the other halves of alpha and beta. Its cover has 2 / spacing
+        + 1 cuts in each column and all labels between cuts, all equally likely.
 
     Raises
     ------
     ValueError
-        If alpha is not reached by any number of rows, as a column is cut in 64 parts at most.
+        If no number of rows is enough for alpha, since a column is cut into at most 64 parts.
 
     References
     ----------
-    Beimel, Nissim and Stemmer (2015), Theorem 3.3, for the shape; docs/proofs/guarantees.md.
+    Beimel, Nissim and Stemmer (2015), Theorem 3.3, for the form of the bound;
+    docs/proofs/guarantees.md.
 
     Examples
     --------
@@ -362,24 +383,26 @@ def n_quantile_learner(
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, cuts=cuts, n_columns=n_columns, odds=odds)
     check_ranges(spacing=spacing)
-    fixed = spacing / 2 + 2 / max(1000, 2 / spacing)
+    synthetic_error = spacing / 2 + 2 / max(1000, 2 / spacing)
 
-    def reaches(n: int) -> bool:
+    def is_enough(n: int) -> bool:
         error = quantile_error(n, beta / 2, epsilon, odds, n_columns)
-        return cuts * (fixed + 2 * error) <= alpha / 2
+        return cuts * (synthetic_error + 2 * error) <= alpha / 2
 
-    floor = 2 * cuts * (fixed + 2 * 2.0**-MAX_LEVELS)
-    if alpha <= floor:
+    min_alpha = 2 * cuts * (synthetic_error + 2 * 2.0**-MAX_LEVELS)
+    if alpha <= min_alpha:
         raise ValueError(
-            f"alpha must be above {floor:g} for {cuts} cuts: a column is cut in at most "
-            f"{2**MAX_LEVELS} parts; got {alpha!r}."
+            f"alpha must be above {min_alpha:g} for {cuts} cuts, since a column is cut into at "
+            f"most {2**MAX_LEVELS} parts; got {alpha!r}."
         )
-    # the error falls as long as the number of levels stays, so the last of them decide
+    # The error decreases in n while the number of levels is constant, and rises where a level is
+    # added. The smallest n from which on it is enough lies in the last interval of constant levels
+    # that does not begin with enough rows.
     starts = [0, *(math.ceil(128 * 4**k * n_columns / epsilon) for k in range(1, 5))]
     unlabelled = 0
     for start in reversed(starts):
-        unlabelled = smallest_integer(reaches, start=start + 1)
+        unlabelled = smallest_integer(is_enough, start=start + 1)
         if unlabelled > start + 1:
             break
-    members = (n_columns * math.floor(2 / spacing + 1)) ** cuts * 2 ** (cuts + 1)
-    return SampleSize(n_finite(alpha / 2, beta / 2, epsilon, members), unlabelled)
+    cover_size = (n_columns * math.floor(2 / spacing + 1)) ** cuts * 2 ** (cuts + 1)
+    return SampleSize(n_finite(alpha / 2, beta / 2, epsilon, cover_size), unlabelled)
