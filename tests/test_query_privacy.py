@@ -1,12 +1,13 @@
-"""Private rows leave a release through its ledger alone, and no faster than is paid for.
+"""Privacy of releases: only the ledger answers about private rows, within the paid sensitivity.
 
-A fit is run on some rows, and again on all neighbours with the same outcomes dictated. All that is
-stored, warned and answered must then be equal, byte by byte, and exact answers may differ by no
-more than the sensitivity for which noise and draws were paid.
+A fit is run on a data set, and on all its neighbours with the same noise outcomes. The stored
+state, warnings and answers must be equal, byte by byte. The exact inputs of the mechanisms may
+differ by at most the sensitivity that the noise was calibrated to.
 """
 
 import itertools
 import pickle
+import re
 import warnings
 from fractions import Fraction
 
@@ -47,7 +48,7 @@ DELTA = 1e-6
 LINE = [[-7.0], [0.0], [0.4], [1.7], [3.0], [50.0]]
 PLANE = [[0.0, 0.0], [1.0, 0.0], [1.0, 2.5], [-9.0, 2.5], [0.2, 50.0]]
 PEOPLE = [[20, "shop"], [20, "farm"], [70, "spy"], [70, "farm"], [99.5, None]]
-# some kinds of private rows are public rows, too
+# some private rows have the same values as public rows
 LINE_PUBLIC = np.array([[0.0], [1.0], [1.0], [1.7]])
 PLANE_PUBLIC = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 2.5], [2.0, 2.0]])
 
@@ -59,11 +60,11 @@ def people(rows):
 PEOPLE_PUBLIC = people([[20, "farm"], [65, "shop"], [70, "farm"], [30, "shop"]])
 
 
-def mine(rows):
+def custom_function(rows):
     return np.column_stack([rows[:, 0] > 0.3, rows.sum(axis=1) > 2])
 
 
-# public rows lack two columns, and of private ones some is missing or beyond what is declared
+# public rows lack two columns; private values may be missing or outside the declared values
 LABELLED = [[0.0, 1.0, "yes"], [1.0, 0.0, "no"], [0.4, 2.5, None], [-9.0, 50, "no"], [1, 1, "yes"]]
 
 
@@ -72,12 +73,12 @@ def labelled(rows):
     return frame.assign(label=pd.Categorical(frame["label"], categories=["no", "yes"]))
 
 
-def about_labels(rows):
+def label_queries(rows):
     yes = rows["label"] == "yes"
     return np.column_stack([rows["x"] > 0.3, yes, yes & (rows["x"] > 0.3), rows["pay"] > 2])
 
 
-# name: queries, what a row may be, how rows are given, public rows or none, queries to answer
+# name: query class, possible rows, container of rows, public rows or None, queries to answer
 CASES = {
     "thresholds": (ThresholdQueries(), LINE, np.array, LINE_PUBLIC, [[0.4], [2.0]]),
     "thresholds alone": (ThresholdQueries(), LINE, np.array, None, [[0.4], [2.0]]),
@@ -88,35 +89,35 @@ CASES = {
     "stumps alone": (StumpQueries(), PLANE, np.array, None, [[0, 0.4], [1, 2.0]]),
     "rectangles": (RectangleQueries(), PLANE, np.array, PLANE_PUBLIC, [[[0, 1], [0, 3]]]),
     "halfspaces": (HalfspaceQueries(), PLANE, np.array, PLANE_PUBLIC, [[1.0, 1.0, 1.0]]),
-    "custom": (CustomQueries(mine), PLANE, np.array, PLANE_PUBLIC, [[0], [1]]),
-    "custom alone": (CustomQueries(mine), PLANE, np.array, None, [[0], [1]]),
-    "custom lacking": (
-        *(CustomQueries(about_labels), LABELLED, labelled),
+    "custom": (CustomQueries(custom_function), PLANE, np.array, PLANE_PUBLIC, [[0], [1]]),
+    "custom alone": (CustomQueries(custom_function), PLANE, np.array, None, [[0], [1]]),
+    "custom, missing columns": (
+        *(CustomQueries(label_queries), LABELLED, labelled),
         *(labelled(LABELLED)[["x"]], [[0], [1], [2], [3]]),
     ),
 }
-BOUNDS = {"marginals": {"age": (0, 100)}, "custom lacking": {"pay": (0, 3)}}
+BOUNDS = {"marginals": {"age": (0, 100)}, "custom, missing columns": {"pay": (0, 3)}}
 WITH_INTERVALS = ("thresholds", "intervals", "marginals", "custom")
 RUNS = [*itertools.product(CASES, ["auto", "pmw"]), ("stumps", "public")]
-RUNS.remove(("custom lacking", "pmw"))  # which needs public rows that have all columns
+RUNS.remove(("custom, missing columns", "pmw"))  # pmw needs public rows with all columns
 
 
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
-    """How many rows are drawn from released tables does not matter to who sees what."""
+    """Draw few synthetic rows, since their number does not change who can see what."""
     monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 500)
 
 
 def budgets(case, method):
-    """Two ε each: one that leaves little but noise, and one that leaves less noise."""
+    """Return a small ε, with which noise dominates, and a large one."""
     if method == "auto" and CASES[case][1] is LINE:
-        return 0.5, 6.0  # more would be many cells
+        return 0.5, 6.0  # a larger ε would make too many cells
     return 0.5, 60.0
 
 
 def fit(case, rows, outcomes=None, **settings):
-    """Return what was asked of the ledger, and all else that somebody could see."""
-    queries, _, given, public, Q = CASES[case]
+    """Return the calls of the ledger, and all other visible results as bytes."""
+    queries, _, container, public, Q = CASES[case]
     bounds = BOUNDS.get(case, (0, 3))
     groups, method = settings.pop("groups", None), settings["method"]
     release = PAPQueryRelease(queries, bounds=bounds, random_state=0, **settings)
@@ -125,70 +126,73 @@ def fit(case, rows, outcomes=None, **settings):
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
-        release.fit(given(rows), X_public=public, groups=groups)
-    seen = [release, release.answer(Q), release.sample(4), release.privacy_.to_dict()]
+        release.fit(container(rows), X_public=public, groups=groups)
+    visible = [release, release.answer(Q), release.sample(4), release.privacy_.to_dict()]
     if release._released.only_column is not None:
-        seen += [release.cdf([0.2, 1.7]), release.quantile([0.3, 0.8])]
-    if method == "auto" and case.split()[0] in WITH_INTERVALS:
-        seen.append(release.interval(Q))
-    warned = [(each.category, str(each.message)) for each in caught]
-    return recorder.calls, pickle.dumps((seen, warned))
+        visible += [release.cdf([0.2, 1.7]), release.quantile([0.3, 0.8])]
+    if method == "auto" and re.split("[ ,]", case)[0] in WITH_INTERVALS:
+        visible.append(release.interval(Q))
+    messages = [(warning.category, str(warning.message)) for warning in caught]
+    return recorder.calls, pickle.dumps((visible, messages))
 
 
-def twelve(case):
-    """Rows of three kinds; the last kind has one row, so that one neighbour leaves it empty."""
+def twelve_rows(case):
+    """Return rows of three kinds. The last kind has one row, so that a neighbour has none of it."""
     return [CASES[case][1][kind] for kind in (1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3)]
 
 
 def neighbours(case):
-    rows = twelve(case)
+    """Yield the rows in another order, and all replacements of the first and the last row."""
+    rows = twelve_rows(case)
     yield rows[::-1]
-    for place, row in itertools.product((0, 11), CASES[case][1]):
-        yield [*rows[:place], row, *rows[place + 1 :]]
+    for position, row in itertools.product((0, 11), CASES[case][1]):
+        yield [*rows[:position], row, *rows[position + 1 :]]
 
 
-def exact(call):
+def exact_input(call):
+    """Return the exact integers that a mechanism was applied to."""
     return np.asarray(call.exact_input.errors if call.kind == "draw" else call.exact_input).astype(
         np.int64
     )
 
 
-def assert_paid(uses, others):
-    """Two fits asked for the same, and their exact answers are as near as they paid for.
+def max_sensitivity_ratio(calls, other_calls):
+    """Return the largest ratio of a distance of exact inputs to its declared sensitivity.
 
-    Returns the largest share of a sensitivity that was made use of.
+    Asserts that two fits call the same mechanisms, and that no ratio is above 1.
     """
-    for call, other in zip(uses, others, strict=True):
-        asked = [
-            (one.kind, one.name, one.event, one.sensitivity, one.spread) for one in (call, other)
+    for call, other in zip(calls, other_calls, strict=True):
+        mechanisms = [
+            (each.kind, each.name, each.event, each.sensitivity, each.spread)
+            for each in (call, other)
         ]
-        assert asked[0] == asked[1]
-    shares = [0.0]
-    for call, other in zip(uses, others, strict=True):
-        moved = np.abs(exact(call) - exact(other))
+        assert mechanisms[0] == mechanisms[1]
+    ratios = [0.0]
+    for call, other in zip(calls, other_calls, strict=True):
+        distances = np.abs(exact_input(call) - exact_input(other))
         if call.kind == "draw":
-            shares.append(moved.max() / call.sensitivity)
+            ratios.append(distances.max() / call.sensitivity)
         else:
-            assert (moved**2).sum() <= call.sensitivity.squared
-            shares.append(moved.sum() / call.sensitivity.absolute)
-    assert max(shares) <= 1
-    return max(shares)
+            assert (distances**2).sum() <= call.sensitivity.squared
+            ratios.append(distances.sum() / call.sensitivity.absolute)
+    assert max(ratios) <= 1
+    return max(ratios)
 
 
-def spent(uses):
-    """What was done, from the sensitivity and the spread that were drawn with."""
+def spent_event(calls):
+    """Return the privacy event of all calls, computed from their sensitivities and noise scales."""
     return Steps(
         Draw(call.cost) if call.kind == "draw" else (Gaussian if call.gaussian else Pure)(call.cost)
-        for call in uses
+        for call in calls
     )
 
 
-def assert_spends_all(uses, epsilon, delta):
-    """The budget is kept, and one that is smaller by a hundredth would not be."""
-    event = spent(uses)
+def assert_spends_all(calls, epsilon, delta):
+    """Assert that the calls spend between 99% and 100% of the budget."""
+    event = spent_event(calls)
     if not delta:
         assert 0.99 * epsilon < basic_price(event)[0] <= epsilon
-    elif all(call.gaussian for call in uses):
+    elif all(call.gaussian for call in calls):
         assert 0.99 * gaussian_mu_squared(epsilon, delta) < mu_squared_price(event)
         assert mu_squared_price(event) <= gaussian_mu_squared(epsilon, delta)
     else:
@@ -198,26 +202,41 @@ def assert_spends_all(uses, epsilon, delta):
 @quiet
 @pytest.mark.parametrize("delta", [DELTA, 0])
 @pytest.mark.parametrize(("case", "method"), RUNS)
-def test_all_else_is_equal(case, method, delta):
+def test_results_depend_on_private_rows_through_the_ledger_alone(case, method, delta):
     for epsilon in budgets(case, method):
         settings = {"epsilon": epsilon, "delta": delta, "method": method}
-        uses, seen = fit(case, twelve(case), **settings)
-        outcomes, shares = [call.outcome for call in uses], []
+        calls, visible = fit(case, twelve_rows(case), **settings)
+        outcomes, ratios = [call.outcome for call in calls], []
         for rows in neighbours(case):
-            others, also_seen = fit(case, rows, outcomes, **settings)
-            assert also_seen == seen
-            shares.append(assert_paid(uses, others))
+            other_calls, other_visible = fit(case, rows, outcomes, **settings)
+            assert other_visible == visible
+            ratios.append(max_sensitivity_ratio(calls, other_calls))
         if method == "public":
-            assert not uses
+            assert not calls
         else:
-            assert_spends_all(uses, epsilon, delta)
-            assert max(shares) > 0.2  # rows do matter, until noise is added
+            assert_spends_all(calls, epsilon, delta)
+            assert max(ratios) > 0.2  # the exact inputs depend on the rows
 
 
 # persons with several rows
 
 
-PERSONS = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 0, 5]  # the last two rows are one too many
+PERSONS = [
+    0,
+    0,
+    1,
+    1,
+    2,
+    2,
+    3,
+    3,
+    4,
+    4,
+    5,
+    5,
+    0,
+    5,
+]  # persons 0 and 5 have three rows, of which two are used
 
 
 @quiet
@@ -233,25 +252,25 @@ PERSONS = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 0, 5]  # the last two rows are on
         ("thresholds", "pmw"),
     ],
 )
-def test_all_else_is_equal_for_a_whole_person(case, method, delta):
+def test_results_depend_on_a_person_through_the_ledger_alone(case, method, delta):
     values = CASES[case][1]
-    rows = [*twelve(case), values[0], values[0]]
+    rows = [*twelve_rows(case), values[0], values[0]]
     settings = {"delta": delta, "method": method, "epsilon": budgets(case, method)[1]}
     settings |= {"groups": PERSONS, "max_rows_per_group": 2}
-    uses, seen = fit(case, rows, **settings)
-    assert_spends_all(uses, settings["epsilon"], delta)
-    outcomes, shares = [call.outcome for call in uses], []
+    calls, visible = fit(case, rows, **settings)
+    assert_spends_all(calls, settings["epsilon"], delta)
+    outcomes, ratios = [call.outcome for call in calls], []
     for pair in itertools.combinations_with_replacement(values, 2):
         rows[:2], rows[12:] = pair, (values[-1], pair[0])
-        others, also_seen = fit(case, rows, outcomes, **settings)
-        assert also_seen == seen
-        shares.append(assert_paid(uses, others))
-    assert max(shares) > 0.5  # what one row alone could do
+        other_calls, other_visible = fit(case, rows, outcomes, **settings)
+        assert other_visible == visible
+        ratios.append(max_sensitivity_ratio(calls, other_calls))
+    assert max(ratios) > 0.5  # more than one row can reach
 
 
-def test_persons_are_named_in_the_receipt():
+def test_receipt_of_persons():
     settings = {"bounds": (0, 3), "epsilon": 1.0, "random_state": 0}
-    X = np.array([*twelve("thresholds"), [0.0], [0.0]])
+    X = np.array([*twelve_rows("thresholds"), [0.0], [0.0]])
     release = PAPQueryRelease(max_rows_per_group=2, **settings)
     receipt = release.fit(X, X_public=LINE_PUBLIC, groups=PERSONS).privacy_
     assert receipt.unit == "replace one person, up to 2 private rows"
@@ -274,9 +293,9 @@ PRICES = {
 @pytest.mark.parametrize("accountant", ["auto", "pure", "zcdp", "gdp"])
 @pytest.mark.parametrize("method", ["auto", "pmw"])
 @pytest.mark.parametrize("case", ["thresholds", "stumps"])
-def test_a_fit_takes_what_it_promises_from_a_budget(case, method, accountant):
+def test_fit_spends_its_share_of_a_budget(case, method, accountant):
     queries, _, _, public, _ = CASES[case]
-    X = np.array(twelve(case))
+    X = np.array(twelve_rows(case))
     budget = PrivacyBudget(2.0, DELTA, accountant=accountant)
     release = PAPQueryRelease(
         queries, method=method, epsilon=2.0, delta=DELTA, bounds=(0, 3), budget=budget
@@ -288,20 +307,22 @@ def test_a_fit_takes_what_it_promises_from_a_budget(case, method, accountant):
     else:
         price, cap = PRICES[accountant]
         assert (
-            0.99 * cap(Fraction(2), DELTA) < price(spent(recorder.calls)) <= cap(Fraction(2), DELTA)
+            0.99 * cap(Fraction(2), DELTA)
+            < price(spent_event(recorder.calls))
+            <= cap(Fraction(2), DELTA)
         )
     assert release.privacy_.entry == 1
     (entry,) = budget.ledger
     assert (entry.who, entry.n_rows) == ("PAPQueryRelease", 12)
-    more = 1.9 if accountant == "auto" else 0.1  # few draws leave room for some noise
+    epsilon = 1.9 if accountant == "auto" else 0.1  # "auto" has room for a little more
     with Recorder() as recorder, pytest.raises(PrivacyBudgetError):
-        release.set_params(epsilon=more).fit(X, X_public=public)
+        release.set_params(epsilon=epsilon).fit(X, X_public=public)
     assert not recorder.calls
     assert budget.ledger == [entry]
 
 
 class Unread:
-    """Rows of which only the number may be asked."""
+    """Rows of which only the number may be read."""
 
     shape = (60, 1)
 
@@ -314,7 +335,7 @@ class Unread:
 
 @pytest.mark.parametrize("method", ["auto", "pmw"])
 @pytest.mark.parametrize("budget", [(0.5,), (0.5, 1e-6), (2.0, 1e-9)])
-def test_it_refuses_before_private_rows_are_read(method, budget):
+def test_budget_error_before_private_rows_are_read(method, budget):
     budget = PrivacyBudget(*budget)
     release = PAPQueryRelease(method=method, epsilon=1.9, budget=budget)
     with pytest.raises(PrivacyBudgetError):
@@ -323,9 +344,9 @@ def test_it_refuses_before_private_rows_are_read(method, budget):
 
 
 @pytest.mark.parametrize("accountant", ["auto", "pure", "zcdp", "gdp"])
-def test_public_rows_are_free(accountant):
+def test_method_public_is_not_charged(accountant):
     budget = PrivacyBudget(1.0, DELTA, accountant=accountant)
-    X = np.array(twelve("thresholds"))
+    X = np.array(twelve_rows("thresholds"))
     settings = {"delta": DELTA, "bounds": (0, 3), "budget": budget}
     PAPQueryRelease(epsilon=1.0, **settings).fit(X, X_public=LINE_PUBLIC)
     release = PAPQueryRelease(method="public", epsilon=50.0, **settings)
