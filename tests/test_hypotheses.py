@@ -177,7 +177,7 @@ def test_tables_are_additive(hypotheses, classes, seed, n, cut):
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 20))
 @settings(max_examples=15)
 def test_tables_are_row_local(hypotheses, classes, seed, n):
-    """What one row adds does not depend on its company or its place."""
+    """The contribution of a row does not depend on the other rows or on its position."""
     cover = make_cover(hypotheses, classes)
     X, y, weights = random_rows(seed, n, len(classes))
     order = np.random.default_rng(seed).permutation(n)
@@ -240,7 +240,7 @@ def all_members(cover, n_features=2):
 
 
 def all_cuts(X):
-    """Every way to part the rows by one feature, with both ends."""
+    """Every partition of the rows by one feature, trivial ones included."""
     cuts = set()
     for column in X.T:
         for threshold in (*column, -np.inf):
@@ -514,7 +514,7 @@ def test_thresholds_are_short_decimals():
     assert quantile_thresholds(column, 0.01).tolist() == expected
 
 
-def test_splits_that_part_the_public_rows_alike_count_once():
+def test_splits_with_the_same_partition_count_once():
     rng = np.random.default_rng(0)
     column = rng.normal(size=(30, 1))
     gender = rng.integers(2, size=(30, 1)).astype(float)
@@ -547,7 +547,7 @@ def test_rules_read_well():
 
 
 @every_class
-def test_a_rule_shows_itself(hypotheses, classes):
+def test_the_repr_of_a_rule(hypotheses, classes):
     named = PublicSample(np.vstack([PUBLIC, PUBLIC + 0.3]), np.array(classes), ("a<b", "b & c"))
     if getattr(hypotheses, "max_depth", 0) == 3:
         named = PublicSample(TWO_SPLITS, np.array(classes), ("a<b", "b & c"))
@@ -567,7 +567,7 @@ def test_a_rule_shows_itself(hypotheses, classes):
         assert "b & c" not in html
 
 
-def test_a_long_rule_is_cut_in_its_repr():
+def test_the_repr_of_a_long_rule_is_shortened():
     names = tuple(f"{column} of a long name, so long that no line holds it" * 5 for column in "xy")
     public = PublicSample(PUBLIC, np.array(["no", "yes"]), names)
     cover = DecisionTrees().build_cover(public, alpha=0.01, beta=0.05)
@@ -611,7 +611,7 @@ def test_sizes_are_python_integers():
         (Union([]), (0, 1), "at least one hypothesis class"),
     ],
 )
-def test_unusable_classes_say_why(hypotheses, classes, message):
+def test_invalid_classes_are_explained(hypotheses, classes, message):
     with pytest.raises(ValueError, match=message):
         make_cover(hypotheses, classes)
 
@@ -635,8 +635,8 @@ def test_a_table_too_large_is_refused_with_its_size_and_a_remedy():
         DecisionTrees().build_cover(public, alpha=0.001, beta=0.05)
 
 
-class Talkative(LogisticRegression):
-    """Tells of the rows it predicts, and gives up where one is large."""
+class LeakyModel(LogisticRegression):
+    """A model whose warnings and errors quote the rows that it predicts."""
 
     def predict(self, X):
         warnings.warn(f"the largest is {X.max()}", UserWarning, stacklevel=2)
@@ -645,9 +645,9 @@ class Talkative(LogisticRegression):
         return super().predict(X)
 
 
-def test_models_are_not_heard():
+def test_messages_of_models_are_suppressed():
     X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
-    model = Talkative().fit(X, y)
+    model = LeakyModel().fit(X, y)
     cover = FiniteClass([model]).build_cover(public_sample(X), alpha=0.5, beta=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

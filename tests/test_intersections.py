@@ -81,7 +81,7 @@ def sides(subset, X, points):
 
 
 def spanned(points):
-    """What is inside and what on the border of each halfspace that d independent points span."""
+    """Points inside and on the border of each halfspace that d independent points span."""
     d = rank_of(points)
     found = set()
     for chosen in itertools.combinations(points, d):
@@ -93,7 +93,7 @@ def spanned(points):
 
 
 def within(points):
-    """Integer rows in the affine hull of some."""
+    """Integer rows in the affine hull of points."""
     grid = np.array(list(itertools.product(range(-1, 4), repeat=points.shape[1])))
     kept = [rank_of(np.vstack([points, row])) == rank_of(points) for row in grid]
     return np.concatenate([points, grid[kept]])
@@ -109,7 +109,7 @@ def members(cover):
 
 
 def borders(pool, points):
-    """What is inside each halfspace, and what in its opposite too; it must have just one."""
+    """Points inside each halfspace, and those also in its opposite, which must be unique."""
     inside = pool.contains(points.astype(float)).astype(bool)
     for index, normal in enumerate(pool.normals):
         (opposite,) = (
@@ -176,7 +176,7 @@ def test_members_are_all_intersections_once(points, most):
 
 @pytest.mark.parametrize("points", CASES)
 def test_the_hull_is_the_affine_hull(points):
-    """Rows of the hull are inside whatever their rounding, rows off it are not."""
+    """Rows of the hull are inside despite rounding, other rows are not."""
     rule = make_cover(points).hypothesis(1)
     assert (rule.predict(within(points).astype(float)) == 0).all()
     rng = np.random.default_rng(0)
@@ -288,7 +288,7 @@ def grid_rows(seed, n, d):
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=5)
 def test_the_table_determines_the_errors_of_every_member(d, pool, seed):
-    """One membership function, whatever company, memory order and precision a row comes in."""
+    """Membership does not depend on other rows, memory order or dtype."""
     points = np.random.default_rng(seed).integers(0, 4, size=(7 - d, d)).astype(float)
     if pool == "spread":
         points, d = np.hstack([points, points[:, ::-1] ** 2, points - 1, points]), 4 * d
@@ -531,7 +531,7 @@ class TestRefinement:
         assert listed(finer.pool[:1]) == listed(released.sides)
         rows = np.concatenate([line, line + 1.0])  # beside it all get the second label
         assert all(rule.predict(rows)[60:].all() for rule in members(finer))
-        assert cover.refine(cover.hypothesis(1), 1) is cover  # all of the flat
+        assert cover.refine(cover.hypothesis(1), 1) is cover  # the affine hull
 
     def test_a_sample_of_the_pool_remains_if_a_polytope_has_one_side(self):
         rng = np.random.default_rng(0)

@@ -91,14 +91,14 @@ def test_mean_and_variance(scale):
 
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(7, 3), Fraction(40), Fraction(10**5)])
 def test_ends_of_the_tables(scale, monkeypatch):
-    """With tables that end early, the rare ways out of them are common."""
+    """With short tables, draws beyond the table are common."""
     monkeypatch.setattr(module, "GEOMETRIC_REACH", Fraction(1, 4))
     monkeypatch.setattr(module, "_geometric", lru_cache(module._Geometric))
     assert_distribution(scale, 100_000)
 
 
 class Script:
-    """Words and bits as they are dictated."""
+    """Prescribed words and bits."""
 
     secure = False
 
@@ -121,7 +121,7 @@ def third(precision, plus=0):
 
 
 class TestUndecided:
-    """A word that equals the digits of a threshold decides nothing; the next digits do."""
+    """A word that equals the digits of a threshold: the next digits decide the comparison."""
 
     WORD = ONES // 3  # binary 0101...
 
@@ -156,30 +156,30 @@ class TestUndecided:
         assert table.count_above(1, script).tolist() == [count]
         assert script.answers == []
 
-    def test_words_that_prove_nothing_are_computed_again(self):
-        asked = []
+    def test_bounds_that_are_too_wide_are_computed_again(self):
+        precisions = []
 
         def bounds(precision):
-            asked.append(precision)
+            precisions.append(precision)
             return [third(precision) if precision > 200 else (0, 1 << precision)]
 
         table = module._Thresholds(bounds)
-        assert asked == [128, 256]
+        assert precisions == [128, 256]
         assert table._words.tolist() == [self.WORD]
 
-    def test_certainty(self):
+    def test_thresholds_of_zero_and_one(self):
         table = module._Thresholds(lambda precision: [(1 << precision,) * 2, (0, 0)])
         script = Script([ONES, 0], [ONES, 0])
         assert table.count_above(2, script).tolist() == [1, 1]
         assert script.answers == []
 
     @pytest.mark.parametrize(("answer", "value"), [(0, 3), (ONES, 2)])
-    def test_a_whole_draw(self, answer, value):
+    def test_a_complete_draw(self, answer, value):
         word = module._Geometric(Fraction(1, 10))._high._words[2]
         script = Script([word, ONES], [answer])
         assert discrete_laplace(Fraction(10), 1, script).tolist() == [value]
 
-    def test_the_end_of_the_table_starts_anew(self):
+    def test_a_draw_beyond_the_table_is_continued(self):
         last = module._Geometric(Fraction(1, 10))._last
         script = Script([0, 0, ONES, ONES], [ONES])
         assert discrete_laplace(Fraction(10), 1, script).tolist() == [2 * last]
@@ -202,10 +202,10 @@ class TestInterface:
         assert not discrete_laplace(parameter, 1000, SeededBits(0)).any()
 
     @pytest.mark.parametrize("parameter", [Fraction(0), Fraction(-1), Fraction(10**30)])
-    def test_senseless_scales_are_refused(self, parameter):
+    def test_invalid_scales_are_refused(self, parameter):
         with pytest.raises(ValueError, match="must be positive and at most"):
             discrete_laplace(parameter, 1, SeededBits(0))
 
-    def test_senseless_sizes_are_refused(self):
+    def test_invalid_sizes_are_refused(self):
         with pytest.raises(ValueError, match="size must not be negative"):
             discrete_laplace(Fraction(1), -1, SeededBits(0))

@@ -47,7 +47,7 @@ def test_fixed_powers_enclose(rate, exponent):
     st.fractions(min_value=Fraction(1, 10**12), max_value=50, max_denominator=10**12),
     st.lists(st.integers(0, 10**15), min_size=1, max_size=20),
 )
-def test_float_powers_keep_their_promise(rate, exponents):
+def test_float_powers_are_within_their_error_bound(rate, exponents):
     powers = FloatPowers(rate)
     values = powers(np.array(exponents, dtype=np.int64))
     gamma = decimal.Decimal(powers.roundings) / (2**53 - powers.roundings)

@@ -1,4 +1,4 @@
-"""Printed trees say what trees predict, and hold no branch that is not needed: by brute force."""
+"""Printed trees predict the same as trees and have no unnecessary branch: by brute force."""
 
 import itertools
 
@@ -16,34 +16,34 @@ CUTS = [0.5, 1.5, 2.5]
 GRID = np.array(list(itertools.product(np.arange(4.0), repeat=2)))
 
 
-def reads(lines, meets):
-    """What printed lines say of a row, and the condition of each branch that is taken."""
-    lines, taken = list(lines), []
+def leaf_and_path(lines, holds):
+    """Return the text of a row's leaf in printed lines, and the branches that lead to it."""
+    lines, branches = list(lines), []
     while lines[0].startswith("if "):
         condition = lines[0].removeprefix("if ").removesuffix(":")
         middle = lines.index("else:")
-        side = lines[1:middle] if meets(condition) else lines[middle + 1 :]
-        taken.append((condition, meets(condition)))
+        side = lines[1:middle] if holds(condition) else lines[middle + 1 :]
+        branches.append((condition, holds(condition)))
         lines = [line.removeprefix("    ") for line in side]
-    (said,) = lines
-    return said, tuple(taken)
+    (text,) = lines
+    return text, tuple(branches)
 
 
-def check(tree, said, rows, meets):
-    """Compare lines with leaves; each printed leaf is reached, and no two sides are alike."""
-    lines = tree.lines(said)
-    found = [reads(lines, lambda condition, row=row: meets(row, condition)) for row in rows]
-    assert [one for one, _ in found] == [said[leaf] for leaf in tree.apply(rows)]
+def check(tree, leaf_texts, rows, holds):
+    """Compare lines with leaves; each printed leaf is reached, and no two sides are equal."""
+    lines = tree.lines(leaf_texts)
+    found = [leaf_and_path(lines, lambda condition, row=row: holds(row, condition)) for row in rows]
+    assert [text for text, _ in found] == [leaf_texts[leaf] for leaf in tree.apply(rows)]
     assert len({taken for _, taken in found}) == sum(
         "if" not in x and "else" not in x for x in lines
     )
     ends = {}
-    for one, taken in found:
+    for text, taken in found:
         for depth in range(len(taken)):
-            ends.setdefault(taken[:depth], set()).add((taken[depth:], one))
+            ends.setdefault(taken[:depth], set()).add((taken[depth:], text))
     for branches in ends.values():
         sides = [
-            frozenset((rest[1:], one) for rest, one in branches if rest and rest[0][1] == side)
+            frozenset((rest[1:], text) for rest, text in branches if rest and rest[0][1] == side)
             for side in (False, True)
         ]
         assert sides[0] != sides[1]
@@ -71,9 +71,9 @@ def split_trees(draw):
 
 @given(split_trees())
 def test_trees_of_numbers(tree):
-    said = [f"predict {label}" for label in tree.leaves]
-    check(tree, said, GRID, above)
-    assert tree.rule() == "\n".join(tree.lines(said))
+    leaf_texts = [f"predict {label}" for label in tree.leaves]
+    check(tree, leaf_texts, GRID, above)
+    assert tree.rule() == "\n".join(tree.lines(leaf_texts))
 
 
 # a number of 4 cells, of which the last is missing, and a category of 4: two, (other), (missing)
@@ -114,13 +114,13 @@ def test_trees_of_cells(drawn):
 
 
 @given(split_trees())
-def test_columns_that_decide(tree):
-    said = [str(label) for label in tree.leaves]
+def test_columns_that_determine_the_leaf(tree):
+    leaf_texts = [str(label) for label in tree.leaves]
     outcome = tree.predict(GRID).reshape(4, 4)
     decides = tuple(axis for axis in (0, 1) if (np.diff(outcome, axis=axis) != 0).any())
     # a column that never decides may be asked about first: (a, then b alike in all but the order)
-    assert set(decides) <= set(tree.depends_on(said))
-    assert set(tree.depends_on(said)) <= set(tree.splits.features.tolist())
+    assert set(decides) <= set(tree.depends_on(leaf_texts))
+    assert set(tree.depends_on(leaf_texts)) <= set(tree.splits.features.tolist())
 
 
 @pytest.mark.parametrize(
@@ -131,5 +131,5 @@ def test_columns_that_decide(tree):
         ([0, 0, 0], [0.5, 0.5, 0.5], [1, 0, 0, 1], "predict 1"),
     ],
 )
-def test_what_is_left_out(features, cuts, leaves, expected):
+def test_unreachable_and_equal_branches_are_left_out(features, cuts, leaves, expected):
     assert split_tree(features, cuts, leaves).rule().split("\n") == expected.split("|")

@@ -8,7 +8,7 @@ from tests.helpers import assert_fits
 
 
 @pytest.mark.parametrize("make", [lambda: 3, lambda: np.int64(3), lambda: np.random.default_rng(3)])
-def test_seeds_repeat_and_say_so(make):
+def test_seeded_bits_repeat_and_are_not_secure(make):
     first, second = random_bits(make()), random_bits(make())
     assert not first.secure
     assert [first.bits(k) for k in range(1, 99)] == [second.bits(k) for k in range(1, 99)]

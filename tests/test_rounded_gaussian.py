@@ -1,4 +1,4 @@
-"""Rounded Gaussian noise: exact distribution, both paths, what floats may and may not decide."""
+"""Rounded Gaussian noise: exact distribution, both paths, decisions by floats."""
 
 import decimal
 import math
@@ -82,13 +82,13 @@ def test_mean_and_variance(sigma):
 
 
 class TestBothPaths:
-    """What is decided by integers has the same distribution."""
+    """Outcomes that integers decide have the same distribution."""
 
     @pytest.mark.parametrize("sigma", [0.5, Fraction(7, 3), 10**5])
     @pytest.mark.parametrize("error", ["ERROR_OF_EXP", "ERROR_OF_SCALING"])
     def test_all_by_integers(self, sigma, error, monkeypatch):
         monkeypatch.setattr(module, error, 4.0)
-        *_, certain = look(Fraction(sigma) ** 2, [3, 60], [5, 1 << 63], [0, 0])
+        *_, certain = decide_by_floats(Fraction(sigma) ** 2, [3, 60], [5, 1 << 63], [0, 0])
         assert not certain.any()
         assert_distribution(sigma, 5_000)
 
@@ -99,7 +99,7 @@ class TestBothPaths:
         assert_distribution(sigma, 5_000)
 
     @pytest.mark.parametrize("scale", [1, 2**26])
-    def test_the_tail_as_it_is(self, scale):
+    def test_the_tail_beyond_the_table(self, scale):
         """Given that the table ends, beyond 4 standard deviations."""
         bits, magnitudes = SeededBits(0), []
         factor = module._Scale(Fraction(16 * scale) ** 2)
@@ -119,7 +119,7 @@ class TestBothPaths:
         assert_fits(counts, expected / norm.sf(4))
 
 
-def look(sigma2, block, inside, coin):
+def decide_by_floats(sigma2, block, inside, coin):
     words = (np.array(values, dtype=np.uint64) for values in (inside, coin))
     return module._decide_by_floats(module._Scale(Fraction(sigma2)), np.array(block), *words)
 
@@ -127,8 +127,8 @@ def look(sigma2, block, inside, coin):
 PRECISE = decimal.Context(prec=70)
 
 
-def exact(sigma2, block, inside, coin):
-    """What can still happen: the chances and numbers that the words leave open."""
+def possible_outcomes(sigma2, block, inside, coin):
+    """Ranges of the acceptance probability, the coin and the rounded number, given the words."""
     with decimal.localcontext(PRECISE):
         ends = [block + Decimal((inside >> 1) + more) / 2**63 for more in (0, 1)]
         highest, lowest = ((-(x * x - block**2) / 512).exp() for x in ends)
@@ -154,11 +154,11 @@ variances = st.one_of(
 
 
 class TestFloats:
-    """Floats are certain only where every continuation of the words ends alike."""
+    """Floats are certain only if every continuation of the words gives the same result."""
 
     def check(self, sigma2, block, inside, coin):
-        chances, coins, rounded = exact(sigma2, block, inside, coin)
-        (magnitude,), (keep,), (certain,) = look(sigma2, [block], [inside], [coin])
+        chances, coins, rounded = possible_outcomes(sigma2, block, inside, coin)
+        (magnitude,), (keep,), (certain,) = decide_by_floats(sigma2, [block], [inside], [coin])
         if certain and keep:
             assert coins[1] <= chances[0]
             assert rounded[0] == rounded[1] == magnitude
@@ -173,16 +173,16 @@ class TestFloats:
 
     @settings(max_examples=300, deadline=None)
     @given(variances, st.integers(0, 63), words, offsets)
-    def test_near_the_chance(self, sigma2, block, inside, offset):
-        (lowest, _), *_ = exact(sigma2, block, inside, 0)
+    def test_near_the_acceptance_probability(self, sigma2, block, inside, offset):
+        (lowest, _), *_ = possible_outcomes(sigma2, block, inside, 0)
         certain = self.check(sigma2, block, inside, near(lowest, offset))
         assert not (certain and abs(offset) < 2**10)
 
     @pytest.mark.parametrize("block", [0, 5, 31, 50, 63])
     @pytest.mark.parametrize("inside", [ONES, 3 * 2**62 + 12345, 2**62, 1])
-    def test_beyond_their_error_they_decide(self, block, inside):
+    def test_decided_beyond_the_error_bound(self, block, inside):
         sigma2 = Fraction(1, 1000)  # rounds to 0
-        (lowest, highest), *_ = exact(sigma2, block, inside, 0)
+        (lowest, highest), *_ = possible_outcomes(sigma2, block, inside, 0)
         for coin in (near(lowest, -(2**17)), near(highest, 2**17)):
             assert coin == ONES or self.check(sigma2, block, inside, coin)
 
@@ -198,7 +198,7 @@ class TestFloats:
             )
         self.check(sigma2, block, inside, 0)
 
-    def test_they_decide_nearly_always(self):
+    def test_floats_decide_nearly_always(self):
         bits = SeededBits(0)
         block = np.arange(64).repeat(1000)
         for sigma2, share in [
@@ -206,13 +206,13 @@ class TestFloats:
             (Fraction(10**6), 1e-4),
             (Fraction(2**60), 1e-3),
         ]:
-            certain = look(sigma2, block, bits.words(64_000), bits.words(64_000))[2]
+            certain = decide_by_floats(sigma2, block, bits.words(64_000), bits.words(64_000))[2]
             assert (~certain).mean() <= share
-        assert not look(1, [64], [5], [5])[2].any()  # the tail is for integers
+        assert not decide_by_floats(1, [64], [5], [5])[2].any()  # the tail is for integers
 
 
 class TestUndecided:
-    """Words that decide nothing: the digits after them do."""
+    """Words that leave the outcome undecided: the digits after them decide it."""
 
     # a whole number of blocks, so that boundaries are dyadic
     SCALE = module._Scale(Fraction(256))
@@ -255,7 +255,7 @@ class TestUndecided:
             block + up,
             True,
         )
-        (certain,) = look(Fraction(256), [block], [inside], [0])[2]
+        (certain,) = decide_by_floats(Fraction(256), [block], [inside], [0])[2]
         assert not certain
 
     @settings(max_examples=100, deadline=None)
@@ -269,7 +269,7 @@ class TestUndecided:
             assert abs(scaled - found) <= Decimal("0.5") + Decimal(10) ** -25
 
     @pytest.mark.parametrize(("low_bit", "sign"), [(0, 1), (1, -1)])
-    def test_a_whole_draw(self, low_bit, sign):
+    def test_a_complete_draw(self, low_bit, sign):
         """Block 2 of 16 blocks of 10 each, half-way: 25; the lowest bit is the sign."""
         block = int(module._blocks()._words[1]) - 1  # below the second threshold, above the third
         others = [ONES] * 16
@@ -281,7 +281,7 @@ class TestUndecided:
         words = [first, first, *[ONES] * 15, 1 << 63, 1 << 61, *[0] * 15, ONES, 0, *[0] * 15]
         assert rounded_gaussian(Fraction(160**2), 1, Script(words)).tolist() == [21]
 
-    def test_the_digits_of_a_number_stay(self):
+    def test_digits_are_drawn_once(self):
         number = module._Uniform(Script([], [0b01]), 0b1011, 4)
         assert [number.digits(p) for p in (4, 6, 4, 2)] == [0b1011, 0b101101, 0b1011, 0b10]
 
@@ -307,10 +307,10 @@ class TestInterface:
         assert not rounded_gaussian(sigma2, 1000, SeededBits(0)).any()
 
     @pytest.mark.parametrize("sigma2", [Fraction(0), Fraction(-1), Fraction(2**60 + 1)])
-    def test_senseless_variances_are_refused(self, sigma2):
+    def test_invalid_variances_are_refused(self, sigma2):
         with pytest.raises(ValueError, match="sigma2 must be positive and at most"):
             rounded_gaussian(sigma2, 1, SeededBits(0))
 
-    def test_senseless_sizes_are_refused(self):
+    def test_invalid_sizes_are_refused(self):
         with pytest.raises(ValueError, match="size must not be negative"):
             rounded_gaussian(Fraction(1), -1, SeededBits(0))

@@ -74,8 +74,8 @@ def fixed_only(rate):
 _all_arithmetics = exponential._arithmetics
 
 
-class TapeBits:
-    """The same endless tape of bits, whatever pieces it is read in."""
+class ReplayedBits:
+    """A fixed sequence of bits, independent of the sizes in which it is read."""
 
     secure = False
 
@@ -98,10 +98,10 @@ class TapeBits:
 def test_both_arithmetics_decide_alike(errors, epsilon, seed):
     family = Choice(Leaf(np.array(errors, dtype=np.int64)[:, None]))
     rate = epsilon / 2
-    by_float = exponential._pick_option(family, rate, TapeBits(seed))
+    by_float = exponential._pick_option(family, rate, ReplayedBits(seed))
     try:
         exponential._arithmetics = fixed_only
-        by_fixed = exponential._pick_option(family, rate, TapeBits(seed))
+        by_fixed = exponential._pick_option(family, rate, ReplayedBits(seed))
     finally:
         exponential._arithmetics = _all_arithmetics
     assert by_float == by_fixed
@@ -182,7 +182,7 @@ def test_mass_is_invariant_to_a_shift_of_all_errors():
 
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0, 1), (-1, 1), (1, 0)])
-def test_senseless_budgets_are_refused(epsilon, sensitivity):
+def test_invalid_budgets_are_refused(epsilon, sensitivity):
     with pytest.raises(ValueError, match="epsilon must be positive"):
         draw(leaf(0), Fraction(epsilon), sensitivity, random_bits(0))
 
@@ -193,7 +193,7 @@ def test_a_batch_is_not_a_family():
 
 
 class TestPicking:
-    """Options of mass 1 and 1, next to the edge: what is not sure must not be decided."""
+    """Options of mass 1 and 1, near the edge: only certain options are returned."""
 
     RATE = Fraction(1)
     WIDTH = Fraction(1, 1 << 64)
@@ -202,7 +202,7 @@ class TestPicking:
         return exponential._ApproximateFloats(np.array(masses), roundings)
 
     @pytest.mark.parametrize("side", [-1, 1])
-    def test_floats_admit_their_roundings(self, side):
+    def test_floats_account_for_roundings(self, side):
         arithmetic = exponential._FloatArithmetic(self.RATE)
         near = Fraction(1, 2) + side * Fraction(100, 1 << 53)
         expected = 0 if side < 0 else 1
@@ -210,7 +210,7 @@ class TestPicking:
         with pytest.raises(exponential._UndecidedError):
             arithmetic.pick(self.floats(1000, 1.0, 1.0), near, self.WIDTH)
 
-    def test_floats_admit_what_underflowed(self):
+    def test_floats_account_for_underflow(self):
         # an option of mass 0 may have lost up to 2^-999: a draw below that is not sure
         arithmetic = exponential._FloatArithmetic(self.RATE)
         values = self.floats(0, 0.0, 1.0)
@@ -232,7 +232,7 @@ class TestPicking:
             arithmetic.pick(values, below, Fraction(1, 1 << 19))
 
     @pytest.mark.parametrize(("numerator", "option"), [(399, 0), (450, None), (501, 1)])
-    def test_integers_admit_the_width_of_their_bounds(self, numerator, option):
+    def test_integers_account_for_the_width_of_their_bounds(self, numerator, option):
         # c_0 in [4, 5], c_1 = 10 in units of 2^-128
         arithmetic = exponential._FixedArithmetic(self.RATE, 128)
         values = np.array([4, 6], dtype=object), np.array([5, 5], dtype=object)
