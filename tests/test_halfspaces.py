@@ -15,14 +15,10 @@ from skpublicdp import SemiPrivateClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import DecisionTrees, PublicSample, Stumps, Union
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, tabulate
+from skpublicdp.hypotheses.directions import MAX_SPARSE_FEATURES, directions_around, draw_directions
 from skpublicdp.hypotheses.halfspaces import Halfspaces
 from skpublicdp.hypotheses.pivots import RotatingHyperplanes
-from skpublicdp.hypotheses.sweeps import (
-    MAX_SPARSE_FEATURES,
-    ParallelHyperplanes,
-    directions_around,
-    draw_directions,
-)
+from skpublicdp.hypotheses.sweeps import ParallelHyperplanes
 from skpublicdp.hypotheses.trees import DecisionTree
 from tests.helpers import (
     all_data_sets,

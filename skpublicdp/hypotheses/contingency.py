@@ -66,11 +66,11 @@ def contingency_table(
     dtype: Any = np.float32 if max_weight * CONTINGENCY_BLOCK_ROWS <= 1 << 24 else np.float64
     block_rows = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), (1 << 53) // max_weight))
     buffer = np.empty((n_predicates + 1) * block_rows, dtype=np.float32)
-    by_class = np.argsort(y, kind="stable")
-    edges = np.searchsorted(y[by_class], np.arange(n_classes + 1))
+    rows_by_class = np.argsort(y, kind="stable")
+    edges = np.searchsorted(y[rows_by_class], np.arange(n_classes + 1))
     for label in range(n_classes):
         for start in range(edges[label], edges[label + 1], block_rows):
-            rows = by_class[start : min(start + block_rows, edges[label + 1])]
+            rows = rows_by_class[start : min(start + block_rows, edges[label + 1])]
             satisfied = buffer[: (n_predicates + 1) * len(rows)].reshape(n_predicates + 1, -1)
             satisfied[0] = 1
             indicators(X[rows], satisfied[1:])

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.spatial import ConvexHull, QhullError
 
+from skpublicdp.hypotheses.directions import draw_directions, scales
 from skpublicdp.hypotheses.splits import quantile_thresholds
-from skpublicdp.hypotheses.sweeps import draw_directions, project, scales
+from skpublicdp.hypotheses.sweeps import project
 from skpublicdp.typing import Codes, Floats, Mask
 
 RANGE_TOLERANCE = 1e-9
@@ -296,7 +297,7 @@ def random_supported_halfspaces(
         n_points = max_halfspaces // 2
         ranks = (2 * np.arange(n_points) + 1) * len(point_of_row) // (2 * n_points)
         return hull.supported_halfspaces(np.unique(point_of_row[ranks])[:, None])
-    generator = np.random.default_rng(0)  # fixed: the pool is part of the method, not random
+    generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
     facets = _facets(hull, point_of_row, max_halfspaces // 16, generator)
     random_subsets = _random_subsets(hull, point_of_row, max_halfspaces, generator)
     subsets = np.concatenate([facets, random_subsets])
@@ -357,7 +358,7 @@ def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> Half
         at a public quantile. An equal part has isotropic normals and passes through uniform points
         of a box around the rows, in standard deviations.
     """
-    generator = np.random.default_rng(0)  # fixed: the pool is part of the method, not random
+    generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
     varies, scale = scales(points)
     inner_normals = draw_directions(points, max_halfspaces // 4, sparse_share=0.1)
     columns = np.ascontiguousarray(points.T)
@@ -400,7 +401,7 @@ def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int)
     HalfspaceSet
         The centres, then the halfspaces around each of them in turn.
     """
-    generator = np.random.default_rng(step)  # fixed: the pool is part of the method, not random
+    generator = np.random.default_rng(step)  # fixed seed: a function of the public rows
     points = points[np.lexsort(points.T)]  # the result does not depend on the order of rows
     varies, scale = scales(points)
     mean = points.mean(axis=0)

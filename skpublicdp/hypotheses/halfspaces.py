@@ -17,14 +17,9 @@ from skpublicdp.hypotheses.base import (
     check_binary,
     check_count,
 )
+from skpublicdp.hypotheses.directions import directions_around, draw_directions
 from skpublicdp.hypotheses.pivots import RotatingHyperplanes
-from skpublicdp.hypotheses.sweeps import (
-    ParallelHyperplanes,
-    Sweeps,
-    directions_around,
-    draw_directions,
-    point_words,
-)
+from skpublicdp.hypotheses.sweeps import ParallelHyperplanes, Sweeps, point_words
 from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers, Mask
 

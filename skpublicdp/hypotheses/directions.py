@@ -1,0 +1,160 @@
+"""Random directions of hyperplanes, which depend on public rows and a fixed seed."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from skpublicdp.typing import Floats, Mask
+
+MAX_SPARSE_FEATURES = 6
+"""Largest number of features of a sparse direction, which is mostly refined within them."""
+
+
+def draw_directions(points: Floats, size: int, sparse_share: float = 0.2) -> Floats:
+    """Return random directions that depend on public rows, with a fixed seed.
+
+    Parameters
+    ----------
+    points : ndarray of float64, shape (m, n_features)
+        Public rows.
+    size : int
+        Number of directions.
+    sparse_share : float, default=0.2
+        Fraction of directions that use two to four features.
+
+    Returns
+    -------
+    ndarray of float64, shape (at most size, n_features)
+        Directions in the units of the rows, up to sign. Besides sparse ones, 10% are isotropic, 10%
+        are isotropic among whitened rows, and the others are differences of standardised public
+        rows. Features that are constant among the public rows have weight 0. With a single feature
+        there is a single direction.
+    """
+    n_features = points.shape[1]
+    varies, scale = scales(points)
+    if n_features == 1 or not varies.any():
+        return np.ones((1, n_features))
+    directions = _standardised_directions(points, size, sparse_share, seed=0)
+    return _in_row_units(directions, varies, scale)
+
+
+def directions_around(normal: Floats, points: Floats, size: int, step: int) -> Floats:
+    """Return random directions near a given one that depend on public rows, with a fixed seed.
+
+    Parameters
+    ----------
+    normal : ndarray of float64, shape (n_features,)
+        The given direction, in the units of the rows; it is returned first.
+    points : ndarray of float64, shape (m, n_features)
+        Public rows.
+    size : int
+        Number of directions.
+    step : int
+        1 for the first refinement; each further step divides the distances by two.
+
+    Returns
+    -------
+    ndarray of float64, shape (at most size, n_features)
+        Among standardised rows and with lengths 1, the given direction plus 0.8, 0.4 or 0.2 times a
+        direction of `draw_directions`; these factors are divided by two after each step. Around a
+        direction of at most `MAX_SPARSE_FEATURES` features, 30% use the same features and 30% use
+        one feature more, because sparse rules have few alternatives.
+    """
+    varies, scale = scales(points)
+    centre = normal * scale / np.linalg.norm(normal * scale)
+    is_sparse = np.count_nonzero(centre) <= MAX_SPARSE_FEATURES
+    n_same_features = 3 * (size - 1) // 10 if is_sparse else 0
+    n_general = size - 1 - 2 * n_same_features
+    moves = np.concatenate(
+        [
+            _sparse_moves(centre, varies, n_same_features, seed=step),
+            _standardised_directions(points, n_general, sparse_share=0.2, seed=step),
+        ]
+    )
+    moves /= np.linalg.norm(moves, axis=1, keepdims=True)
+    distances = 0.8 * 0.5 ** (step - 1) * np.array([1.0, 0.5, 0.25])
+    directions = centre + moves * np.resize(distances, (len(moves), 1))
+    return _in_row_units(np.vstack([centre, directions]), varies, scale)
+
+
+def _sparse_moves(centre: Floats, varies: Mask, size: int, seed: int) -> Floats:
+    """Return random directions of the features of `centre`, and as many with one feature more.
+
+    A single feature has no other directions, so all of them use one feature more.
+
+    Parameters
+    ----------
+    centre : ndarray of float64, shape (n_features,)
+        A direction.
+    varies : ndarray of bool, shape (n_features,)
+        Features that are not constant among the public rows.
+    size : int
+        Number of directions of either kind.
+    seed : int
+        Seed.
+
+    Returns
+    -------
+    ndarray of float64, shape (2 * size, n_features)
+        The directions; directions with one feature more come first.
+    """
+    generator = np.random.default_rng(seed)
+    moves = generator.normal(size=(2 * size, len(centre))) * (centre != 0)
+    unused_features = np.flatnonzero(varies & (centre == 0))
+    if len(unused_features):
+        n_extended = size if np.count_nonzero(centre) > 1 else len(moves)
+        added_features = generator.choice(unused_features, size=n_extended)
+        moves[np.arange(n_extended), added_features] = generator.normal(size=n_extended)
+    return np.asarray(moves)
+
+
+def _standardised_directions(points: Floats, size: int, sparse_share: float, seed: int) -> Floats:
+    """Return random directions among standardised rows, shape (size, n_features).
+
+    They are differences of distinct public rows, sparse, isotropic, and isotropic after whitening,
+    in this order.
+    """
+    generator = np.random.default_rng(seed)  # fixed seed: a function of the public rows
+    n_features = points.shape[1]
+    varies, scale = scales(points)
+    standard = (points - points.mean(axis=0)) / scale
+    n_isotropic = size // 10  # with few public rows there are few differences
+    sparse = np.zeros((int(sparse_share * size), n_features))
+    distinct = np.unique(standard, axis=0)
+    first = generator.integers(len(distinct), size=size - len(sparse) - 2 * n_isotropic)
+    second = first - generator.integers(1, len(distinct), size=len(first))  # never the same row
+    differences = distinct[first] - distinct[second]
+    features = np.flatnonzero(varies)
+    for direction, n_nonzero in zip(sparse, itertools.cycle((2, 3, 4)), strict=False):
+        nonzero = generator.choice(features, size=min(n_nonzero, len(features)), replace=False)
+        direction[nonzero] = generator.normal(size=len(nonzero))
+    isotropic = generator.normal(size=(n_isotropic, n_features))
+    whitened = generator.normal(size=(n_isotropic, n_features)) @ _whitening(standard)
+    return np.concatenate([differences, sparse, isotropic, whitened])
+
+
+def scales(points: Floats) -> tuple[Mask, Floats]:
+    """Return which features vary, and the standard deviations (1 for constant features)."""
+    varies = np.ptp(points, axis=0) > 0
+    return varies, np.where(varies, points.std(axis=0), 1.0)
+
+
+def _whitening(standard: Floats) -> Floats:
+    """Return the matrix that maps isotropic directions to isotropic ones among whitened rows."""
+    variances, basis = np.linalg.eigh(np.atleast_2d(np.cov(standard, rowvar=False)))
+    return np.asarray((basis / np.sqrt(np.maximum(variances, 1e-3))).T)
+
+
+def _in_row_units(directions: Floats, varies: Mask, scale: Floats) -> Floats:
+    """Return directions among standardised rows in the units of the rows.
+
+    Constant features get weight 0, directions without weights are dropped, and the first non-zero
+    weight is positive.
+    """
+    directions[:, ~varies] = 0
+    directions = directions[np.abs(directions).max(axis=1) > 0]
+    directions /= scale
+    leading = directions[np.arange(len(directions)), (directions != 0).argmax(axis=1)]
+    return np.asarray(directions * np.sign(leading)[:, None])
