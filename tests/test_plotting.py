@@ -10,7 +10,7 @@ from skpublicdp import PAPQueryRelease, PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.plotting import CDFDisplay, MarginalDisplay, PolytopeDisplay
-from skpublicdp.plotting.polytope import clip_rectangle
+from skpublicdp.plotting.polytope_display import clip_rectangle
 from skpublicdp.query_release import IntervalQueries, RectangleQueries
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -227,10 +227,10 @@ def _lower_bounds(errors: _TestErrors, delta: float, confidence: float) -> tuple
         clopper_pearson(count, errors.n_runs, confidence)[1]
         for count in (errors.false_alarms, errors.misses)
     )
-    hit_excess, quiet_excess = 1 - miss_rate - delta, 1 - alarm_rate - delta
+    true_positive_excess, true_negative_excess = 1 - miss_rate - delta, 1 - alarm_rate - delta
     epsilon = max(
-        math.log(hit_excess / alarm_rate) if hit_excess > 0 else 0.0,
-        math.log(quiet_excess / miss_rate) if quiet_excess > 0 else 0.0,
+        math.log(true_positive_excess / alarm_rate) if true_positive_excess > 0 else 0.0,
+        math.log(true_negative_excess / miss_rate) if true_negative_excess > 0 else 0.0,
     )
     mu = 0.0
     if max(alarm_rate, miss_rate) < 1:

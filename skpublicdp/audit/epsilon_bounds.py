@@ -55,7 +55,7 @@ def epsilon_lower_bound(
     Parameters
     ----------
     n_correct, n_guesses, n_pairs : int
-        Numbers of correct guesses, of guesses, and of pairs with those that were not guessed.
+        Numbers of correct guesses, of guesses, and of all pairs.
     delta : float
         δ of the release.
     failure : float

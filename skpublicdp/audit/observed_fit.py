@@ -101,7 +101,7 @@ class FitRecorder(Recorder):
             self.faults.append("a global random generator was used")
 
     def _source(self, random_state: Any = None) -> RecordedBits:
-        """Return counted random bits, in place of those of `random_bits`."""
+        """Return counted random bits, as the replacement of `random_bits`."""
         self.states.append(random_state)
         return RecordedBits(self, random_state is None, len(self.states))
 
@@ -142,7 +142,7 @@ class FitRecorder(Recorder):
 
 
 class NoiselessRecorder(FitRecorder):
-    """Recorder without noise, so that later steps depend on the rows as much as possible."""
+    """Recorder without noise, so that later steps depend on the exact integers."""
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
         """Return the exact integers."""
@@ -155,8 +155,8 @@ class EnumeratedFit(FitRecorder, EnumeratedRun):
 
 def _global_states() -> tuple[object, ...]:
     """Return the states of the global generators of NumPy and of the standard library."""
-    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - others may use it
-    return name, np.asarray(keys).tobytes(), tuple(rest), random.getstate()
+    name, keys, *counters = np.random.get_state(legacy=True)  # noqa: NPY002 - other code may use it
+    return name, np.asarray(keys).tobytes(), tuple(counters), random.getstate()
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,10 +44,10 @@ N_SAMPLES = 20_000
 N_DRAWS = 1000
 """Number of draws from each family, and of random choices of each kind."""
 
-LARGE_EPSILON = 10**9
+UNLIMITED_EPSILON = 10**9
 """ε of ledgers that are never exhausted."""
 
-ZERO = Fraction(0)
+NO_DELTA = Fraction(0)
 BUDGET_DELTA = Fraction(1, 10**5)
 FIT_DELTA = BUDGET_DELTA / 30
 UNIT_SENSITIVITY = Sensitivity(1, 1)
@@ -116,7 +116,7 @@ def _check_draws() -> Iterator[str]:
     for seed, family in enumerate(FAMILIES):
         for epsilon, sensitivity in ((Fraction(1, 2), 1), (Fraction(5, 2), 2)):
             rate = float(epsilon) / (2 * sensitivity)
-            ledger = Ledger(LARGE_EPSILON, random_state=seed)
+            ledger = Ledger(UNLIMITED_EPSILON, random_state=seed)
             counts: dict[Any, int] = {path: 0 for path, _, _ in family.members()}
             for _ in range(N_DRAWS):
                 counts[ledger.draw(family, Draw(epsilon), sensitivity, **ENTRY)] += 1
@@ -134,7 +134,7 @@ def _check_noise(kind: type[Pure | Gaussian]) -> Iterator[str]:
     for spread in (Fraction(1, 3), Fraction(2), Fraction(35)):
         yield from _check_noise_distribution(kind, delta, spread)
     tiny = kind(Fraction(1, 1 << (40 if kind is Gaussian else 20)))
-    ledger = Ledger(LARGE_EPSILON, delta, random_state=2)
+    ledger = Ledger(UNLIMITED_EPSILON, delta, random_state=2)
     zeros = np.zeros(N_SAMPLES, dtype=np.int64)
     noisy = ledger.add_noise(zeros, UNIT_SENSITIVITY, tiny, **ENTRY).values
     if not passes_chi_square(np.bincount(noisy & 15, minlength=16), np.full(16, 1 / 16)):
@@ -156,7 +156,7 @@ def _check_noise_distribution(
 ) -> Iterator[str]:
     """Compare noise of one scale with its distribution, and test its independence."""
     event = kind(1 / spread)
-    ledger = Ledger(LARGE_EPSILON, delta, random_state=1)
+    ledger = Ledger(UNLIMITED_EPSILON, delta, random_state=1)
     zeros = np.zeros(N_SAMPLES, dtype=np.int64)
     first, second = (
         ledger.add_noise(zeros, UNIT_SENSITIVITY, event, **ENTRY).values for _ in range(2)
@@ -235,7 +235,7 @@ def _check_random_bits() -> Iterator[str]:
     for state in (5, np.random.default_rng(5), np.random.RandomState(5)):
         if random_bits(state).secure or Ledger(1, random_state=state).secure:
             yield "seeded randomness is declared secure"
-    parts = Ledger(LARGE_EPSILON, random_state=4).split(2)
+    parts = Ledger(UNLIMITED_EPSILON, random_state=4).split(2)
     ledgers = [*parts, parts[0].sub_ledger(Pure(Fraction(1)), **ENTRY)]
     if len({ledger.uniform_below(1 << 60) for ledger in ledgers}) < 3:
         yield "parts of a ledger share their randomness"
@@ -244,9 +244,9 @@ def _check_random_bits() -> Iterator[str]:
 def _check_budgets() -> Iterator[str]:
     """Check the accountants, the shares of groups, and the refusal of repeated noise."""
     draws_and_noise: list[tuple[Event | None, Fraction]]
-    draws_and_noise = [(Draw(Fraction(1, 5)), ZERO), (None, FIT_DELTA)] * 30
+    draws_and_noise = [(Draw(Fraction(1, 5)), NO_DELTA), (None, FIT_DELTA)] * 30
     laplace_then_gaussian: list[tuple[Event | None, Fraction]]
-    laplace_then_gaussian = [(Pure(Fraction(1, 4)), ZERO)] * 12 + [(None, FIT_DELTA)] * 20
+    laplace_then_gaussian = [(Pure(Fraction(1, 4)), NO_DELTA)] * 12 + [(None, FIT_DELTA)] * 20
     for accountant in ("pure", "auto", "gdp", "zcdp"):
         for fits in (draws_and_noise, laplace_then_gaussian):
             yield from _check_accountant(accountant, fits)
@@ -288,7 +288,7 @@ def _check_accountant(accountant: str, fits: list[tuple[Event | None, Fraction]]
 
 
 def _check_group_budgets() -> Iterator[str]:
-    """Spend half of a budget for everybody, then the other half in each group."""
+    """Check that groups share the spending for everybody, and have the rest each for itself."""
     budget = PrivacyBudget(1, for_tests=True)
     charges = (
         (budget, True),
@@ -299,7 +299,7 @@ def _check_group_budgets() -> Iterator[str]:
     )
     for group_budget, is_admissible in charges:
         try:
-            _spend(group_budget, Pure(Fraction(1, 2)), ZERO, 0)
+            _spend(group_budget, Pure(Fraction(1, 2)), NO_DELTA, 0)
         except PrivacyBudgetError:
             if is_admissible:
                 yield "a group is refused budget that is left"
@@ -315,7 +315,7 @@ def _check_repeated_noise() -> Iterator[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRandomnessWarning)
             for group_budget in (budget.group("a"), budget.group("b")):
-                _spend(group_budget, Pure(Fraction(1, 4)), ZERO, 0)
+                _spend(group_budget, Pure(Fraction(1, 4)), NO_DELTA, 0)
     except PrivacyBudgetError:
         return
     yield "two fits of a budget may have the same noise"

@@ -22,9 +22,9 @@ from skpublicdp._internal.html_repr import (
     unwrap_pipeline,
 )
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.plotting.cdf import CDFDisplay
-from skpublicdp.plotting.marginal import MarginalDisplay
-from skpublicdp.plotting.shape import ShapeDisplay
+from skpublicdp.plotting.cdf_display import CDFDisplay
+from skpublicdp.plotting.marginal_display import MarginalDisplay
+from skpublicdp.plotting.shape_display import ShapeDisplay
 from skpublicdp.plotting.shape_selection import MAX_PANELS
 from skpublicdp.plotting.style import check_matplotlib
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp.data.binning import cut_points
 from skpublicdp.data.schema import MISSING, OTHER, Column
 from skpublicdp.data.validation import read_table
-from skpublicdp.plotting.cdf import released_label
+from skpublicdp.plotting.cdf_display import released_label
 from skpublicdp.plotting.style import PUBLIC, RELEASED, axes_for, check_matplotlib
 from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.query_release.queries.marginal import MarginalQueries
