@@ -76,7 +76,7 @@ class TableAnswers:
         for columns, indices, codes in self._by_table(queries, Q):
             if columns in self.release.fractions:
                 answers[indices] = self.release.fractions[columns][codes]
-            elif not columns:
+            elif not columns:  # a query that restricts no column
                 answers[indices] = 1.0
             else:
                 warn(

@@ -91,8 +91,8 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
             over cells, and single cells may be covered less often.
         simultaneous : bool, default=False
             Whether all intervals hold together with probability `level`, or each one separately.
-            Simultaneous intervals of tables use the noisy answers alone, so that nothing is assumed
-            about public rows or a model.
+            Simultaneous intervals of tables contain the intervals of the noisy answers alone, so
+            that they hold without assumptions about public rows or a model.
 
         Returns
         -------

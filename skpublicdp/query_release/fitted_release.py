@@ -70,7 +70,7 @@ class FittedRelease:
         if self.projection is not None:
             return self.projection(Q)
         if self.cdf is not None:
-            if Q.shape[1] == 1:
+            if Q.shape[1] == 1:  # thresholds
                 return self.cdf.cdf(Q[:, 0])
             return self.cdf.interval(Q[:, 0], Q[:, 1])
         return self.table.answer(self.queries, Q)
@@ -80,7 +80,7 @@ class FittedRelease:
         encoded = self.queries.encode(Q, self.schema)
         if self.cdf is not None:
             above = np.full(len(encoded), -np.inf)
-            if encoded.shape[1] == 2:
+            if encoded.shape[1] == 2:  # closed intervals, which contain their lower end
                 above = just_below(encoded[:, 0])
             return self.cdf.fraction_intervals(
                 above, encoded[:, -1], level, simultaneous=simultaneous

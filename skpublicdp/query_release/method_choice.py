@@ -143,12 +143,14 @@ def _release_over_tables(
     bound = bind_queries(queries, rows)
     n_jobs, noise = estimator.n_jobs, all_noise(ledger)
     cdfs, remaining_share = _release_column_cdfs(estimator, bound, rows, ledger)
-    noise = scaled_noise(noise, remaining_share) if remaining_share else noise
+    if remaining_share:  # otherwise all columns are numeric stumps, and no table is measured
+        noise = scaled_noise(noise, remaining_share)
     persons = rows.n_private / ledger.rows_per_person
     discretizer = choose_discretizer(
         bound, rows.schema, rows.X_public, cdfs, signal_to_noise(noise, persons)
     )
     codes_public = discretizer.parallel_codes(rows.X_public, n_jobs)
+    # a numeric stump is answered by its CDF and needs no table
     by_column = isinstance(bound, StumpQueries)
     workload = [
         columns for columns in discretizer.workload if not by_column or columns[0] not in cdfs
@@ -210,7 +212,7 @@ def _release_column_cdfs(
             proof="docs/proofs/prefix_sums.md",
         )
         cdf = _release_column_cdf(position, estimator, rows, column_ledger)
-        cdfs[position] = replace(cdf, covariance=None)  # it takes megabytes
+        cdfs[position] = replace(cdf, covariance=None)  # it would take megabytes per column
         remaining_share -= share
     return cdfs, remaining_share
 
