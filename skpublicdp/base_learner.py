@@ -1,4 +1,4 @@
-"""Base learners: private classifiers inside other learners, with their share of the budget."""
+"""Base learners: private classifiers inside other learners, fitted with a share of the budget."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from skpublicdp.data.containers import count_rows_in_container
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.privacy.seeds import has_seed
+from skpublicdp.typing import Floats
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
+    """Return a decorator of methods that exist if the inner estimator has `method`."""
+
     def check(self: DelegatingClassifier) -> bool:
         return hasattr(self._inner_estimator(), method)
 
@@ -35,14 +38,14 @@ class DelegatingClassifier:
     """Mixin that delegates predictions to a fitted inner estimator."""
 
     protects_all_rows = True
-    """It may itself be a base learner if the inner estimator may."""
+    """Whether all rows of `fit` are protected, which holds if it holds for the inner estimator."""
 
     def _inner_estimator(self) -> Any:
         """Return the fitted inner estimator, or the unfitted one before `fit`."""
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels with the fitted estimator inside.
+        """Predict labels with the fitted inner estimator.
 
         Parameters
         ----------
@@ -57,8 +60,8 @@ class DelegatingClassifier:
         return self._delegate("predict", X)
 
     @_available_if_inner_has("predict_proba")
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities with the fitted estimator inside.
+    def predict_proba(self, X: Any) -> Floats:
+        """Predict probabilities with the fitted inner estimator.
 
         Parameters
         ----------
@@ -73,8 +76,8 @@ class DelegatingClassifier:
         return self._delegate("predict_proba", X)
 
     @_available_if_inner_has("decision_function")
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the decision function of the fitted estimator inside.
+    def decision_function(self, X: Any) -> Floats:
+        """Return the decision function of the fitted inner estimator.
 
         Parameters
         ----------
@@ -89,6 +92,7 @@ class DelegatingClassifier:
         return self._delegate("decision_function", X)
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
+        """Call a method of the fitted inner estimator."""
         check_is_fitted(self)
         result: NDArray[Any] = getattr(self._inner_estimator(), method)(X)
         return result
@@ -113,12 +117,12 @@ class BaseDelegatingClassifier(DelegatingClassifier):
 
 
 def mechanism_event(epsilon: Fraction, delta: Fraction) -> Event:
-    """Return the event of a mechanism that is known to be (ε, δ)-private."""
+    """Return the privacy event of an (ε, δ)-differentially private mechanism."""
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
 
 def n_rows(X: Any) -> int:
-    """Return the number of rows of a container, which is public, or 0 if it has no rows."""
+    """Return the number of rows of a container, which is public, or 0 without a shape."""
     return count_rows_in_container(X)
 
 
@@ -129,17 +133,17 @@ def epsilon_delta(event: Event) -> tuple[float, float]:
 
 
 def check_base(estimator: BaseEstimator) -> None:
-    """Raise ValueError for a base learner without `epsilon`, or that may treat rows as public.
+    """Raise ValueError unless a base learner can be fitted privately with a share of a budget.
 
     Parameters
     ----------
     estimator : classifier
-        Estimator with scikit-learn's parameters. Its own base learner is checked, too.
+        Base learner. If it has a base learner itself, that is checked, too.
 
     Raises
     ------
     ValueError
-        If it has no parameter `epsilon` or a `budget` of its own, or does not declare
+        If it has no parameter `epsilon`, has a `budget` of its own, or does not declare
         ``protects_all_rows = True``.
     """
     name, parameters = type(estimator).__name__, _parameters(estimator)
@@ -150,38 +154,42 @@ def check_base(estimator: BaseEstimator) -> None:
         )
     if parameters.get("budget") is not None:
         raise ValueError(
-            f"estimator must have budget=None, and {name} has a budget of its own: the learner "
-            "around it pays for all, give the budget to that one."
+            f"estimator must have budget=None, and {name} has a budget of its own; pass the budget "
+            "to the outer learner, which pays for all."
         )
-    declared = getattr(estimator, "protects_all_rows", None)
-    if declared is None:
+    protects_all_rows = getattr(estimator, "protects_all_rows", None)
+    if protects_all_rows is None:
         raise ValueError(
             "estimator must protect all rows that its fit gets as X and y, whatever they hold, and "
-            f"{name} does not say whether it does; if so, and only then, declare it by "
+            f"{name} does not declare that it does; if it does, and only then, set "
             "protects_all_rows = True in the class or a subclass."
         )
-    if declared is not True:
+    if protects_all_rows is not True:
         raise ValueError(
-            f"estimator must protect all rows that its fit gets as X and y, and {name} takes some "
-            "of them as public; use another one."
+            f"estimator must protect all rows that its fit gets as X and y, and {name} treats some "
+            "of them as public; use another base learner."
         )
     if isinstance(estimator, BaseDelegatingClassifier):
         check_base(estimator._base())
 
 
 def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> None:
-    """Raise ValueError if the base learner's `classes` lack a label, since fit could then fail."""
+    """Raise ValueError if the base learner's `classes` lack a label.
+
+    Whether `fit` fails would then reveal whether the label occurs.
+    """
     base_classes = _parameters(estimator).get("classes")
     if base_classes is None or classes is None:
         return
     if not set(classes.tolist()) <= set(np.asarray(base_classes).tolist()):
         raise ValueError(
-            "estimator must know every label; its parameter classes lists fewer than there are."
+            "estimator must know every label, and its parameter classes lacks some; leave classes "
+            "unset, or list all labels there."
         )
 
 
 def is_repeatable(base: Any) -> bool:
-    """Indicate whether a fitted base learner used a seed, by its receipt or parameters."""
+    """Indicate whether a fitted base learner used a seed, by its receipt or its parameters."""
     receipt = getattr(base, "privacy_", None)
     if isinstance(receipt, PrivacyReceipt):
         return not receipt.secure_randomness
@@ -190,15 +198,28 @@ def is_repeatable(base: Any) -> bool:
 
 def add_row_per_label(
     estimator: BaseEstimator,
-    X: NDArray[np.float64],
+    X: Floats,
     y: NDArray[Any],
     classes: NDArray[Any],
-    centre: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Add a row for each label, if the base learner has no parameter `classes`.
+    centre: Floats,
+) -> tuple[Floats, NDArray[Any]]:
+    """Return rows and labels with one row added per label if the base learner lacks `classes`.
 
-    Otherwise `classes_` of the base learner would reveal which labels occur in the private rows.
-    The features of the added rows, `centre`, do not depend on private rows.
+    Without added rows, `classes_` of the base learner would reveal which labels occur in the
+    private rows.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Base learner.
+    X : ndarray, shape (n, n_features)
+        Rows.
+    y : ndarray, shape (n,)
+        Labels of the rows.
+    classes : ndarray, shape (n_classes,)
+        All possible labels.
+    centre : ndarray, shape (n_features,)
+        Features of the added rows, which must not depend on private rows.
     """
     if "classes" in _parameters(estimator):
         return X, y
@@ -208,7 +229,7 @@ def add_row_per_label(
 def fit_base(
     estimator: BaseEstimator,
     epsilon: float,
-    X: NDArray[np.float64],
+    X: Floats,
     y: NDArray[Any],
     *,
     delta: float = 0,
@@ -216,24 +237,24 @@ def fit_base(
     classes: NDArray[Any] | None = None,
     **fit_params: Any,
 ) -> Any:
-    """Fit a clone of a base learner and suppress its warnings and error messages.
+    """Return a fitted clone of a base learner, without its warnings and error messages.
 
     Parameters
     ----------
     estimator : classifier
         Base learner, which is not changed.
     epsilon, delta : float
-        Its budget. `delta` is set if the base learner has this parameter.
+        Budget of the base learner. `delta` is set if the base learner has this parameter.
     X : ndarray, shape (n, n_features)
         Rows.
     y : ndarray, shape (n,)
-        Their labels.
+        Labels of the rows.
     random_state : int, optional
-        Set if the base learner has this parameter. ``None`` keeps the user's value.
+        Seed, which is set if the base learner has this parameter. ``None`` keeps the user's value.
     classes : ndarray, optional
-        All possible labels, set if the base learner's parameter `classes` is ``None``.
+        All possible labels, which are set if the parameter `classes` of the base learner is unset.
     **fit_params
-        Further arguments, except those that are ``None`` or unknown to `fit`.
+        Further arguments of `fit`. Arguments that are ``None`` or unknown to `fit` are dropped.
 
     Returns
     -------
@@ -243,9 +264,9 @@ def fit_base(
     Raises
     ------
     ValueError
-        If it cannot be fitted. The message for the private rows is withheld, and the message for
-        random rows of the same shape is shown. Also if its receipt does not cover all rows at this
-        budget.
+        If the base learner cannot be fitted. Its message is withheld, and the message for random
+        rows of the same shape is shown instead. Also if its receipt does not cover all rows at
+        this budget.
 
     Notes
     -----
@@ -269,36 +290,48 @@ def fit_base(
     if fitted is not None:
         _check_receipt(fitted, epsilon, delta, len(X), len(passed_params.get("X_public", ())))
         return fitted
-    # the same fit to random rows: its error message quotes no private value
-    stand_in = np.random.default_rng(0).normal(size=X.shape)
+    # fitted to random rows, the base learner cannot quote a private value in its message
+    random_rows = np.random.default_rng(0).normal(size=X.shape)
     labels = np.resize([0, 1] if classes is None else classes, len(X))
     _, reason = _fit_or_reason(
-        clone(estimator).set_params(**settings), stand_in, labels, passed_params
+        clone(estimator).set_params(**settings), random_rows, labels, passed_params
     )
-    reason_text = f": {reason}" if reason else ", and what it says of them may be private."
+    reason_text = f": {reason}" if reason else ", and its message is withheld as it may be private."
     raise ValueError(f"{type(estimator).__name__} could not be fitted to its rows{reason_text}")
 
 
-def fit_without_leaks(estimator: Any, X: NDArray[np.float64]) -> None:
-    """Fit an estimator to private rows and suppress its warnings and error messages.
+def fit_without_leaks(estimator: Any, X: Floats) -> None:
+    """Fit an estimator to private rows, without its warnings and error messages.
 
     Raises
     ------
     ValueError
-        If it cannot be fitted. Its message is withheld.
+        If the estimator cannot be fitted. Its message is withheld.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted, _ = _fit_or_reason(estimator, X, None, {})
     if fitted is None:
         raise ValueError(
-            f"{type(estimator).__name__} could not be fitted to its rows, and what it says of them "
-            "may be private."
+            f"{type(estimator).__name__} could not be fitted to its rows, and its message is "
+            "withheld as it may be private."
         )
 
 
 def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_public: int) -> None:
-    """Raise ValueError if a receipt covers fewer rows than were given, or a larger budget."""
+    """Raise ValueError if a receipt covers too few private rows, or reports a larger budget.
+
+    Parameters
+    ----------
+    base : classifier
+        Fitted base learner.
+    epsilon, delta : float
+        Budget of the base learner.
+    n_private : int
+        Number of rows that were passed as `X`.
+    n_public : int
+        Number of rows that were passed as `X_public`.
+    """
     receipt = getattr(base, "privacy_", None)
     if not isinstance(receipt, PrivacyReceipt):
         return
@@ -306,25 +339,29 @@ def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_pu
     if receipt.n_public > n_public or receipt.n_private < n_private:
         # the number of rows is withheld, since it may depend on labels
         raise ValueError(
-            f"estimator must protect all rows that its fit gets as X and y, and the receipt of "
-            f"{name} counts some of them as public or not at all; use another one."
+            "estimator must protect all rows that its fit gets as X and y, and the receipt of "
+            f"{name} counts some of them as public or does not count them; use another base "
+            "learner."
         )
     if receipt.epsilon > epsilon or receipt.delta > delta:
         raise ValueError(
-            f"estimator must not spend more than its share, and the receipt of {name} says that it "
-            "did: what is inside it must have no delta of its own."
+            f"estimator must not spend more than its share, and by its receipt {name} did; its "
+            "inner estimators must not have a delta of their own."
         )
 
 
 def _fit_or_reason(
-    estimator: Any, X: NDArray[np.float64], y: NDArray[Any] | None, fit_params: dict[str, Any]
+    estimator: Any, X: Floats, y: NDArray[Any] | None, fit_params: dict[str, Any]
 ) -> tuple[Any, str]:
-    """Return (fitted estimator, "") or (None, error message)."""
+    """Return (fitted estimator, "") or (None, error message).
+
+    The first `NoPublicDataWarning` is issued again, and other warnings are dropped.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            given = (X,) if y is None else (X, y)
-            estimator.fit(*given, **fit_params)
+            data = (X,) if y is None else (X, y)
+            estimator.fit(*data, **fit_params)
             fitted, reason = estimator, ""
         except Exception as error:
             fitted, reason = None, str(error)
@@ -336,6 +373,7 @@ def _fit_or_reason(
 
 
 def _parameters(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return the parameters of an estimator, or an empty dict if it is no estimator."""
     get_params = getattr(estimator, "get_params", None)
     if not callable(get_params) or isinstance(estimator, type):
         return {}

@@ -1,78 +1,80 @@
-"""Errors and warnings with a meaning of their own, and the one function that warns."""
+"""Exceptions and warnings of the package, and the function that issues warnings."""
 
 import sys
 import warnings
 
-INSIDE = ("skpublicdp", "sklearn", "joblib")
-"""A warning names the first line that is in none of these."""
+INTERNAL_PACKAGES = ("skpublicdp", "sklearn", "joblib")
+"""A warning points to the innermost line of code outside these packages."""
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the user's own line."""
+    """Issue a warning that points to the line of the user's code."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        INTERNAL_PACKAGES
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
 class PrivacyBudgetError(RuntimeError):
-    """More was asked for than a budget holds; nothing was spent or drawn.
+    """A fit needs more than the remaining budget. Nothing was spent or drawn.
 
-    No private row was read either, unless others spent in the meantime what was left.
+    No private row was read, unless another process spent the remaining budget during the fit.
     """
 
 
 class CoverSizeError(ValueError):
-    """A cover's table would not fit in memory; the message names its size and the remedy."""
+    """The table of a cover would not fit in memory. The message names its size and a remedy."""
 
 
 class NoPublicDataWarning(UserWarning):
-    """No public rows were given, or too little is known of some columns."""
+    """There are no public rows, or they show too few values of some columns."""
 
 
 class SlicedPublicDataWarning(UserWarning):
-    """`X_public` has as many rows as `X`, which is what a cross-validation that cut it leaves."""
+    """`X_public` has as many rows as `X`, so a cross-validation may have sliced it."""
 
 
 class TooFewRowsWarning(UserWarning):
-    """So few private rows, for ε, that no theorem holds or that noise hides all they could show."""
+    """There are too few private rows for ε: no theorem holds, or noise hides all effects."""
 
 
 class UnprovedWarning(UserWarning):
-    """What was asked for is promised by a theorem about another learner."""
+    """The requested guarantee is proved for another learner only."""
 
 
 class AmbiguousLabelWarning(UserWarning):
-    """-1 may mark unlabelled rows or be one of two labels; it is read as a label."""
+    """The label -1 may mark unlabelled rows or be a class. It is read as a class."""
 
 
 class DriftWarning(UserWarning):
-    """Released counts of private rows are not what the public rows lead to expect."""
+    """Released counts of private rows differ from the counts that public rows predict."""
 
 
 class LargeDeltaWarning(UserWarning):
-    """δ is so large for the number of rows that publishing some of them would satisfy it."""
+    """δ is so large that publishing some of the rows would satisfy the definition of privacy."""
 
 
 class LargeEpsilonWarning(UserWarning):
-    """ε is so large that whoever knows all other rows can almost always identify the last one."""
+    """ε is so large that an attacker who knows all other rows can almost always find the last."""
 
 
 class SeededRandomnessWarning(UserWarning):
-    """A fit charged to a budget has a `random_state`: its noise can be repeated, hence undone."""
+    """A fit charged to a budget has a `random_state`: its noise can be reproduced and removed."""
 
 
 class UnmeasuredWarning(UserWarning):
-    """An answer comes from a model of released tables, none of which was about the question."""
+    """An answer comes from a model of the released tables, and no table measured the query."""
 
 
 class UncoveredBoundsWarning(UserWarning):
-    """The bins of a histogram do not cover the bounds of the column: some rows are in no bin."""
+    """The bins of a histogram do not cover the bounds of the column, so rows may be in no bin."""
 
 
 class UnknownCategoriesWarning(UserWarning):
-    """Most values of a categorical column given to a fitted model are no category of its fit."""
+    """Most values of a categorical column are not among the categories of `fit`."""
 
 
 class ReadError(RuntimeError):
-    """Rows could not be read or counted; what failed is not quoted, as it may quote a value."""
+    """Rows could not be read or counted. The cause is not quoted, as it may quote a value."""

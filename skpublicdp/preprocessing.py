@@ -1,4 +1,4 @@
-"""PublicFit: any transformer, fitted on the public rows only."""
+"""PublicFit: a transformer that is fitted on the public rows only."""
 
 from __future__ import annotations
 
@@ -44,9 +44,12 @@ from skpublicdp.data.validation import (
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _if_inner_has(method: str) -> Callable[[_Method], _Method]:
+def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
+    """Return a decorator of methods that exist if the wrapped transformer has `method`."""
+
     def check(self: PublicFit) -> bool:
-        getattr(getattr(self, "transformer_", None) or self._inner(), method)
+        # raises AttributeError, which scikit-learn shows as the cause
+        getattr(getattr(self, "transformer_", None) or self._transformer_or_default(), method)
         return True
 
     decorator: Callable[[_Method], _Method] = available_if(check)
@@ -54,21 +57,21 @@ def _if_inner_has(method: str) -> Callable[[_Method], _Method]:
 
 
 class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
-    """Fits a transformer on the public rows, transforms everything with it.
+    """Fit a transformer on the public rows, and transform all rows with it.
 
     A scaler, an encoder or a selector fitted on private rows leaks their statistics. Wrapped in
-    this class it never sees them, so it spends no privacy. Its `transform` must treat each row on
-    its own, as nearly all do: with one that lets rows influence each other (`NMF` with
-    ``solver="mu"``, `IterativeImputer` with ``sample_posterior=True``, statistics of the batch in a
-    `FunctionTransformer`) one private row would move others, which no receipt covers. Nor may a row
-    decide which type all of them get. Its warnings are dropped and its errors replaced, for they
-    may tell of private rows.
+    this class it is fitted on public rows alone, so it spends no privacy budget. Its `transform`
+    must treat each row on its own, as nearly all transformers do. Exceptions are `NMF` with
+    ``solver="mu"``, `IterativeImputer` with ``sample_posterior=True`` and batch statistics in a
+    `FunctionTransformer`. With them one private row would change others, which no receipt covers.
+    Nor may a row decide the type of all rows. Warnings of the transformer are dropped and its
+    errors are replaced, since they may quote private rows.
 
     Parameters
     ----------
     transformer : transformer, default=None
-        Any scikit-learn transformer, a `ColumnTransformer` or a `Pipeline` of transformers
-        included; ``None`` means `StandardScaler()`.
+        Any scikit-learn transformer, including a `ColumnTransformer` or a `Pipeline` of
+        transformers; ``None`` means `StandardScaler()`.
 
     Attributes
     ----------
@@ -77,24 +80,25 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the features, if `X` has string column names.
 
     Warns
     -----
     NoPublicDataWarning
-        If there are no public rows: the transformer is then fitted on a standard-normal reference
-        that looks at no data, which leaves a scaler without effect.
+        If there are no public rows. The transformer is then fitted on a standard normal reference
+        sample that depends on no data, so that a scaler has no effect.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+        If `X_public` has as many rows as `X`, since cross-validation would slice it.
 
     See Also
     --------
-    SemiPrivateClassifier : A private classifier to put behind it.
+    SemiPrivateClassifier : A private classifier for the transformed rows.
 
     Notes
     -----
-    With metadata routing enabled, ``Pipeline(steps, transform_input=["X_public"])`` hands the
-    later steps the *transformed* public rows; without `transform_input` they get the raw ones.
+    With metadata routing enabled, ``Pipeline(steps, transform_input=["X_public"])`` passes the
+    *transformed* public rows to later steps. Without `transform_input` later steps get the raw
+    public rows.
 
     Examples
     --------
@@ -127,12 +131,12 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Rows. Only those marked by `is_public` are looked at.
+            Rows. Only the values of rows marked by `is_public` are read.
         y : array-like, shape (n,), optional
-            Labels. Those of the rows marked by `is_public` reach the transformer, when these are
-            all the public rows there are.
+            Labels. The labels of rows marked by `is_public` are passed to the transformer, unless
+            there are separate public rows.
         X_public : array-like, DataFrame or DescribedRows, shape (m, n_features), optional
-            Separate public rows, of the columns of `X`.
+            Separate public rows, with the columns of `X`.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`.
 
@@ -147,28 +151,29 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
             If an input is not as described, or if there are no public rows and `X` is not numeric.
         """
         check_parameters(self)
-        checked = self._checked(X, reset=True)
-        n, self._container = checked.shape[0], Table(checked).container
+        validated = self._validate(X, reset=True)
+        n, self._container = validated.shape[0], Table(validated).container
         check_index(X, is_public=is_public)
-        mask = check_mask(is_public, n)
-        parts, labels = [], None
-        if mask.any():
-            marked = np.flatnonzero(mask)
-            # from the rows as they were given: what a conversion of all rows makes of the public
-            # ones (a number type, the width of a text) may depend on a private row
-            parts.append(self._checked(take_rows(X, marked), reset=False))
-            labels = None if y is None else take_rows(y, marked)
+        public_mask = check_mask(is_public, n)
+        public_parts, labels = [], None
+        if public_mask.any():
+            public_positions = np.flatnonzero(public_mask)
+            # from the original rows: a conversion of all rows may depend on a private row, as a
+            # number type or the width of text does
+            public_parts.append(self._validate(take_rows(X, public_positions), reset=False))
+            labels = None if y is None else take_rows(y, public_positions)
         if X_public is not None:
-            X_public = self._written_out(X_public)
-            parts.append(self._checked_public(checked, X_public))
+            X_public = self._in_fit_container(X_public)
+            public_parts.append(self._validate_separate(validated, X_public))
             labels = None
-        if not parts:
-            parts.append(self._reference(self._checked(X, reset=False)))
-        self._kinds = _kinds_of_public(self._kinds, parts)
+        if not public_parts:
+            public_parts.append(self._reference(self._validate(X, reset=False)))
+        self._kinds = _infer_object_kinds(self._kinds, public_parts)
         try:
-            self.transformer_: Any = clone(self._inner()).fit(stack_public_rows(parts), labels)
+            transformer = clone(self._transformer_or_default())
+            self.transformer_: Any = transformer.fit(stack_public_rows(public_parts), labels)
         except Exception as error:
-            raise self._unfitted(parts[0], error) from None
+            raise self._fit_error(public_parts[0], error) from None
         return self
 
     def transform(self, X: Any) -> Any:
@@ -182,13 +187,13 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array-like, shape (n, n_features_out)
-            What the transformer returns.
+            Transformed rows, in the type that the transformer returns.
         """
         check_is_fitted(self)
-        X = self._checked(self._written_out(X), reset=False)
-        return self._silently("transform", X)
+        X = self._validate(self._in_fit_container(X), reset=False)
+        return self._call_redacted("transform", X)
 
-    @_if_inner_has("inverse_transform")
+    @_available_if_transformer_has("inverse_transform")
     def inverse_transform(self, X: Any) -> Any:
         """Undo the transformation.
 
@@ -200,19 +205,19 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array-like, shape (n, n_features)
-            What the transformer returns.
+            Rows, in the type that the transformer returns.
         """
         check_is_fitted(self)
-        return self._silently("inverse_transform", X)
+        return self._call_redacted("inverse_transform", X)
 
-    @_if_inner_has("get_feature_names_out")
+    @_available_if_transformer_has("get_feature_names_out")
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the transformed columns.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the columns, where the rows had none.
+            Names of the columns, if the rows of `fit` had no names.
 
         Returns
         -------
@@ -225,25 +230,27 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._inner())
-        tags.input_tags = inner.input_tags
-        if inner.transformer_tags is not None:
-            tags.transformer_tags.preserves_dtype = inner.transformer_tags.preserves_dtype
+        transformer = get_tags(self._transformer_or_default())
+        tags.input_tags = transformer.input_tags
+        if transformer.transformer_tags is not None:
+            preserves_dtype = transformer.transformer_tags.preserves_dtype
+            tags.transformer_tags.preserves_dtype = preserves_dtype
         return tags
 
-    def _inner(self) -> Any:
+    def _transformer_or_default(self) -> Any:
+        """Return the parameter `transformer`, or the default transformer."""
         return StandardScaler() if self.transformer is None else self.transformer
 
-    def _written_out(self, X: Any) -> Any:
-        """Return rows that may be described in the container that `fit` got."""
+    def _in_fit_container(self, X: Any) -> Any:
+        """Return described rows in the container of `fit`, and other rows unchanged."""
         if isinstance(X, DescribedRows):
             return X.in_container(self._container, getattr(self, "feature_names_in_", None))
         return X
 
-    def _checked_public(self, X: Any, X_public: Any) -> Any:
-        """Check separate public rows, of the columns of checked rows."""
+    def _validate_separate(self, X: Any, X_public: Any) -> Any:
+        """Validate separate public rows, and compare them with the validated rows `X`."""
         try:
-            public = self._checked(X_public, reset=False, name="X_public")
+            public = self._validate(X_public, reset=False, name="X_public")
         except (TypeError, ValueError) as error:
             raise type(error)(f"X_public is not usable: {error}") from None
         if sparse.issparse(X) or sparse.issparse(public):
@@ -252,38 +259,52 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
             check_separate(Table(X), Table(public))
         return public
 
-    def _unfitted(self, public: Any, error: Exception) -> ValueError:
-        """Return what is said where the transformer cannot be fitted."""
-        name = type(self._inner()).__name__
-        told = str(error).split("\n")[0]
+    def _fit_error(self, public: Any, error: Exception) -> ValueError:
+        """Return the error about a transformer that cannot be fitted to the public rows.
+
+        Its message names the first column that is not numeric, the likeliest cause, or quotes the
+        error of the transformer, which concerns public rows only.
+        """
+        name = type(self._transformer_or_default()).__name__
+        reason = str(error).split("\n")[0]
         if not sparse.issparse(public):
             table = Table(public)
             for column, type_ in zip(column_names(table), table.types, strict=True):
                 if type_.kind not in (NUMBER, BOOLEAN):
-                    held = "objects" if type_.kind == ANYTHING else type_.kind
-                    told = (
-                        f"column {column} holds {held}, which it may not take; encode it, or "
-                        "choose the columns by a ColumnTransformer."
+                    kind = "objects" if type_.kind == ANYTHING else type_.kind
+                    reason = (
+                        f"column {column} holds {kind}, which the transformer may not accept; "
+                        "encode it, or select columns with a ColumnTransformer."
                     )
                     break
-        return ValueError(f"{name} could not be fitted to the public rows: {told}")
+        return ValueError(f"{name} could not be fitted to the public rows: {reason}")
 
-    def _checked(self, X: Any, *, reset: bool, name: str = "X") -> Any:
-        """Check the shape, the names and, for plain arrays, the values; keep a frame a frame."""
-        tags = get_tags(self._inner()).input_tags
+    def _validate(self, X: Any, *, reset: bool, name: str = "X") -> Any:
+        """Validate shape, names and, in arrays, values. A frame is returned as a frame.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame
+            Rows.
+        reset : bool
+            Whether to set the feature names and the kinds of columns, as `fit` does.
+        name : str
+            Name of the argument in messages.
+        """
+        tags = get_tags(self._transformer_or_default()).input_tags
         check_container(self, X, name, accept_sparse=tags.sparse)
         if is_frame(X):
-            apart = name == "X_public"  # compared with X by check_separate
-            return read_table(
-                self, X, reset=reset, numeric=False, name=name, kinds=not apart
-            ).native
+            # check_separate compares the kinds of X_public with those of X
+            compare_kinds = name != "X_public"
+            table = read_table(self, X, reset=reset, numeric=False, name=name, kinds=compare_kinds)
+            return table.native
         if isinstance(X, np.ndarray) and X.ndim == 2:
             check_types(Table(X))
         dtype: Any
         if (tags.string or tags.categorical) and not declared_kinds(X) <= set("biuf"):
             dtype = object
         else:
-            # a list has no type but that of its values, which a private one would decide
+            # numpy infers the type of a list from its values, so a private value would decide it
             dtype = "numeric" if hasattr(X, "dtype") else np.float64
         X = read_array(
             X,
@@ -294,19 +315,24 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         )
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
-            self._kinds = ()  # arrays have no kinds of columns
+            self._kinds = ()  # all columns of an array have one type
         return X
 
-    def _silently(self, method: str, X: Any) -> Any:
-        """Call the transformer on rows that may be private: it may warn of one, and quote it."""
+    def _call_redacted(self, method: str, X: Any) -> Any:
+        """Call a method of the transformer without its warnings and error messages.
+
+        The rows may be private, and messages may quote them.
+        """
         name = type(self.transformer_).__name__
         refusal = ValueError(
-            f"{name}.{method} failed on these rows, and what it says of them is withheld. For "
-            "categories that no public row has, give an encoder handle_unknown='ignore'."
+            f"{name}.{method} failed on these rows, and its message is withheld, since it may "
+            "quote private values. If the rows have categories that no public row has, pass "
+            "handle_unknown='ignore' to the encoder."
         )
         return call_or_raise(getattr(self.transformer_, method), X, error=refusal)
 
     def _reference(self, X: Any) -> Any:
+        """Return a standard normal reference sample in the container of `X`, with a warning."""
         warn_no_public("the transformer is fitted on a standard-normal reference")
         table = Table(X)
         if not all(type_.kind in (NUMBER, BOOLEAN) for type_ in table.types):
@@ -317,25 +343,27 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return table.container.build([*reference_sample(X.shape[1]).T])
 
 
-def _kinds_of_public(kinds: tuple[str, ...], parts: Sequence[Any]) -> tuple[str, ...]:
-    """Return the kinds of columns, from public values where a column type declares none."""
+def _infer_object_kinds(kinds: tuple[str, ...], public_parts: Sequence[Any]) -> tuple[str, ...]:
+    """Return the kinds of columns, where public values decide the kind of dtype object."""
     if not kinds:
         return kinds
-    tables = [Table(part) for part in parts]
+    tables = [Table(part) for part in public_parts]
+
+    def public_kind(position: int) -> str:
+        columns = [table.column(position).astype(object) for table in tables]
+        return infer_public_kind(np.concatenate(columns))
+
     return tuple(
-        infer_public_kind(np.concatenate([table.column(i).astype(object) for table in tables]))
-        if kind == ANYTHING
-        else kind
-        for i, kind in enumerate(kinds)
+        public_kind(position) if kind == ANYTHING else kind for position, kind in enumerate(kinds)
     )
 
 
 def stack_public_rows(parts: Sequence[Any]) -> Any:
-    """Put public rows of one container below each other."""
+    """Concatenate the rows of arrays, sparse matrices or frames of one library."""
     if len(parts) == 1:
         return parts[0]
     if all(map(is_frame, parts)):
         return stack_frames(parts)
-    if any(sparse.issparse(part) for part in parts):
+    if any(sparse.issparse(rows) for rows in parts):
         return sparse.vstack(parts).tocsr()
-    return np.concatenate([np.asarray(part) for part in parts])
+    return np.concatenate([np.asarray(rows) for rows in parts])

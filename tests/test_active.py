@@ -974,7 +974,7 @@ class TestBaseLearners:
         for base in (PPMHalfspaceClassifier(), LabelBoostClassifier(PPMHalfspaceClassifier())):
             learner = SubsamplingActiveLearner(base, n_labels=10)
             for call in (lambda: learner.query(X_FEW), lambda: learner.fit(X_FEW, Y_FEW)):  # noqa: B023
-                with pytest.raises(ValueError, match="PPMHalfspaceClassifier takes some of them"):
+                with pytest.raises(ValueError, match="PPMHalfspaceClassifier treats some of them"):
                     call()
 
     def test_after_the_fit_by_its_receipt(self):

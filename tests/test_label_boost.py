@@ -278,7 +278,7 @@ class TestBaseLearners:
             assert "\n" not in str(caught.value)
 
     def test_those_that_make_some_rows_public_by_their_label(self):
-        message = "PPMHalfspaceClassifier takes some of them as public; use another one"
+        message = "PPMHalfspaceClassifier treats some of them as public; use another base"
         for base in (
             PPMHalfspaceClassifier(),
             PPMHalfspaceClassifier(private_label="no"),
@@ -292,7 +292,7 @@ class TestBaseLearners:
         class Other(Recorder):
             protects_all_rows = declared
 
-        self.refused(Other(), "does not say whether it does; if so, and only then, declare it"
+        self.refused(Other(), "does not declare that it does; if it does, and only then, set"
                      if declared is None else "Other takes some")  # fmt: skip
 
         class Silent(ClassifierMixin, BaseEstimator):
@@ -305,7 +305,7 @@ class TestBaseLearners:
             def predict(self, X):
                 raise AssertionError
 
-        self.refused(Silent(), "Silent does not say whether it does.*protects_all_rows = True")
+        self.refused(Silent(), "Silent does not declare that it does.*protects_all_rows = True")
 
     def test_those_that_are_not_told_a_budget(self):
         grid = GridSearchCV(SemiPrivateClassifier(), {"alpha": [0.1]})
@@ -326,26 +326,26 @@ class TestBaseLearners:
         class Claims(PPMHalfspaceClassifier):
             protects_all_rows = True
 
-        self.refused(Claims(), "the receipt of Claims counts some of them as public or not at all")
+        self.refused(Claims(), "the receipt of Claims counts some of them as public or does not")
 
         class Thins(SemiPrivateClassifier):
             def fit(self, X, y):
                 return super().fit(X[::2], y[::2])
 
-        self.refused(Thins(), "the receipt of Thins counts some of them as public or not at all")
+        self.refused(Thins(), "the receipt of Thins counts some of them as public or does not")
 
         class Shows(SemiPrivateClassifier):
             def fit(self, X, y):
                 return super().fit(X, y, X_public=X[:9].copy())
 
-        self.refused(Shows(), "the receipt of Shows counts some of them as public or not at all")
+        self.refused(Shows(), "the receipt of Shows counts some of them as public or does not")
 
         class Spends(SemiPrivateClassifier):
             def fit(self, X, y):
                 self.epsilon *= 2
                 return super().fit(X, y)
 
-        self.refused(Spends(), "must not spend more than its share, and the receipt of Spends")
+        self.refused(Spends(), "must not spend more than its share, and by its receipt Spends did")
 
         class Sanitizer(BaseEstimator):
             def __init__(self, epsilon=1.0, delta=1e-6):

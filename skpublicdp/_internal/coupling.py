@@ -1,4 +1,4 @@
-"""Test on public rows whether a function's result for a row depends on the other rows."""
+"""Test on public rows of whether the result of a function for a row depends on other rows."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from skpublicdp._internal.redaction import call_silently
+from skpublicdp.typing import Codes, Mask
 
 MAX_ROWS = 500
-"""Maximum number of public rows that are tried, a matter of time."""
+"""Maximum number of public rows in a test, to limit its time."""
 
-N_ALONE = 8
-"""Number of rows that are tried alone, a matter of time."""
+N_SINGLE = 8
+"""Number of rows that are tested as single rows, to limit the time of a test."""
 
-_Take = Callable[[Any, NDArray[np.intp]], Any]
+_Take = Callable[[Any, Codes], Any]
 
 
 def couples_rows(
-    function: Callable[[Any], Any], rows: Any, n_rows: int, take: _Take, *, alone: int = N_ALONE
+    function: Callable[[Any], Any], rows: Any, n_rows: int, take: _Take, *, n_single: int = N_SINGLE
 ) -> bool:
-    """Indicate whether the result for a public row was seen to depend on other public rows.
+    """Indicate whether the result for a public row was observed to depend on other public rows.
 
-    The function is called on all rows, on the rows with every other one replaced, and on single
-    rows alone. A single row is repeated to the same number of rows: the results of functions of
-    one row are then equal up to rounding, since shapes and positions decide how sums are ordered.
+    The function is called on all rows, on the rows with every second row replaced, and on single
+    rows. A single row is repeated to the same number of rows, since shapes and positions determine
+    the order of floating-point sums. The results of a function of one row are then equal up to
+    rounding.
 
-    A function that fails, that returns another number of rows or that is random shows nothing.
+    The answer is False for a function that fails, is random, or returns another number of rows.
 
     Parameters
     ----------
@@ -40,55 +42,60 @@ def couples_rows(
     n_rows : int
         Number of rows.
     take : callable
-        Selects rows by their positions.
-    alone : int
-        Number of rows that are tried alone.
+        Function of (rows, positions) that selects rows.
+    n_single : int
+        Number of rows that are tested as single rows.
     """
     if n_rows < 2:
         return False
-    n_tried = min(n_rows, MAX_ROWS)
-    sample = np.linspace(0, n_rows - 1, n_tried).astype(np.intp)
+    n_tested = min(n_rows, MAX_ROWS)
+    sample = np.linspace(0, n_rows - 1, n_tested).astype(np.intp)
 
-    def result(positions: NDArray[np.intp]) -> NDArray[Any] | None:
+    def call(positions: Codes) -> NDArray[Any] | None:
+        """Return the results for rows of the sample, or None if there is not one per row."""
         values, error = call_silently(lambda: _as_array(function(take(rows, sample[positions]))))
-        return values if error is None and values.shape[:1] == (n_tried,) else None
+        return values if error is None and values.shape[:1] == (n_tested,) else None
 
-    everything = np.arange(n_tried)
-    whole, again = result(everything), result(everything)
-    if whole is None or again is None or _differ(whole, again):
+    all_rows = np.arange(n_tested)
+    reference, repetition = call(all_rows), call(all_rows)
+    if reference is None or repetition is None or _differ(reference, repetition):
         return False
-    for kept, substitute in ((everything % 2 == 0, 0), (everything % 2 == 1, 1)):
-        changed = result(np.where(kept, everything, substitute))
-        if changed is not None and _differ(whole, changed, kept):
+    for unchanged, substitute in ((all_rows % 2 == 0, 0), (all_rows % 2 == 1, 1)):
+        result = call(np.where(unchanged, all_rows, substitute))
+        if result is not None and _differ(reference, result, unchanged):
             return True
-    for row in np.unique(np.linspace(0, n_tried - 1, alone).astype(np.intp)):
-        changed = result(np.full(n_tried, row))
-        if changed is not None and _differ(whole, changed, everything == row):
+    for row in np.unique(np.linspace(0, n_tested - 1, n_single).astype(np.intp)):
+        result = call(np.full(n_tested, row))
+        if result is not None and _differ(reference, result, all_rows == row):
             return True
     return False
 
 
 def _as_array(result: Any) -> NDArray[Any]:
+    """Convert an array, a sparse matrix or a frame to an array."""
     if sparse.issparse(result):
         return np.asarray(result.toarray())
     return np.asarray(result.to_numpy() if hasattr(result, "to_numpy") else result)
 
 
-def _differ(
-    whole: NDArray[Any], other: NDArray[Any], kept: NDArray[np.bool_] | None = None
-) -> bool:
-    """Indicate whether two results differ in the kept rows by more than rounding."""
-    if whole.shape != other.shape:
+def _differ(reference: NDArray[Any], result: NDArray[Any], compared: Mask | None = None) -> bool:
+    """Indicate whether two results differ in the compared rows by more than rounding.
+
+    The tolerance for floats is the square root of the machine precision, relative to the largest
+    magnitude in the same column of `reference`. Missing values are equal to each other.
+    """
+    if reference.shape != result.shape:
         return True
-    kept = np.ones(len(whole), dtype=bool) if kept is None else kept
-    first, second = whole[kept], other[kept]
+    compared = np.ones(len(reference), dtype=bool) if compared is None else compared
+    first, second = reference[compared], result[compared]
     if first.dtype.kind == second.dtype.kind == "f":
         precision = np.sqrt(max(np.finfo(first.dtype).eps, np.finfo(second.dtype).eps))
-        magnitudes = np.abs(np.where(np.isfinite(whole), whole, 0)).max(axis=0, initial=0)
+        finite = np.where(np.isfinite(reference), reference, 0)
+        magnitudes = np.abs(finite).max(axis=0, initial=0)
         tolerances = precision * np.broadcast_to(magnitudes, first.shape)
         with np.errstate(all="ignore"):
-            near = np.abs(first - second) <= tolerances
-        return not bool(np.all(near | (first == second) | np.isnan(first) & np.isnan(second)))
-    missing = (first != first) & (second != second)
-    equal, error = call_silently(lambda: bool(np.all((first == second) | missing)))
-    return error is None and not equal
+            is_near = np.abs(first - second) <= tolerances
+        return not bool(np.all(is_near | (first == second) | np.isnan(first) & np.isnan(second)))
+    both_missing = (first != first) & (second != second)
+    is_equal, error = call_silently(lambda: bool(np.all((first == second) | both_missing)))
+    return error is None and not is_equal

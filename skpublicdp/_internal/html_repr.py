@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 RULE_STYLE = "max-height:24em;overflow:auto;border:1px solid #ccc;padding:.5em"
+"""CSS of the box that shows the learned rule."""
 
 
 def describe_fitted(estimator: Any) -> str:
@@ -35,16 +36,16 @@ def inner_estimator(estimator: Any) -> Any:
 
 
 def unwrap_pipeline(estimator: Any) -> tuple[Any, list[tuple[str, Any]], list[Any]]:
-    """Return the estimator whose receipt covers a pipeline or search, and the parts outside it.
+    """Return the estimator whose receipt covers a pipeline or search, and its surroundings.
 
     Returns
     -------
     estimator
-        The outermost one with a receipt, or the innermost one if there is no receipt.
-    list of (str, transformer)
-        Pipeline steps before it, with their names.
-    list of estimator
-        Searches that selected it.
+        The outermost estimator with a receipt, or the innermost estimator if there is no receipt.
+    steps : list of (str, transformer)
+        Earlier steps of the pipeline, with their names.
+    searches : list of estimator
+        Searches that selected the estimator.
     """
     steps: list[tuple[str, Any]] = []
     searches: list[Any] = []
@@ -116,7 +117,7 @@ class HTMLReprMixin:
 
 
 MAX_SETTING_LENGTH = 80
-"""Number of characters beyond which a parameter is shown as its type."""
+"""Maximum number of characters of a parameter value; a longer value is shown as its type."""
 
 HIDDEN_PARAMETERS = frozenset({"random_state", "budget"})
 """Parameters that are never shown: a known seed voids the guarantee, and a budget has a path."""
@@ -130,6 +131,7 @@ def public_settings(estimator: Any) -> Iterator[tuple[str, str]]:
 
 
 def _setting_text(value: Any) -> str:
+    """Return the text of a parameter value; of objects and long values only the type."""
     if isinstance(value, str | bool | int | float | np.number):
         return str(value)
     if isinstance(value, dict):

@@ -22,14 +22,20 @@ OptionalBudget = PrivacyBudget | None
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 EPSILON = [Interval(Real, 0, 1 << 20, closed="right")]
+"""Constraint of ε."""
+
 DELTA = [Interval(Real, 0, 1, closed="left")]
+"""Constraint of δ."""
+
 PROBABILITY = [Interval(Real, 0, 1, closed="neither")]
+"""Constraint of a probability strictly between 0 and 1."""
 
 N_JOBS = [
     Interval(Integral, 1, None, closed="left"),
     Interval(Integral, None, -1, closed="right"),
     None,
 ]
+"""Constraints of `n_jobs`, as in joblib."""
 
 SPENDING_PARAMETERS: dict[str, Any] = {
     "epsilon": EPSILON,
@@ -47,7 +53,7 @@ GROUP_PARAMETERS: dict[str, Any] = {
 def check_parameters(estimator: Any) -> None:
     """Validate the parameters of an estimator against its `_parameter_constraints`."""
     values = {
-        # scikit-learn calls numpy.isnan, which does not accept fractions
+        # as floats, since scikit-learn calls numpy.isnan, which does not accept fractions
         name: float(value)
         if isinstance(value, Rational) and not isinstance(value, Integral)
         else value

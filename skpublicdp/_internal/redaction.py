@@ -17,13 +17,13 @@ class RefusedError(ValueError):
 
 
 class NotNumbersError(RefusedError, TypeError):
-    """A value is no number. Python and numpy raise `TypeError` for some of them."""
+    """A value is not a number. It is also a TypeError, which Python and numpy raise for some."""
 
 
 def _without_warnings() -> Any:
     """Return a context that drops all warnings.
 
-    They are recorded rather than ignored, since code inside may change the filters.
+    Warnings are recorded rather than filtered, since the code in the context may change filters.
     """
     return warnings.catch_warnings(record=True, action="ignore")
 

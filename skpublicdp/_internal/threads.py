@@ -1,4 +1,4 @@
-"""Contexts that threads share, among them the limit of one BLAS thread during a fit."""
+"""Context managers that threads share, such as the limit of one BLAS thread during a fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController
 class RefCountedContext:
     """A process-wide context that the first thread enters and the last thread leaves.
 
-    If an earlier thread left it, the setting would be restored while others still need it.
+    If an earlier thread left it, the old setting would be restored while other threads need it.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ class RefCountedContext:
 
 @cache
 def _controller() -> Any:
-    return ThreadpoolController()  # it inspects all loaded libraries, so it is made once
+    """Return the controller of thread pools, which is slow to create."""
+    return ThreadpoolController()
 
 
 one_blas_thread = RefCountedContext(lambda: _controller().limit(limits=1, user_api="blas"))

@@ -1,4 +1,4 @@
-"""Read rows: containers and sources, roles of rows, schema of columns, labels."""
+"""Input of rows: containers and sources, public and private roles, schema of columns, labels."""
 
 from skpublicdp.data.description import describe_columns
 from skpublicdp.data.streaming import RowSource, open_rows

@@ -170,7 +170,7 @@ class FiniteClass(HypothesisClass):
         cover = ListedCover([ClassifierHypothesis(model, public) for model in self.models])
         rows = public.X[:MAX_TESTED_ROWS]
         for rule, model in zip(cover.hypotheses, self.models, strict=True):
-            if couples_rows(rule.predict, rows, len(rows), np.ndarray.__getitem__, alone=2):
+            if couples_rows(rule.predict, rows, len(rows), np.ndarray.__getitem__, n_single=2):
                 raise ValueError(
                     f"models must predict each row on its own, and the prediction of "
                     f"{type(model).__name__} for a public row depends on other public rows; "
