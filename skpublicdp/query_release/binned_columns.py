@@ -208,7 +208,7 @@ class BinnedColumn:
             prior = components.prior * np.maximum(bernoulli, min_bernoulli)
             return components.noise + prior + bernoulli / persons
 
-        # towards the nearer of 0 and 1 the variance is at least the one at the mean, as for cells
+        # towards the nearer of 0 and 1 the variance is at least the variance at the mean
         at_mean = centre * (1 - centre)
         low = components.quantile(
             failure / 2, lambda fraction: variance(fraction, np.where(fraction < 0.5, at_mean, 0))

@@ -209,7 +209,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
         seed = public_seed(self.random_state)
-        generator = np.random.default_rng([seed, 1])  # a stream of its own, not that of `fit`
+        generator = np.random.default_rng([seed, 1])  # independent of the stream of `fit`
         return self._schema.decode(self._released.sample(int(n), generator))
 
     def _checked_queries(self, Q: Any) -> Any:

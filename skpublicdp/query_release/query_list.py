@@ -168,7 +168,7 @@ def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
         covariance += centred.T @ centred / (m + 1)
         distances = np.where(row_variances > 0, np.sqrt(1 / 3 - row_variances), 0)
         extra_variance = distances.mean(axis=0) ** 2
-        # a constant answer may be due to the completions, which are a sample of the possible values
+        # an answer may be constant only because completions have a few of the possible values
         is_constant = ((row_means == row_means[0]) & (row_variances == 0)).all(axis=0)
         extra_variance[is_constant & (n_completions > 1)] = 1 / 3
     return LinearPrior(mean, covariance, extra_variance)

@@ -263,7 +263,9 @@ class PAPQueryRelease(FittedReleaseMixin):
         self.guarantee_, self.guarantee_reason_ = promise
         assumptions = ["the number of private rows, and the names and types of columns, are known"]
         if isinstance(queries, CustomQueries):
-            assumptions.append("the function of CustomQueries looks at each row alone")
+            assumptions.append(
+                "the answers of the CustomQueries function about a row depend on this row alone"
+            )
         self.privacy_ = ledger.receipt(assumptions=(*assumptions, *rows.assumptions))
         self.expected_error_ = released.expected_error
         return self

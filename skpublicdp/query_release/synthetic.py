@@ -69,7 +69,7 @@ def synthesize(
     generator = np.random.default_rng(0)
     tree_rows = _sample_chow_liu_tree(fractions, sizes, generator)
     n_cells = np.mean([fractions[columns].size for columns in workload])
-    # the tree is trusted like a sample with one row in each cell of an average table
+    # the tree counts as one row for each cell of a table of average size
     public_share = public_size / (public_size + n_cells) if len(public) else 0.0
     rows = np.concatenate([public, tree_rows])
     weights = np.repeat(
