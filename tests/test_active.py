@@ -588,8 +588,8 @@ class TestFit:
             ({"n_labels": 0}, "'n_labels' parameter of SubsamplingActiveLearner must be"),
             ({"roles": "all"}, "'roles' parameter of SubsamplingActiveLearner must be"),
             ({"base_epsilon": "all"}, "'base_epsilon' parameter of SubsamplingActiveLearner"),
-            ({"n_subsample": 5}, "n_subsample must not be less than the 10 labels asked for"),
-            ({"delta": 0.3}, r"delta must be less than the share of the pool that is drawn, 0\.25"),
+            ({"n_subsample": 5}, "n_subsample must be at least the number of labels, 10"),
+            ({"delta": 0.3}, r"delta must be below the sampling rate of the pool, 0\.25"),
         ],
     )
     def test_parameters_are_checked_by_query_and_by_fit(self, params, message):
@@ -944,7 +944,8 @@ class TestPersons:
         assert model.privacy_.mechanisms[0].epsilon == plain.privacy_.mechanisms[0].epsilon
         assert model.privacy_.unit == "replace one person, up to 2 private rows"
         assert model.privacy_.n_private == 40
-        assert any("for one row, the whole for a person" in a for a in model.privacy_.assumptions)
+        text = "for one row, ε of the receipt is for a person"
+        assert any(text in assumption for assumption in model.privacy_.assumptions)
 
     def test_a_given_budget_states_what_it_costs_a_person(self):
         learner = SubsamplingActiveLearner(

@@ -248,7 +248,7 @@ class TestRows:
             def predict(self, X):
                 raise KeyError("SECRET")
 
-        with pytest.raises(ValueError, match="Why is not shown") as caught:
+        with pytest.raises(ValueError, match="The reason is not shown") as caught:
             private_scores(Failing(), np.zeros((3, 1)), ["no"] * 3)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None

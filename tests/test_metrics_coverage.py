@@ -71,14 +71,14 @@ def test_coverage_of_accuracy_by_enumeration(n, share, event):
 
 
 def ends_of(value, n, event, failure):
-    """The interval of the accuracy for a noisy number of right predictions."""
+    """The interval of the accuracy for a noisy number of correct predictions."""
     noise = Measurement(np.array([value]), *noise_scale(event, Sensitivity(1, 1)))
     count = NoisyCount(int(value), n, noise, isinstance(event, Pure))
     return share_interval(count, failure)
 
 
 def values_that_hold(n, share, event, failure):
-    """The least and the largest number of right predictions whose interval has the share."""
+    """The least and the largest number of correct predictions whose interval has the share."""
 
     def first(found, below, above):
         while above - below > 1:
@@ -226,7 +226,7 @@ def test_coverage_of_a_release(world, n, epsilon):
 
 
 def drawn_tables(world, n, epsilon, delta, repeats, release):
-    """Noisy tables and numbers of right predictions as a release has them, noise from numpy."""
+    """Noisy tables and numbers of correct predictions as a release has them, noise from numpy."""
     rng = np.random.default_rng(n)
     event = Gaussian(gaussian_mu_squared(epsilon, delta)) if delta else Pure(epsilon)
     share = accuracy_share(event, n) if release else Fraction(0)

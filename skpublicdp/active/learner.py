@@ -31,13 +31,11 @@ from skpublicdp.active.subsampling_plan import (
     receipt_assumptions,
     stage_name,
 )
+from skpublicdp.active.subset import Subset, fit_to_subset
 from skpublicdp.base_learner import (
     BaseDelegatingClassifier,
-    add_row_per_label,
     check_base,
     check_classes,
-    epsilon_delta,
-    fit_base,
     is_repeatable,
     mechanism_event,
     n_rows,
@@ -60,56 +58,55 @@ from skpublicdp.rules.population_guarantee import (
     why_no_guarantee,
 )
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
-from skpublicdp.typing import Codes, Floats
+from skpublicdp.typing import Codes
 
 
 class SubsamplingActiveLearner(
     HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
 ):
-    """Private classifier that asks for a few labels in a large pool of private rows.
+    """Private active learner that queries a few labels in a large pool of private rows.
 
-    `query` draws the rows whose labels are wanted, `fit` takes the labels and runs a private base
-    learner on a secret random part of the pool. Because nobody knows who is in that part, the base
-    learner may use a larger budget than `epsilon`: the larger the pool, the fewer labels are
-    needed. This is Algorithm 4 (SubSampling) of [1]_; Claim 5.7 there, sharpened, is its privacy.
+    `query` draws the rows to be labelled. `fit` takes their labels and runs a private base learner
+    on a secret random subset of the pool. Subsampling amplifies privacy, so the base learner may
+    use a larger ε than `epsilon`. The larger the pool, the fewer labels are needed. This is
+    Algorithm 4 (SubSampling) of [1]_, with a sharper version of its Claim 5.7.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        Base learner: any private classifier with a parameter `epsilon` that protects all rows it is
-        given and says so, see Notes; ``None`` means `SemiPrivateClassifier()`. If its `fit` takes
-        `is_labelled` it is semi-supervised and gets unlabelled rows too, marked by -1 and by that
-        mask. Any other one gets the rows asked for.
+        Base learner: a private classifier with a parameter `epsilon` that declares to protect all
+        of its rows, see Notes. ``None`` means `SemiPrivateClassifier()`. A base learner whose `fit`
+        takes `is_labelled` is semi-supervised. It also gets unlabelled rows, with label -1 and
+        with this mask. All others get the queried rows only.
     n_labels : int, default=100
-        How many labels to ask for; the whole pool where it is smaller.
+        Number of labels to query, at most the size of the pool.
     epsilon, delta : float, default=1.0 and 0.0
         Privacy budget of one `query` and `fit`: ε > 0, read as an exact fraction, and δ in [0, 1).
     base_epsilon : float or "auto", default="auto"
-        Budget of the base learner. ``"auto"`` is the largest one allowed on the rows it gets.
+        ε of the base learner. ``"auto"`` is the largest ε that `epsilon` allows on its subset.
     n_subsample : int, default=None
-        How many rows, labelled or not, a semi-supervised base learner gets; all where the pool is
-        smaller. By default as many as allow the base learner `base_epsilon`, or with ``"auto"`` an
-        ε of 1 (of `epsilon` where that is more), but not fewer than are labelled. Other base
-        learners get the rows asked for.
+        Number of rows, labelled or not, of a semi-supervised base learner. By default it is the
+        largest number that allows `base_epsilon`, or with ``"auto"`` an ε of 1 (of `epsilon` if
+        that is larger), and at least the number of labels. Other base learners get the queried
+        rows.
     roles : {"random", "paper"}, default="random"
-        Which of those rows are asked for: a uniform choice, or as in the paper those that come
-        first in the pool, at a higher price.
+        Rows of the subset that are queried: a uniform choice, or as in the paper the first ones
+        of the pool, with less amplification.
     transcript_private : bool, default=False
-        Whether the guarantee has to hold against those who know which rows were asked for. The
-        base learner then gets `epsilon` and no more, and by default all unlabelled rows.
+        Whether the guarantee must hold against attackers who know the queried rows. The base
+        learner then has the ε of `epsilon`, and by default gets all unlabelled rows.
     classes : array-like, default=None
-        All possible labels. By default those that occur in `y` where it is read, whose set is then
-        taken to be public knowledge.
+        All possible labels. By default the labels that occur in `y`, among the rows that `fit`
+        reads. Their set is then assumed to be public.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so.
+        for tests and papers, and the receipt states it.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `query` and `fit` then take `groups`, and no more than the
-        first so many rows of a person count. What each row may lose is then ε divided by this
-        number.
+        Protects persons instead of rows. `query` and `fit` then take `groups`, and use at most this
+        many rows of each person. The ε of a row is ε divided by this number.
     budget : PrivacyBudget, default=None
-        What the fit is charged to; one that cannot pay refuses before a private row is read, and
-        before labels are asked for. The base learner must have none of its own.
+        Budget that `fit` charges. A budget that cannot pay raises before a private row is read,
+        and before labels are queried. The base learner must not have a budget.
 
     Attributes
     ----------
@@ -118,16 +115,16 @@ class SubsamplingActiveLearner(
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     queried_indices_ : ndarray of int
-        Rows to be labelled, increasing. `fit` deletes it: who is told it must be trusted like the
-        owner of the pool. With `transcript_private` it stays.
+        Rows to be labelled, increasing. They are secret, and `fit` deletes them, unless
+        `transcript_private` is set.
     guarantee_ : float or None
-        That of `estimator_`, if it has one: its rows are drawn from the pool, as independent of
-        each other as the pool's are. It fails with the probability `beta` of the base learner.
-        ``None`` where nothing is proved.
+        Bound on the excess error of `estimator_`, if it has one. It applies to the population of
+        the pool, since a random subset of independent rows consists of independent rows. It fails
+        with the probability `beta` of the base learner. ``None`` if nothing is proved.
     guarantee_reason_ : str
-        What the guarantee is made of, or why there is none, in one sentence.
+        Terms of the bound, or the reason why there is none, in one sentence.
     privacy_ : PrivacyReceipt
-        What was spent, and which definition of an active learner's privacy holds.
+        Receipt, with the definition of privacy for active learners that holds.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -136,7 +133,7 @@ class SubsamplingActiveLearner(
     Warns
     -----
     TooFewRowsWarning
-        If `guarantee_` is 1: nothing is promised for so few rows.
+        If `guarantee_` is 1, which is no bound at all.
 
     See Also
     --------
@@ -146,24 +143,23 @@ class SubsamplingActiveLearner(
     Notes
     -----
     Neighbouring data sets differ by replacing one row of the pool, features and label, where every
-    row is thought to have a label (Definition 5.3 of [1]_). The size of the pool and the number of
-    labels are not protected. Between `query` and `fit` the object holds the rows asked for and is
-    itself a secret; afterwards nothing that depends on private rows is stored save `estimator_`.
+    row is considered to have a label (Definition 5.3 of [1]_). The size of the pool and the number
+    of labels are not protected. Between `query` and `fit` the object holds the queried rows, and is
+    itself a secret. After `fit`, only `estimator_` depends on private rows.
 
-    A query is good for one fit: fits that share their secret lose more than the sum of their ε. So
-    of an object and its copies one can be fitted, once, and without a `budget`, whose file knows
-    that, none can be copied or pickled between `query` and `fit`.
+    A query is good for one fit, since fits on the same secret subset lose more privacy than the
+    sum of their ε. Only one of an object and its copies can be fitted, once. Without a `budget`,
+    whose file records the fit, the object cannot be copied or pickled between `query` and `fit`.
 
-    The default number of rows is that of Theorem 5.8: at ε = 1 for the base learner the number of
-    labels it needs is free of `epsilon`. Fewer rows allow the base learner more, by the logarithm
-    only, and more rows take from the labelled ones, which are the scarce ones. A base learner that
-    has no use for unlabelled rows is best served by the rows asked for and nothing else.
+    The default number of rows is that of Theorem 5.8: with ε = 1 for the base learner, the number
+    of labels does not depend on `epsilon`. With fewer rows the ε of the base learner grows only
+    logarithmically. With more rows, the scarce labelled ones get less of the budget.
 
-    The rows are handed over in a random order, labelled ones first, so a base learner may be
-    private over sequences of rows or over sets of them. It must be private whatever the rows are:
-    it may not fail for some of them, and not take some of them as public. A class declares that by
-    ``protects_all_rows = True``. One with a parameter `classes` is told the labels; another one
-    gets one more row for each label, all at the median of `X_public` or at zero.
+    The base learner gets its rows in random order, labelled ones first, so it may be private for
+    sequences of rows or for sets of rows. It must be private for all possible rows: it must not
+    fail for some of them, nor treat some of them as public. A class declares this by
+    ``protects_all_rows = True``. A class with a parameter `classes` is given the labels. Others get
+    one more row for each label, at the median of `X_public` or at zero.
 
     References
     ----------
@@ -183,9 +179,9 @@ class SubsamplingActiveLearner(
     >>> learner = SubsamplingActiveLearner(
     ...     SemiPrivateClassifier(Thresholds()), n_labels=100, epsilon=0.1, random_state=0
     ... )
-    >>> asked = learner.query(pool)
+    >>> queried = learner.query(pool)
     >>> y = np.full(len(pool), -1)
-    >>> y[asked] = pool[asked, 0] > 0.5  # somebody labels these rows
+    >>> y[queried] = pool[queried, 0] > 0.5  # somebody labels these rows
     >>> learner = learner.fit(pool, y, X_public=rng.normal(size=(300, 1)))
     >>> learner.score(pool, pool[:, 0] > 0.5) > 0.9
     True
@@ -208,7 +204,7 @@ class SubsamplingActiveLearner(
         **GROUP_PARAMETERS,
     }
 
-    # routed without being asked for: there is nothing else they could be meant for
+    # metadata routing passes these without a request, since they have no other use
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "y_public": True,
@@ -246,34 +242,34 @@ class SubsamplingActiveLearner(
 
     @all_or_nothing
     def query(self, X: Any, y: Any = None, *, groups: Any = None) -> Codes:
-        """Draw the rows whose labels are wanted.
+        """Draw the rows to be labelled.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            The pool. Nothing but its size decides.
+            The pool. The draw depends only on its size.
         y : Ignored
             Not used; here by convention.
         groups : array-like, shape (n,), optional
-            Whose row each is, for `max_rows_per_group`.
+            Person of each row, for `max_rows_per_group`.
 
         Returns
         -------
         ndarray of int, shape (n_labels,)
-            Positions in `X`, increasing; a secret unless `transcript_private`.
+            Positions in `X`, increasing. They are secret unless `transcript_private` is set.
 
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is invalid. No private value is quoted.
         PrivacyBudgetError
             If `budget` cannot pay for the fit.
         """
         check_parameters(self)
-        plan, kept, ledger = self._open(X, groups)
+        plan, is_counted, ledger = self._open_ledger(X, groups)
         check_rows(self, X, reset=True)
-        self.queried_indices_ = np.flatnonzero(kept)[plan.draw_queries(ledger)]
-        self._pending = (plan, kept.tobytes(), self.budget)
+        self.queried_indices_ = np.flatnonzero(is_counted)[plan.draw_queries(ledger)]
+        self._pending = (plan, is_counted.tobytes(), self.budget)
         self._ticket = new_ticket()
         return self.queried_indices_.copy()
 
@@ -281,21 +277,22 @@ class SubsamplingActiveLearner(
     def fit(
         self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None, groups: Any = None
     ) -> Self:
-        """Learn from the labels that `query` asked for.
+        """Fit the base learner to a secret subset with the queried labels.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            The pool, all private, in the order that `query` had it.
+            The pool, all private, in the same order as in `query`.
         y : array-like, shape (n,)
-            Labels of the rows asked for; any value, such as -1, elsewhere. Without `query`, which
-            `fit` then does itself, the labels of all rows: those not asked for are not used.
+            Labels of the queried rows, and any value, such as -1, for all others. Without an
+            earlier `query`, `fit` draws the rows itself: then the labels of all rows, of which it
+            uses the drawn ones.
         X_public : array-like of float, shape (m, n_features), optional
-            Public rows, handed on to a base learner that takes them.
+            Public rows, for a base learner that takes them.
         y_public : array-like, shape (m,), optional
-            Their labels, likewise.
+            Labels of the public rows, likewise.
         groups : array-like, shape (n,), optional
-            Whose row each is, as `query` had it.
+            Person of each row, the same as in `query`.
 
         Returns
         -------
@@ -305,7 +302,7 @@ class SubsamplingActiveLearner(
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described; no private value is quoted.
+            If a parameter or an input is invalid. No private value is quoted.
         PrivacyBudgetError
             If `budget` cannot pay, or this object or a copy of it has been fitted to these labels.
         """
@@ -315,48 +312,55 @@ class SubsamplingActiveLearner(
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         pending = getattr(self, "_pending", None)
         ticket = None if pending is None else self._ticket
-        plan, kept, ledger = self._open(X, groups, ticket)
+        plan, is_counted, ledger = self._open_ledger(X, groups, ticket)
         table = read_table(self, X, reset=True, numeric=True)
         X_public_checked = read_public_numbers(self, table, X_public)
         public = X_public_checked if len(X_public_checked) else None
         X = as_numbers(table)
         check_length(y, len(X))
         public_label_columns = public_labels(X_public, y_public, label_column)
-        # drawn anyhow: with a seed, the same rows as in query, and what follows does not repeat it
-        queried, pool = plan.draw_queries(ledger), np.flatnonzero(kept)
+        # Draw even if `query` has drawn: with a seed, it is the same draw, and later draws differ.
+        queried, pool = plan.draw_queries(ledger), np.flatnonzero(is_counted)
         if pending is not None:
-            if pending != (plan, kept.tobytes(), self.budget):
+            if pending != (plan, is_counted.tobytes(), self.budget):
                 raise ValueError(
                     f"fit must get the {pending[0].n_pool} rows, the groups and the parameters "
                     f"that query had; got {plan.n_pool} rows and perhaps other parameters: call "
                     "query again."
                 )
             queried = np.searchsorted(pool, self.queried_indices_)
-            # a label that was not asked for must not even choose the type of the others
+            # labels of other rows are not read, since even their type could change the result
             codes, classes = self._read_labels(label_column(take_rows(y, pool[queried])))
         else:
-            codes, classes = self._read_labels(label_column(y)[kept])
+            codes, classes = self._read_labels(label_column(y)[is_counted])
             codes = codes[queried]
 
         encode_labels(classes, [*public_label_columns, classes[:0]], classes)
-        base = self._base()
+        base = self._base_learner()
         check_classes(base, classes)
-        unlabelled = np.delete(np.arange(plan.n_pool), queried)[
-            plan.draw_unlabelled(queried, ledger)
-        ]
+        not_queried = np.delete(np.arange(plan.n_pool), queried)
+        unlabelled = not_queried[plan.draw_unlabelled(queried, ledger)]
         order, unlabelled = ledger.order(len(queried)), unlabelled[ledger.order(len(unlabelled))]
-        rows = X[pool[queried[order]]], classes[codes[order]], X[pool[unlabelled]]
+        subset = Subset(X[pool[queried[order]]], classes[codes[order]], X[pool[unlabelled]])
         ledger.read(plan.n_pool, 0 if public is None else len(public))
         stage = stage_name(plan, base)
-        child = ledger.sub_ledger(
+        sub_ledger = ledger.sub_ledger(
             ledger.event, name=stage, proof=SUBSAMPLING_PROOF, by_theorem=True
         )
-        child.annotate(stage, plan.base, SUBSAMPLING_PROOF)
-        fitted = self._fit_base(plan, rows, classes, public, y_public, ledger.seed())
+        sub_ledger.annotate(stage, plan.base, SUBSAMPLING_PROOF)
+        fitted = fit_to_subset(
+            base,
+            plan.base,
+            subset,
+            classes=classes,
+            X_public=public,
+            y_public=y_public,
+            seed=ledger.seed(),
+        )
         reason = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
         if not reason and "classes" not in fitted.get_params(deep=False):
             reason = ADDED_ROWS
-        # rows drawn anyhow from independent ones are independent
+        # a subset of independent rows, drawn independently of them, consists of independent rows
         guarantee = no_guarantee(reason) if reason else base_learner_guarantee(fitted)
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
@@ -369,7 +373,7 @@ class SubsamplingActiveLearner(
             ),
             secure=not is_repeatable(self.estimator_),
         )
-        # with the rows asked for in sight, the smaller epsilon would not hold
+        # the amplified ε holds only while the queried rows are secret
         for name in ("_pending", "_ticket", "queried_indices_"):
             self.__dict__.pop(name, None)
         if self.transcript_private:
@@ -377,30 +381,38 @@ class SubsamplingActiveLearner(
         return self
 
     def __getstate__(self) -> Any:
-        """Let a query travel only where it is known that it is good for one fit."""
+        """Return the state, or raise for a pending query without a budget.
+
+        The file of a budget ensures that only one copy of a query is fitted.
+        """
         if hasattr(self, "_pending") and self.budget is None:
             raise PrivacyBudgetError(
                 "A query is good for one fit, so between query and fit this object can be copied "
-                "or pickled only with a budget, whose file knows if a copy has been fitted; set "
-                "budget to a PrivacyBudget with a path before query, or fit first."
+                "or pickled only with a budget, whose file records the fit of a copy; set budget "
+                "to a PrivacyBudget with a path before query, or fit first."
             )
         return super().__getstate__()
 
-    def _base(self) -> Any:
+    def _base_learner(self) -> Any:
+        """Return the base learner, not fitted."""
         return SemiPrivateClassifier() if self.estimator is None else self.estimator
 
-    def _open(
+    def _open_ledger(
         self, X: Any, groups: Any, ticket: str | None = None
     ) -> tuple[SubsamplingPlan, NDArray[np.bool_], Ledger]:
-        """Return sizes and budgets, which rows count, and the ledger; no row is looked at."""
-        base, k = self._base(), self.max_rows_per_group or 1
+        """Return the plan, the mask of the rows of the pool, and the ledger.
+
+        No private value is read. With `max_rows_per_group`, further rows of a person are not in
+        the pool.
+        """
+        base, k = self._base_learner(), self.max_rows_per_group or 1
         check_base(base)
-        # check_rows has a word for those that hold no row
-        kept = cap_rows_per_group(self, groups, np.ones(max(n_rows(X), 1), dtype=bool))
+        # at least one row, since check_rows has the message for an empty X
+        is_counted = cap_rows_per_group(self, groups, np.ones(max(n_rows(X), 1), dtype=bool))
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         epsilon_row, delta_row = Ledger(1, rows_per_person=k).per_row(epsilon, delta)
         plan = make_plan(
-            int(kept.sum()),
+            int(is_counted.sum()),
             n_labels=self.n_labels,
             epsilon=epsilon_row,
             delta=exact_fraction(delta_row),
@@ -411,50 +423,17 @@ class SubsamplingActiveLearner(
             semi_supervised=has_fit_parameter(base, "is_labelled"),
         )
         total_epsilon = k * plan.epsilon
-        event = (
-            plan.event if k == 1 else mechanism_event(total_epsilon, delta)
-        )  # the theorem is about one row
-        return plan, kept, Ledger.of(self, epsilon=total_epsilon, event=event, ticket=ticket)
+        # amplification is proved for one row; persons have only the (ε, δ) of group privacy
+        event = plan.event if k == 1 else mechanism_event(total_epsilon, delta)
+        return plan, is_counted, Ledger.of(self, epsilon=total_epsilon, event=event, ticket=ticket)
 
     def _read_labels(self, y: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
-        """Return (codes, classes) of rows that all have a label."""
+        """Return the label codes and the classes of rows that must all have a label."""
         codes, _, _, classes = encode_labels(y, [y[:0]], self.classes)
-        # -1 among more labels than two is the mark of a row without one, as in the other learners
+        # besides two other labels, -1 marks an unlabelled row, as in the other learners
         if self.classes is None and len(classes) != 2 and is_unlabelled(classes).any():
             raise ValueError(
                 "y must hold a label in every row that query asked for, or in all rows without "
                 "query; list -1 in classes if it is a label."
             )
         return codes, classes
-
-    def _fit_base(
-        self,
-        plan: SubsamplingPlan,
-        rows: tuple[Floats, NDArray[Any], Floats],
-        classes: NDArray[Any],
-        public: Floats | None,
-        y_public: Any,
-        seed: int | None,
-    ) -> Any:
-        X, y, X_other = rows
-        base, (epsilon, delta) = self._base(), epsilon_delta(plan.base)
-        centre = np.zeros(X.shape[1]) if public is None else np.median(public, axis=0)
-        X, y = add_row_per_label(base, X, y, classes, centre)
-        return fit_base(
-            base,
-            epsilon,
-            np.vstack([X, X_other]),
-            np.concatenate([y, _marks(len(X_other), classes)]),
-            delta=delta,
-            random_state=seed,
-            classes=classes,
-            is_labelled=np.arange(len(X) + len(X_other)) < len(X),
-            X_public=public,
-            y_public=y_public,
-        )
-
-
-def _marks(n: int, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return labels of the kind of `classes` for rows without one; no base learner reads them."""
-    mark = {"b": False, "U": "-1", "O": "-1"}.get(classes.dtype.kind, -1)
-    return np.full(n, mark, dtype=object if classes.dtype.kind == "O" else None)

@@ -1,4 +1,4 @@
-"""Sizes, budgets and subsampling of the active learner, from public numbers alone."""
+"""Sizes, budgets and random subsets of the active learner, from public numbers alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes
 
 ROUNDING_MARGIN = 1 - Fraction(1, 1 << 50)
-"""Factor on a budget before it is converted to a subsample: leaves room for rounding up later."""
+"""Factor on a budget before its conversion to a subsample, which allows for rounding back up."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,16 @@ class SubsamplingPlan:
     Attributes
     ----------
     n_pool, n_queried, n_drawn : int
-        Rows of the pool, rows to be labelled, and rows of the base learner (labelled included).
+        Numbers of rows in the pool, of rows to be labelled, and of rows of the base learner,
+        labelled or not.
     roles : {"random", "paper"}
-        Which of the drawn rows are labelled: a uniform choice, or those that come first.
+        Labelled rows among the drawn ones: a uniform choice, or the first ones of the pool.
     base : Event
         Privacy event of the base learner.
     event : Event
-        The same event amplified by subsampling: the privacy loss of a row of the pool.
+        The same event after amplification by subsampling, for a row of the pool.
     epsilon : Fraction
-        The ε that is promised; at least the ε of `event`.
+        The ε of the guarantee, at least the ε of `event`.
     """
 
     n_pool: int
@@ -43,13 +44,17 @@ class SubsamplingPlan:
     epsilon: Fraction
 
     def draw_queries(self, ledger: Ledger) -> Codes:
-        """Draw the positions of the rows to be labelled; `draw_unlabelled` draws the others."""
+        """Return random positions of the rows to be labelled, increasing."""
         if self.roles == "random":
             return ledger.subset(self.n_pool, self.n_queried)
         return ledger.subset(self.n_pool, self.n_drawn)[: self.n_queried]
 
     def draw_unlabelled(self, queried: Codes, ledger: Ledger) -> Codes:
-        """Draw the unlabelled rows given the queried ones, as positions among the other rows."""
+        """Return random unlabelled rows, as positions among the rows that were not queried.
+
+        Together with the queried rows they are a uniform subset. With the paper's roles, queried
+        rows come first in the subset, so unlabelled rows come after the last queried one.
+        """
         first = 0 if self.roles == "random" else int(queried[-1]) + 1 - self.n_queried
         return first + ledger.subset(
             self.n_pool - self.n_queried - first, self.n_drawn - self.n_queried
@@ -68,9 +73,20 @@ def make_plan(
     transcript_private: bool,
     semi_supervised: bool,
 ) -> SubsamplingPlan:
-    """Choose sizes and budgets for the parameters of `SubsamplingActiveLearner`, for one row.
+    """Return the sizes and budgets of a query and its fit.
 
-    `base` is the ε of the base learner. None means the largest that `epsilon` allows.
+    Parameters
+    ----------
+    n_pool : int
+        Number of rows in the pool.
+    n_labels, n_subsample, roles, transcript_private
+        As in `SubsamplingActiveLearner`.
+    epsilon, delta : Fraction
+        Budget for one row of the pool.
+    base : Fraction or None
+        ε of the base learner. None is the largest one that `epsilon` allows.
+    semi_supervised : bool
+        Whether the base learner uses unlabelled rows.
     """
     base_target = max(Fraction(1), epsilon) if base is None else base
     n_queried = n_drawn = min(n_labels, n_pool)
@@ -83,14 +99,14 @@ def make_plan(
             n_drawn = max(n_queried, subsample_size(n_pool, epsilon, base_target, roles=roles))
         if n_drawn < n_queried:
             raise ValueError(
-                f"n_subsample must not be less than the {n_queried} labels asked for; got "
-                f"{n_drawn}."
+                f"n_subsample must be at least the number of labels, {n_queried}; got {n_drawn}."
             )
-    # if all drawn rows are labelled, a row has a single role and the roles do not matter
+    # if all drawn rows are labelled, both choices of roles coincide
     roles = "random" if n_drawn == n_queried else roles
     rate = Fraction(1) if transcript_private else Fraction(n_drawn, n_pool)
 
     def amplified(event: Event) -> Event:
+        """Return the event of the base learner, as a row of the pool is affected by it."""
         return event if rate == 1 else Subsampled(rate, event, roles)
 
     margin, epsilon_of_base = ROUNDING_MARGIN, base
@@ -102,19 +118,19 @@ def make_plan(
     if event_epsilon > epsilon:
         raise ValueError(
             f"base_epsilon={float(epsilon_of_base):g} on {n_drawn} of {n_pool} rows costs "
-            f"{float(event_epsilon):.4g}, more than epsilon={float(epsilon):g}: ask for fewer "
-            "labels, in a larger pool, or leave base_epsilon at 'auto'."
+            f"{float(event_epsilon):.4g}, more than epsilon={float(epsilon):g}; query fewer "
+            "labels, use a larger pool, or set base_epsilon='auto'."
         )
     delta_of_base = base_delta(delta * margin, rate, event_epsilon, epsilon_of_base, roles=roles)
     if delta_of_base >= 1:
         raise ValueError(
-            f"delta must be less than the share of the pool that is drawn, {float(rate):.4g}; "
+            f"delta must be below the sampling rate of the pool, {float(rate):.4g}; "
             f"got {float(delta):g}."
         )
     event = mechanism_event(epsilon_of_base, exact_fraction(delta_of_base))
-    promised_epsilon = epsilon if base is None else event_epsilon
+    guaranteed_epsilon = epsilon if base is None else event_epsilon
     return SubsamplingPlan(
-        n_pool, n_queried, n_drawn, roles, event, amplified(event), promised_epsilon
+        n_pool, n_queried, n_drawn, roles, event, amplified(event), guaranteed_epsilon
     )
 
 
@@ -122,32 +138,35 @@ SUBSAMPLING_PROOF = "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/s
 
 
 def stage_name(plan: SubsamplingPlan, base: Any) -> str:
-    """Name the base learner and the rows it is run on, for the receipt."""
+    """Return the name of the base learner and the sizes of its subset, for the receipt."""
     rows = f"{plan.n_drawn} rows drawn from {plan.n_pool}, {plan.n_queried} labelled"
     return f"{type(base).__name__} on {rows}"
 
 
 def receipt_assumptions(learner: Any, plan: SubsamplingPlan, *, queried: bool) -> tuple[str, ...]:
-    """List the assumptions of a fit; `queried` indicates whether `query` ran before."""
+    """Return the assumptions of a fit, for the receipt.
+
+    `queried` is True if the labels were queried before `fit`.
+    """
     name, (epsilon, delta) = type(learner.estimator_).__name__, epsilon_delta(plan.base)
     base = f"ε = {epsilon:.4g}, δ = {delta:.4g}"
     assumptions = [
-        f"{name} is ({base})-differentially private, as it was asked to be",
+        f"{name} is ({base})-differentially private",
         "the numbers of rows, of labels and of rows drawn may be known",
     ]
     if learner.classes is None:
-        where = "in the rows asked for" if queried else "in y"
-        assumptions.append(f"the set of labels {where} may be known")
+        scope = "of the queried rows" if queried else "in y"
+        assumptions.append(f"the set of labels {scope} may be known")
     if learner.max_rows_per_group is not None:
-        assumptions.append("the base learner is counted for one row, the whole for a person")
+        assumptions.append("ε of the base learner is for one row, ε of the receipt is for a person")
     if learner.transcript_private:
         assumptions.append(
-            "who was asked for may be known: it is part of the output (Definition 5.4 and "
+            "the queried rows may be known: they are part of the output (Definition 5.4 and "
             "Theorem 5.5 of Beimel, Nissim and Stemmer 2015)"
         )
     else:
         assumptions.append(
-            "who was asked for and who was drawn stay secret (Definition 5.3 of Beimel, Nissim "
-            f"and Stemmer 2015); for those who know it, and gave labels, it is {base}"
+            "the queried and the drawn rows stay secret (Definition 5.3 of Beimel, Nissim and "
+            f"Stemmer 2015); against those who know them, persons who gave labels have {base}"
         )
     return tuple(assumptions)

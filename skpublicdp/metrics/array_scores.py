@@ -28,6 +28,7 @@ from skpublicdp.metrics.label_codes import (
 from skpublicdp.metrics.noisy_counts import (
     COUNT_SENSITIVITY,
     TABLE_SENSITIVITY,
+    NoisyTable,
     check_noise_scale,
     release_contingency_table,
     release_n_correct,
@@ -40,6 +41,7 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.spending import all_noise
 
 ARRAY_ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)
+"""Assumptions in the receipts of these functions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,26 +70,29 @@ class PrivateValue:
         return float(self.value)
 
 
-def _open_ledger(
+def _release_ledger(
     caller: str,
     epsilon: Any,
     delta: Any,
     level: Any,
     random_state: Any,
     budget: PrivacyBudget | None,
-    others: dict[str, Any] | None = None,
-    **given: Any,
+    constraints: dict[str, Any] | None = None,
+    **parameters: Any,
 ) -> Ledger:
-    """Check the parameters and open the ledger of one release."""
+    """Check the parameters of a function and return the ledger of its release.
+
+    `parameters` are further ones, with their `constraints`.
+    """
     check_score_parameters(
         caller,
-        {"level": PROBABILITY} | (others or {}),
+        {"level": PROBABILITY} | (constraints or {}),
         epsilon=epsilon,
         delta=delta,
         level=level,
         random_state=random_state,
         budget=budget,
-        **given,
+        **parameters,
     )
     return Ledger(epsilon, delta, random_state, budget, who=caller)
 
@@ -142,7 +147,7 @@ def private_accuracy_score(
     >>> low < 0.75 < high and high - low < 0.06
     True
     """
-    ledger = _open_ledger("private_accuracy_score", epsilon, delta, level, random_state, budget)
+    ledger = _release_ledger("private_accuracy_score", epsilon, delta, level, random_state, budget)
     return release_accuracy(ledger, y_true, y_pred, level)
 
 
@@ -172,7 +177,7 @@ def private_confusion_matrix(
     Returns
     -------
     PrivateValue
-        The value has shape (n_labels, n_labels) and adds up to n. The interval has shape
+        The value has shape (n_labels, n_labels) and the sum n. The interval has shape
         (n_labels, n_labels, 2) and holds for the expected counts among n rows of the population.
 
     Raises
@@ -195,12 +200,15 @@ def private_confusion_matrix(
     array([[250., 250.],
            [  0., 500.]])
     """
-    ledger = _open_ledger("private_confusion_matrix", epsilon, delta, level, random_state, budget)
-    table = _noisy_confusion(y_true, y_pred, labels, ledger)
-    entries = confusion_shares(len(table.nonnegative), None)
-    ends = entries.interval(table, (1 - level) / table.nonnegative.size)
-    value = table.n * entries.value(table)
-    return PrivateValue(value, table.n * ends, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))
+    ledger = _release_ledger(
+        "private_confusion_matrix", epsilon, delta, level, random_state, budget
+    )
+    table = _release_confusion(y_true, y_pred, labels, ledger)
+    shares = confusion_shares(len(table.nonnegative), None)
+    interval = table.n * shares.interval(table, (1 - level) / table.nonnegative.size)
+    value = table.n * shares.value(table)
+    receipt = ledger.receipt(assumptions=ARRAY_ASSUMPTIONS)
+    return PrivateValue(value, interval, level, receipt)
 
 
 def private_balanced_accuracy_score(
@@ -247,7 +255,7 @@ def private_balanced_accuracy_score(
     >>> abs(float(score) - 0.75) < 0.05
     True
     """
-    ledger = _open_ledger(
+    ledger = _release_ledger(
         "private_balanced_accuracy_score", epsilon, delta, level, random_state, budget
     )
     return release_balanced_accuracy(ledger, y_true, y_pred, labels, level)
@@ -272,7 +280,7 @@ def private_roc_auc_score(
     y_true : array-like of shape (n,)
         Private labels. Labels other than `pos_label` are negative.
     y_score : array-like of shape (n,)
-        Private scores. They are cut into bins, and scores in one bin are ties.
+        Private scores. They are discretized, and scores in one bin are ties.
     pos_label : label, default=1
         The positive class, which is public.
     response_method : {"predict_proba", "decision_function"}, default="predict_proba"
@@ -283,7 +291,7 @@ def private_roc_auc_score(
     Returns
     -------
     PrivateValue
-        Value, interval and receipt. The value is 0.5 if a class seems to be empty.
+        Value, interval and receipt. The value is 0.5 if no row of a class is detected.
 
     Raises
     ------
@@ -304,7 +312,7 @@ def private_roc_auc_score(
     >>> auc.interval[0] < 0.75 < auc.interval[1]
     True
     """
-    ledger = _open_ledger(
+    ledger = _release_ledger(
         "private_roc_auc_score",
         epsilon,
         delta,
@@ -323,8 +331,8 @@ def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.
     noise = all_noise(ledger)
     check_noise_scale(noise, COUNT_SENSITIVITY)
     ledger.read(n)
-    right = np.count_nonzero(labels_agree(y_true, y_pred))
-    count = release_n_correct(np.array([right], dtype=np.int64), n, noise, ledger)
+    n_correct = np.count_nonzero(labels_agree(y_true, y_pred))
+    count = release_n_correct(np.array([n_correct], dtype=np.int64), n, noise, ledger)
     return _private_value(count.clipped / n, share_interval(count, 1 - level), level, ledger)
 
 
@@ -332,15 +340,15 @@ def release_balanced_accuracy(
     ledger: Ledger, y_true: Any, y_pred: Any, labels: Any, level: float = 0.95
 ) -> PrivateValue:
     """Release the balanced accuracy with the whole budget of a ledger."""
-    table = _noisy_confusion(y_true, y_pred, labels, ledger)
+    table = _release_confusion(y_true, y_pred, labels, ledger)
     n_labels = len(table.nonnegative)
     if n_labels == 2:
         statistic = balanced_accuracy_kernel(PREDICTED_LABEL_BINS)
         value, ends = statistic.value(table), statistic.interval(table, 1 - level)
     else:
-        shares = recalls(n_labels)
-        value = float(shares.value(table).mean())
-        ends = shares.interval(table, (1 - level) / n_labels).mean(0)
+        class_recalls = recalls(n_labels)
+        value = float(class_recalls.value(table).mean())
+        ends = class_recalls.interval(table, (1 - level) / n_labels).mean(0)
     return _private_value(value, ends, level, ledger)
 
 
@@ -357,22 +365,21 @@ def release_auc(
     noise = all_noise(ledger)
     check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
-    score_bins = make_score_bins(
-        noise, n, response_method, 0.5 if response_method == RESPONSE_METHODS[0] else 0.0
-    )
-    positive = label_codes("y_true", y_true, public_labels("pos_label", [pos_label])) + 1
+    threshold = 0.5 if response_method == RESPONSE_METHODS[0] else 0.0
+    score_bins = make_score_bins(noise, n, response_method, threshold)
+    # the code of `pos_label` is 0, of all other labels -1
+    is_positive = label_codes("y_true", y_true, public_labels("pos_label", [pos_label])) + 1
     bins = score_bins.bin_of_score(score_column("y_score", y_score), None)
-    table = release_contingency_table(
-        contingency_table(positive, bins, (2, score_bins.n_bins)), n, noise, ledger
-    )
+    counts = contingency_table(is_positive, bins, (2, score_bins.n_bins))
+    table = release_contingency_table(counts, n, noise, ledger)
     statistic = roc_auc_kernel(score_bins.n_bins)
     return _private_value(
         statistic.value(table), statistic.interval(table, 1 - level), level, ledger
     )
 
 
-def _noisy_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> Any:
-    """Return the noisy confusion matrix as a `NoisyTable`."""
+def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> NoisyTable:
+    """Release the confusion matrix with the whole budget of a ledger."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
     classes = public_labels("labels", labels)
     if len(classes) < 2:
@@ -380,12 +387,14 @@ def _noisy_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> A
     noise = all_noise(ledger)
     check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
-    codes = label_codes("y_true", y_true, classes), label_codes("y_pred", y_pred, classes)
-    counts = contingency_table(*unknown_as_error(*codes, len(classes)), (len(classes),) * 2)
+    codes, predicted = unknown_as_error(
+        label_codes("y_true", y_true, classes), label_codes("y_pred", y_pred, classes), len(classes)
+    )
+    counts = contingency_table(codes, predicted, (len(classes), len(classes)))
     return release_contingency_table(counts, n, noise, ledger)
 
 
 def _private_value(value: float, ends: Any, level: float, ledger: Ledger) -> PrivateValue:
-    """Return a value whose interval is extended to contain it."""
+    """Return a metric with its receipt. The interval is extended to contain the value."""
     interval = min(float(ends[0]), value), max(float(ends[1]), value)
     return PrivateValue(value, interval, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))

@@ -41,7 +41,7 @@ class ScoredRows:
         Design effect Σ nᵢ² / Σ nᵢ for persons with nᵢ counted rows; 1 if rows are independent.
     """
 
-    __test__ = False  # pytest collects no class of this name
+    __test__ = False  # pytest must not collect it
 
     source: RowSource | None
     X: Any
@@ -53,7 +53,7 @@ class ScoredRows:
         """Return the sum of a counter over all rows."""
         if self.source is not None:
             return np.asarray(self.source.fold(counts))
-        return counts.of(self.X, self.y, self.n)
+        return counts.count(self.X, self.y, self.n)
 
 
 def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> ScoredRows:
@@ -70,8 +70,8 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
     """
     if (groups is None) != (max_rows is None):
         raise ValueError(
-            "groups and max_rows_per_group must be given together: whose row each is, and how many "
-            "rows of one person count."
+            "groups and max_rows_per_group must be given together: the person of each row, and the "
+            "maximum number of counted rows of a person."
         )
     source = as_rows(X, y) if is_streamed(X) else None
     n = check_lengths(X=X, y=y) if source is None else source.n_rows
@@ -81,32 +81,33 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
         return ScoredRows(source, X, y, n, 1.0)
     persons = groups
     if source is not None and is_streamed(groups):
-        labelled = as_rows(source, groups)
-        labelled.check_ordered("Groups")
-        persons = np.concatenate(list(labelled.map_labels(np.asarray)))
+        rows_and_groups = as_rows(source, groups)
+        rows_and_groups.check_ordered("Groups")
+        persons = np.concatenate(list(rows_and_groups.map_labels(np.asarray)))
     is_counted = cap_rows_per_group(_GroupCap(max_rows), persons, np.ones(n, dtype=bool))
-    # not numpy.unique: names of several types have no order
+    # numpy.unique would sort the names, and names of several types have no order
     sizes = np.array(list(Counter(np.asarray(persons)[is_counted].tolist()).values()))
     design_effect = float((sizes**2).sum() / sizes.sum())
     if source is not None:
-        return ScoredRows(
-            source.with_mask(is_counted), None, None, int(is_counted.sum()), design_effect
-        )
+        n_counted = int(is_counted.sum())
+        return ScoredRows(source.with_mask(is_counted), None, None, n_counted, design_effect)
     rows = np.flatnonzero(is_counted)
     return ScoredRows(None, take_rows(X, rows), take_rows(y, rows), len(rows), design_effect)
 
 
-read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # no test either
+read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it
 
 
 @dataclass(frozen=True)
 class _GroupCap:
+    """The parameter that `cap_rows_per_group` reads from an estimator."""
+
     max_rows_per_group: int
 
 
 @dataclass(frozen=True, eq=False)
 class LabelCounter:
-    """Counter of correct predictions and of rows by label and bin. It can be sent to workers.
+    """Counter of correct predictions and of rows by label and bin, which workers can unpickle.
 
     Attributes
     ----------
@@ -133,20 +134,31 @@ class LabelCounter:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of labels and of score bins."""
-        return len(self.labels), len(
-            self.labels
-        ) if self.score_bins is None else self.score_bins.n_bins
+        """Number of labels, and number of bins; without scores, predicted labels are bins."""
+        n_labels = len(self.labels)
+        return n_labels, n_labels if self.score_bins is None else self.score_bins.n_bins
 
     def __call__(self, chunk: Chunk) -> Integers:
-        """Count the rows of a chunk."""
-        return self.of(chunk.X, chunk.y, count_rows("X", chunk.X, least=0))
+        """Return the counts of a chunk; see `count`."""
+        return self.count(chunk.X, chunk.y, count_rows("X", chunk.X, min_rows=0))
 
-    def of(self, X: Any, y: Any, n: int) -> Integers:
-        """Return the number of correct rows, followed by the counts by label and bin."""
-        size = self.shape[0] * self.shape[1]
-        if not n:  # not every estimator accepts an empty X
-            return np.zeros(1 + size, dtype=np.int64)
+    def count(self, X: Any, y: Any, n: int) -> Integers:
+        """Return the number of correct predictions, followed by the counts by label and bin.
+
+        Parameters
+        ----------
+        X, y
+            Rows and labels.
+        n : int
+            Number of rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (1 + n_labels * n_bins,)
+            Sums over rows. With two labels and scores, row 0 of the table has the negative label.
+        """
+        if not n:  # some estimators reject an empty X
+            return np.zeros(1 + self.shape[0] * self.shape[1], dtype=np.int64)
         codes = label_codes("y", y, self.labels)
         predicted = label_codes(
             "predict", call_estimator(self.estimator, "predict", X, n), self.labels
@@ -160,6 +172,7 @@ class LabelCounter:
         return np.concatenate([[n_correct], flat]).astype(np.int64)
 
     def _scores(self, X: Any, n: int) -> NDArray[np.float64]:
+        """Return the score of the positive label for each row; 0 for estimators without scores."""
         if self.response == "predict_proba":
             scores = call_estimator(self.estimator, self.response, X, n, 2)[:, self.column]
             return score_column(self.response, scores)

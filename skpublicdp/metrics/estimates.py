@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,25 @@ PSEUDO_ROWS = 0.25
 """Pseudo-count added to the first and last bin of each class, so that no variance is zero."""
 
 
+class _PairSums(NamedTuple):
+    """Sums over pairs of a positive and a negative row, and their derivatives by the counts.
+
+    Attributes
+    ----------
+    numerator_gradient, denominator_gradient : ndarray of shape (2 * n_bins,)
+        Derivatives by the counts, negative class first.
+    numerator : float
+        Sum of the kernel.
+    denominator : float
+        Number of pairs.
+    """
+
+    numerator_gradient: Floats
+    denominator_gradient: Floats
+    numerator: float
+    denominator: float
+
+
 @dataclass(frozen=True, eq=False)
 class TwoSampleUStatistic:
     """Mean of a kernel over pairs of a positive and a negative row (two-sample U-statistic).
@@ -38,16 +58,13 @@ class TwoSampleUStatistic:
 
     kernel: Floats
 
-    def gradients_and_sums(self, counts: Floats) -> tuple[Floats, Floats, float, float]:
-        """Return the gradients and the values of numerator and denominator.
-
-        Gradients have shape (2 * n_bins,): derivatives by the counts, negative class first.
-        """
+    def gradients_and_sums(self, counts: Floats) -> _PairSums:
+        """Return the sums over pairs of rows, for counts of shape (2, n_bins)."""
         negative, positive = counts
         positive_gradient, negative_gradient = self.kernel @ negative, positive @ self.kernel
         numerator_gradient = np.concatenate([negative_gradient, positive_gradient])
         denominator_gradient = np.repeat([positive.sum(), negative.sum()], counts.shape[1])
-        return (
+        return _PairSums(
             numerator_gradient,
             denominator_gradient,
             float(positive @ positive_gradient),
@@ -56,77 +73,77 @@ class TwoSampleUStatistic:
 
     def value(self, table: NoisyTable) -> float:
         """Return the estimate, or 0.5 if a class is empty."""
-        label = np.repeat(np.eye(2), table.counts.shape[1], axis=1)
-        noise = np.sqrt(table.covariance(label, label))
-        # clipped counts are biased, but a class below the noise needs them
-        both_classes_clear = (table.counts.sum(1) > MIN_CLASS_Z * noise).all()
-        _, _, numerator, denominator = self.gradients_and_sums(
-            table.counts if both_classes_clear else table.nonnegative
-        )
-        return float(np.clip(numerator / denominator, 0, 1)) if denominator > 0 else 0.5
+        class_weights = np.repeat(np.eye(2), table.counts.shape[1], axis=1)
+        class_noise = np.sqrt(table.covariance(class_weights, class_weights))
+        # nonnegative counts are biased, but a class size below the noise may be negative
+        classes_are_detected = (table.counts.sum(1) > MIN_CLASS_Z * class_noise).all()
+        sums = self.gradients_and_sums(table.counts if classes_are_detected else table.nonnegative)
+        if sums.denominator <= 0:
+            return 0.5
+        return float(np.clip(sums.numerator / sums.denominator, 0, 1))
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
-        """Return the two ends of the confidence interval, shape (2,)."""
-        numerator_gradient, denominator_gradient, numerator, denominator = self.gradients_and_sums(
-            table.counts
-        )
+        """Return the two ends of Fieller's confidence interval, shape (2,).
+
+        The variance of A - θ B, for the ratio θ = A / B, has a noise part and a sampling part. The
+        sampling part is estimated at θ (1 - θ), as for Wilson's interval (docs/proofs/scores.md).
+        """
+        u, v, numerator, denominator = self.gradients_and_sums(table.counts)
         totals = np.array(numerator), np.array(denominator)
         ratio = clipped_ratio(*totals)
-        noise_variances = [
-            table.covariance(u, v)
-            for u, v in (
-                (numerator_gradient, numerator_gradient),
-                (numerator_gradient, denominator_gradient),
-                (denominator_gradient, denominator_gradient),
-            )
-        ]
-        variance = (
-            noise_variances[0] - 2 * ratio * noise_variances[1] + ratio**2 * noise_variances[2]
-        )
+        noise_covariances = table.covariance(u, u), table.covariance(u, v), table.covariance(v, v)
+        noise_a, noise_b, noise_c = noise_covariances
+        variance = noise_a - 2 * ratio * noise_b + ratio**2 * noise_c
         # gradients at noisy counts include the variance of the noise product twice; half of the
-        # excess is subtracted, because the estimate itself varies (docs/proofs/scores.md)
+        # excess is subtracted, because the estimate itself varies
         product_variance = table.variance**2 * ((self.kernel - ratio) ** 2).sum()
         shrinkage = max(1 - product_variance / variance / 2, 0.75) if variance > 0 else 1.0
-        a, b, c = (shrinkage * noise_variance for noise_variance in noise_variances)
-        sampling_variance, squared_per_row = self._sampling_variance(table, denominator)
-        variances = (
-            a,
-            b - sampling_variance / 2,
-            c - sampling_variance,
-        )  # the sampling variance is proportional to θ (1 - θ)
-        total_variance = a - 2 * ratio * b + ratio**2 * c + sampling_variance * ratio * (1 - ratio)
-        inverse_dof = (
-            squared_per_row * (ratio * (1 - ratio) / total_variance) ** 2
-            if total_variance > 0
-            else np.array(0.0)
-        )
-        fourth_cumulant = table.fourth_cumulant(numerator_gradient - ratio * denominator_gradient)
+        a, b, c = (shrinkage * covariance for covariance in noise_covariances)
+        sampling = self._sampling_variance(table, denominator)
+        variances = a, b - sampling.variance / 2, c - sampling.variance
+        total_variance = a - 2 * ratio * b + ratio**2 * c + sampling.variance * ratio * (1 - ratio)
+        inverse_dof = np.array(0.0)
+        if total_variance > 0:
+            inverse_dof = sampling.squared_per_row * (ratio * (1 - ratio) / total_variance) ** 2
+        fourth_cumulant = table.fourth_cumulant(u - ratio * v)
         return fieller(*totals, variances, fourth_cumulant, failure, inverse_dof)
 
-    def _sampling_variance(self, table: NoisyTable, denominator: float) -> tuple[float, float]:
-        """Return (V, Σ V_k² / n_k) for the sampling variance V = Σ V_k of classes k of n_k rows.
+    def _sampling_variance(self, table: NoisyTable, denominator: float) -> _SamplingVariance:
+        """Return the sampling variance of A - θ B (DeLong et al. 1988), at the nonnegative counts.
 
-        Both are divided by powers of θ (1 - θ). The second is the numerator of Satterthwaite's
-        inverse degrees of freedom.
+        `denominator` is the estimated number of pairs.
         """
         counts = table.nonnegative.copy()
         counts[:, [0, -1]] += PSEUDO_ROWS
-        numerator_gradient, denominator_gradient, numerator, all_pairs = self.gradients_and_sums(
-            counts
-        )
-        mean = numerator / all_pairs
-        squares = ((numerator_gradient - mean * denominator_gradient) ** 2).reshape(counts.shape)
-        scale = table.design_effect * (denominator / all_pairs) ** 2 / (mean * (1 - mean))
+        u, v, numerator, n_pairs = self.gradients_and_sums(counts)
+        mean = numerator / n_pairs
+        squares = ((u - mean * v) ** 2).reshape(counts.shape)
+        scale = table.design_effect * (denominator / n_pairs) ** 2 / (mean * (1 - mean))
         class_variances = scale * (counts * squares).sum(1)
-        return float(class_variances.sum()), float(
-            (table.design_effect * class_variances**2 / counts.sum(1)).sum()
-        )
+        squared_per_row = table.design_effect * class_variances**2 / counts.sum(1)
+        return _SamplingVariance(float(class_variances.sum()), float(squared_per_row.sum()))
+
+
+class _SamplingVariance(NamedTuple):
+    """Sampling variance of a U-statistic, with its degrees of freedom.
+
+    Attributes
+    ----------
+    variance : float
+        V = Σ V_k, the sum of the variances of both classes, divided by θ (1 - θ).
+    squared_per_row : float
+        Σ V_k² / n_k for classes of n_k rows, divided by (θ (1 - θ))². It is the numerator of
+        Satterthwaite's inverse degrees of freedom.
+    """
+
+    variance: float
+    squared_per_row: float
 
 
 def roc_auc_kernel(n_bins: int) -> TwoSampleUStatistic:
-    """Return the U-statistic of the area under the ROC curve. A tie within a bin counts half."""
-    ones = np.ones((n_bins, n_bins))
-    return TwoSampleUStatistic((np.tril(ones) + np.tril(ones, -1)) / 2)
+    """Return the U-statistic of the area under the ROC curve. Two rows of one bin count as 1/2."""
+    all_pairs = np.ones((n_bins, n_bins))
+    return TwoSampleUStatistic((np.tril(all_pairs) + np.tril(all_pairs, -1)) / 2)
 
 
 def balanced_accuracy_kernel(score_bins: ScoreBins) -> TwoSampleUStatistic:
@@ -159,14 +176,14 @@ class RatioMetrics:
         ratios = np.divide(
             numerator, denominator, out=np.array(self.default, dtype=float), where=denominator > 0
         )
-        shares: Floats = np.clip(ratios, 0, 1)
-        return shares
+        clipped: Floats = np.clip(ratios, 0, 1)
+        return clipped
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
         """Return the ends of a confidence interval for each ratio, shape (..., 2)."""
-        flat = (*self.numerator.shape[:-2], -1)
-        numerator = self.numerator.reshape(flat)
-        denominator = np.broadcast_to(self.denominator, self.numerator.shape).reshape(flat)
+        flat_shape = (*self.numerator.shape[:-2], -1)  # (..., n_labels * n_bins)
+        numerator = self.numerator.reshape(flat_shape)
+        denominator = np.broadcast_to(self.denominator, self.numerator.shape).reshape(flat_shape)
         counts = table.counts.ravel()
         return ratio_interval(
             table,
@@ -238,8 +255,8 @@ def calibration_bins(n_bins: int) -> Floats:
 
     Its shape is (n_calibration_bins, n_bins).
     """
-    parts = np.array_split(np.arange(n_bins), min(N_CALIBRATION_BINS, n_bins))
-    return np.array([np.isin(np.arange(n_bins), part) for part in parts], dtype=float)
+    groups = np.array_split(np.arange(n_bins), min(N_CALIBRATION_BINS, n_bins))
+    return np.array([np.isin(np.arange(n_bins), group) for group in groups], dtype=float)
 
 
 def calibration(n_bins: int, mean_prediction: Floats) -> RatioMetrics:

@@ -1,4 +1,4 @@
-"""Encoding of labels and scores of private rows, each row independently of the others."""
+"""Encoding of private labels and scores, each row independently of all others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from skpublicdp.typing import Codes, Floats
 
 UNREADABLE = "{name} must be a one-dimensional container with one entry per row."
 ESTIMATOR_FAILED = (
-    "{method} of the estimator must give one {what} per row of X; it failed or gave something "
-    "else. Why is not shown, for it may quote private rows: try it on public rows like these."
+    "{method} of the estimator must return one {content} per row of X; it failed or returned "
+    "another shape. The reason is not shown, since it may quote private rows: try the estimator on "
+    "public rows."
 )
 
 
-def count_rows(name: str, X: Any, *, least: int = 1) -> int:
-    """Return the number of rows, which is public."""
+def count_rows(name: str, X: Any, *, min_rows: int = 1) -> int:
+    """Return the number of rows of a container, or raise if it is below `min_rows`."""
     try:
         n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     except (IndexError, TypeError):
         raise ValueError(f"{name} must be a container of rows; got a {type(X).__name__}.") from None
-    if n < least:
+    if n < min_rows:
         raise ValueError(f"{name} must hold at least one row; got none.")
     return n
 
@@ -39,9 +40,9 @@ def check_lengths(**columns: Any) -> int:
 
 def public_labels(name: str, classes: Any) -> list[Any]:
     """Return public labels as distinct Python scalars, in the given order."""
-    given = np.asarray(classes, dtype=object)
-    labels = [_python_scalar(label) for label in given.ravel()]
-    if given.ndim != 1 or len(set(labels)) < len(labels) or not labels:
+    class_array = np.asarray(classes, dtype=object)
+    labels = [_python_scalar(label) for label in class_array.ravel()]
+    if class_array.ndim != 1 or len(set(labels)) < len(labels) or not labels:
         raise ValueError(f"{name} must list distinct labels, at least one; got {classes!r}.")
     return labels
 
@@ -53,14 +54,13 @@ def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
     if column.dtype.kind in "biuf" and kinds == {"n"}:
         numeric_classes = np.array(classes, dtype=np.float64)
         order = np.argsort(numeric_classes)
-        nearest = np.minimum(
-            np.searchsorted(numeric_classes[order], column), len(numeric_classes) - 1
-        )
-        codes: Codes = np.where(numeric_classes[order][nearest] == column, order[nearest], -1)
+        sorted_classes = numeric_classes[order]
+        position = np.minimum(np.searchsorted(sorted_classes, column), len(sorted_classes) - 1)
+        codes: Codes = np.where(sorted_classes[position] == column, order[position], -1)
         return codes
     if column.dtype.kind in "biufU" and kinds != {"U" if column.dtype.kind == "U" else "n"}:
         raise ValueError(f"{name} and the classes must be of one kind, all text or all numbers.")
-    return _codes_of_objects(column, {label: code for code, label in enumerate(classes)})
+    return _encode_objects(column, {label: code for code, label in enumerate(classes)})
 
 
 def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
@@ -88,22 +88,24 @@ def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
     if kinds <= set("biuf"):
         return np.asarray(true == predicted)
     pairs = zip(true.tolist(), predicted.tolist(), strict=True)
-    return np.fromiter(call_or_raise(_equal, pairs, error=_unreadable("y_true")), bool, len(true))
+    is_equal = call_or_raise(_compare_pairs, pairs, error=_unreadable("y_true"))
+    return np.fromiter(is_equal, bool, len(true))
 
 
 def score_column(name: str, scores: Any) -> Floats:
-    """Return scores as floats."""
-    return np.asarray(call_or_raise(_floats, scores, error=_unreadable(name)))
+    """Return scores as a column of floats, or raise an error that quotes no score."""
+    return np.asarray(call_or_raise(_as_float_column, scores, error=_unreadable(name)))
 
 
 def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
-    """Return the result of an estimator's method on private rows, without warnings or errors.
+    """Return the result of an estimator's method on private rows.
 
-    Any error is replaced by one that quotes no row.
+    Warnings are suppressed, and any error is replaced by one that quotes no row. The result must
+    have shape (n,), or (n, width) if `width` is given.
     """
     content = "score for each class" if width else "value"
-    error = RefusedError(ESTIMATOR_FAILED.format(method=method, what=content))
-    # numpy would convert a list of numbers and texts to text
+    error = RefusedError(ESTIMATOR_FAILED.format(method=method, content=content))
+    # numpy would convert a list of numbers and strings to strings
     as_array: Any = _as_column if method == "predict" else np.asarray
     result = call_or_raise(lambda: as_array(getattr(estimator, method)(X)), error=error)
     if result.shape != ((n,) if width is None else (n, width)):
@@ -112,6 +114,7 @@ def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | Non
 
 
 def _unreadable(name: str) -> ValueError:
+    """Return the error for a container that is no column."""
     return ValueError(UNREADABLE.format(name=name))
 
 
@@ -122,14 +125,17 @@ def _column(name: str, labels: Any) -> NDArray[Any]:
 
 
 def _as_column(labels: Any) -> NDArray[Any]:
-    """Return one-dimensional labels of a declared dtype, or of objects; may raise anything."""
+    """Return one-dimensional labels with their declared dtype, or as objects.
+
+    Containers may raise any error here, so callers suppress it.
+    """
     typed = isinstance(getattr(labels, "dtype", None), np.dtype)
     if typed and not isinstance(labels, np.ma.MaskedArray):
         column = np.asarray(labels)
         if column.dtype.kind not in "biufU":
             column = column.astype(object)
     else:
-        # the dtype that numpy infers for a list would depend on all rows
+        # numpy would infer the dtype of a list from all rows
         to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
         values = list(labels) if to_list is None else to_list()
         column = np.empty(len(values), dtype=object)
@@ -143,7 +149,7 @@ def _as_column(labels: Any) -> NDArray[Any]:
 
 
 def _python_scalar(label: Any) -> Any:
-    """Return text, a boolean or a number as a builtin type, whose hash and == cannot raise."""
+    """Return a string, boolean or number as a builtin type, so that hash and == cannot raise."""
     if isinstance(label, str):
         return str.__str__(label)
     if isinstance(label, bool | np.bool_):
@@ -163,18 +169,22 @@ def _comparable_scalar(label: Any) -> Any:
         return object()
 
 
-def _codes_of_objects(column: NDArray[Any], codes: dict[Any, int]) -> Codes:
+def _encode_objects(column: NDArray[Any], codes: dict[Any, int]) -> Codes:
+    """Return the code of each label, or -1 for a label without one."""
+
     def encode() -> list[int]:
         return [codes.get(_comparable_scalar(label), -1) for label in column.tolist()]
 
     return np.array(call_or_raise(encode, error=_unreadable("y")), dtype=np.intp)
 
 
-def _equal(pairs: Any) -> list[bool]:
+def _compare_pairs(pairs: Any) -> list[bool]:
+    """Indicate for each pair of labels whether they are equal."""
     return [_comparable_scalar(true) == _comparable_scalar(predicted) for true, predicted in pairs]
 
 
-def _floats(scores: Any) -> Floats:
+def _as_float_column(scores: Any) -> Floats:
+    """Return scores as floats, missing ones as NaN."""
     column = np.ma.filled(np.ma.asarray(scores, dtype=np.float64), np.nan)
     if column.ndim != 1:
         raise ValueError

@@ -13,12 +13,15 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 from skpublicdp.typing import Floats, Integers, Mask
 
-PROOF = "docs/proofs/scores.md"
+SCORES_PROOF = "docs/proofs/scores.md"
 COUNT_SENSITIVITY, TABLE_SENSITIVITY = Sensitivity(1, 1), Sensitivity(2, 2)
-"""A replaced row changes a count by 1. In a table it leaves one cell and enters another."""
+"""A replaced row changes a count by 1, and two cells of a table by 1."""
 
 TARGET_NOISE_RATIO = 0.3
-"""Noise level of the number of correct predictions that is low enough, in units of √n."""
+"""Target noise (standard deviation) of the number of correct predictions, in units of √n.
+
+The sampling error is up to 0.5 √n.
+"""
 
 MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
 """Bounds on the share of the budget for the number of correct predictions."""
@@ -71,7 +74,7 @@ class NoisyTable:
     n : int
         Number of rows.
     variance : float
-        Variance of the noise of each cell, before totals were adjusted.
+        Variance of the noise of each cell, before the adjustment to the totals.
     total_variance : float
         Variance of the noise of the number of correct predictions.
     groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
@@ -119,22 +122,29 @@ class NoisyTable:
         """Return the coefficient of the noise of the number of correct predictions."""
         if len(self.groups) == 1:
             return np.zeros(u.shape[:-1])
-        right, wrong = self.groups
-        return np.asarray(u[..., right].mean(-1) - u[..., wrong].mean(-1))
+        correct, incorrect = self.groups
+        return np.asarray(u[..., correct].mean(-1) - u[..., incorrect].mean(-1))
 
 
-def accuracy_share(noise: Noise, persons: float) -> Fraction:
+def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     """Return the share of the budget for the number of correct predictions.
 
-    It is the geometric mean of the maximal share and of the share that makes the noise
-    `TARGET_NOISE_RATIO` · √n. So the noise of both releases falls as the budget grows.
+    It is the geometric mean of `MAX_ACCURACY_SHARE` and of the share for which the noise is
+    `TARGET_NOISE_RATIO` · √n. So the noise of both releases decreases as the budget grows.
+
+    Parameters
+    ----------
+    noise : Gaussian or Pure
+        Whole budget of the release.
+    n_effective : float
+        Effective number of rows.
 
     Examples
     --------
     >>> accuracy_share(Pure(Fraction(1)), 10_000), accuracy_share(Pure(Fraction(1, 5)), 1040)
     (Fraction(3, 16), Fraction(49, 64))
     """
-    target_noise = TARGET_NOISE_RATIO * math.sqrt(persons)
+    target_noise = TARGET_NOISE_RATIO * math.sqrt(n_effective)
     if isinstance(noise, Gaussian):
         share = 1 / (float(noise.mu_squared) * target_noise**2)
     else:
@@ -146,8 +156,7 @@ def accuracy_share(noise: Noise, persons: float) -> Fraction:
 def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
     """Return the noise of the number of correct predictions and the noise of the table."""
     noise = all_noise(ledger)
-    # with r rows per person the noise grows with r and the sampling error with √n, as if there
-    # were n / r² rows
+    # r rows per person multiply the noise by r, as n / r² rows would relative to the sampling error
     share = accuracy_share(noise, n / ledger.rows_per_person**2)
     return scaled_noise(noise, share), scaled_noise(noise, 1 - share)
 
@@ -161,9 +170,9 @@ def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
 def release_n_correct(
     exact: Integers, n: int, noise: Noise, ledger: Ledger, design_effect: float = 1.0
 ) -> NoisyCount:
-    """Release the number of correct predictions among n rows; `exact` has shape (1,)."""
-    name = mechanism_name("the number of right predictions", noise)
-    noisy = ledger.add_noise(exact, COUNT_SENSITIVITY, noise, name=name, proof=PROOF)
+    """Release the number of correct predictions among n rows, an array of shape (1,)."""
+    name = mechanism_name("the number of correct predictions", noise)
+    noisy = ledger.add_noise(exact, COUNT_SENSITIVITY, noise, name=name, proof=SCORES_PROOF)
     return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), design_effect)
 
 
@@ -172,10 +181,13 @@ def release_contingency_table(
     n: int,
     noise: Noise,
     ledger: Ledger,
-    is_right: Mask | None = None,
+    is_correct: Mask | None = None,
     count: NoisyCount | None = None,
 ) -> NoisyTable:
-    """Release the number of rows with each label in each bin.
+    """Release the number of rows with each label in each bin, consistent with known totals.
+
+    The unbiased counts are shifted by a constant within each group of cells, so that they add up
+    to the total of the group: the number of rows, or of correct and of incorrect predictions.
 
     Parameters
     ----------
@@ -187,32 +199,33 @@ def release_contingency_table(
         Event that pays for the noise.
     ledger : Ledger
         Ledger of the release.
-    right : ndarray of bool, the shape of the table, optional
-        Which cells are correct predictions. Their number was released before, as `count`.
+    is_correct : ndarray of bool, shape (n_labels, n_bins), optional
+        Mask of the cells of correct predictions.
     count : NoisyCount, optional
-        The released number of correct predictions.
+        Number of correct predictions, which was released before.
     """
     flat, shape = exact.ravel(), exact.shape
-    name = mechanism_name("counts of labels and cells of scores", noise)
-    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=PROOF)
+    name = mechanism_name("counts by label and bin", noise)
+    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=SCORES_PROOF)
     values = noisy.values.astype(np.float64)
     laplace = isinstance(noise, Pure)
     groups: tuple[Mask, ...] = (np.ones(len(flat), dtype=bool),)
-    totals, floors, variance = [float(n)], [float(n)], 0.0
-    if is_right is not None and count is not None:
-        groups = (is_right.ravel(), ~is_right.ravel())
-        totals, variance = [float(count.value), float(n - count.value)], count.noise.variance
-        floors = [count.clipped, n - count.clipped]
+    totals, clipped_totals, total_variance = [float(n)], [float(n)], 0.0
+    if is_correct is not None and count is not None:
+        groups = (is_correct.ravel(), ~is_correct.ravel())
+        totals = [float(count.value), float(n - count.value)]
+        clipped_totals = [count.clipped, n - count.clipped]
+        total_variance = count.noise.variance
     counts, nonnegative = values.copy(), values.copy()
-    for group, total, floor in zip(groups, totals, floors, strict=True):
+    for group, total, clipped_total in zip(groups, totals, clipped_totals, strict=True):
         counts[group] += (total - values[group].sum()) / np.count_nonzero(group)
-        nonnegative[group] = nearest_nonnegative(counts[group], floor)
+        nonnegative[group] = nearest_nonnegative(counts[group], clipped_total)
     return NoisyTable(
         counts=counts.reshape(shape),
         nonnegative=nonnegative.reshape(shape),
         n=n,
         variance=noisy.variance,
-        total_variance=variance,
+        total_variance=total_variance,
         groups=groups,
         laplace=laplace,
         design_effect=1.0 if count is None else count.design_effect,

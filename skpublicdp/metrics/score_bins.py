@@ -24,7 +24,7 @@ class ScoreBins:
     ----------
     edges : ndarray of shape (n_bins - 1,)
         Increasing.
-    decided : int
+    first_positive : int
         Index of the first bin whose rows are predicted to be positive.
     centers : ndarray of shape (n_bins,) or None
         Mean of the two ends of each bin, if scores are probabilities.
@@ -47,8 +47,8 @@ class ScoreBins:
         scores : ndarray of shape (n,)
             Scores. A missing score is replaced by the threshold.
         predicted : ndarray of bool, shape (n,), or None
-            Whether `predict` returns the positive class. A score on the other side of the threshold
-            is moved to the nearest bin that agrees.
+            Whether `predict` returns the positive class. A score that contradicts it is
+            moved to the nearest bin on the other side of the threshold.
         """
         threshold = self.edges[self.first_positive - 1]
         bin_of_score = np.searchsorted(self.edges, np.where(np.isnan(scores), threshold, scores))
@@ -62,11 +62,11 @@ class ScoreBins:
 
 
 PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)
-"""For estimators without scores: one bin per predicted label."""
+"""Bins of an estimator without scores: one for each of two predicted labels."""
 
 
 def make_score_bins(noise: Noise, persons: float, response: str, threshold: float) -> ScoreBins:
-    """Return the bins of scores, as many as the noise level allows.
+    """Return score bins whose number grows with the signal-to-noise ratio of a count.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def make_score_bins(noise: Noise, persons: float, response: str, threshold: floa
             MAX_SCORE_BINS,
         )
     )
-    # arcsine spacing: the standard error of a proportion is about equal in all bins
+    # arcsine spacing, so that the standard error of a proportion is similar in all bins
     grid = np.sin(np.arange(1, n_bins) * np.pi / (2 * n_bins)) ** 2
     grid[n_bins // 2 - 1] = 0.5
     edges = np.union1d(logit(grid) if response == "decision_function" else grid, threshold)

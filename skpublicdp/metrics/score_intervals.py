@@ -29,8 +29,8 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
     count : NoisyCount
         Noisy number of correct predictions on independent rows.
     failure : float
-        Probability that the interval misses. Each side gets half of it. For accuracies so near to
-        0 or 1 that no count can be too small or too large, the other side gets all of it.
+        Probability that the interval misses. Both sides have half of it, except for accuracies
+        near 0 or 1 for which no count is too small or too large. There one side has all of it.
 
     Returns
     -------
@@ -47,44 +47,52 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
     """
 
     def end(value: int, level: float) -> float:
-        """Return the accuracy at which P(noisy count <= value) = level. It rises with `value`."""
+        """Return the accuracy at which P(noisy count <= value) is `level`."""
 
-        def excess(share: float) -> float:
-            return _noisy_binomial_cdf(value, share, count) - level
+        def excess(accuracy: float) -> float:
+            return _noisy_binomial_cdf(value, accuracy, count) - level
 
         if excess(0.0) <= 0:
             return 0.0
         return 1.0 if excess(1.0) >= 0 else float(brentq(excess, 0.0, 1.0, xtol=1e-10))
 
-    value, half = int(count.clipped), failure / 2
-    # below `low_from` no count is too small, above `high_until` no count is too large
-    low_from, high_until = end(0, half), end(count.n - 1, 1 - half)
-    if low_from > high_until:
-        low_from = high_until = min(max(0.5, high_until), low_from)
+    value, half_failure = int(count.clipped), failure / 2
+    # no count is too small for accuracies below `max_one_sided_low`, and no count is too large
+    # for accuracies above `min_one_sided_high`
+    max_one_sided_low = end(0, half_failure)
+    min_one_sided_high = end(count.n - 1, 1 - half_failure)
+    if max_one_sided_low > min_one_sided_high:
+        middle = min(max(0.5, min_one_sided_high), max_one_sided_low)
+        max_one_sided_low = min_one_sided_high = middle
     low, high = end(value - 1, 1 - failure), end(value, failure)
-    if low > low_from:
-        low = max(end(value - 1, 1 - half), low_from)
-    if high < high_until:
-        high = min(end(value, half), high_until)
+    if low > max_one_sided_low:
+        low = max(end(value - 1, 1 - half_failure), max_one_sided_low)
+    if high < min_one_sided_high:
+        high = min(end(value, half_failure), min_one_sided_high)
     return low, high
 
 
-def _noisy_binomial_cdf(value: int, share: float, count: NoisyCount) -> float:
-    """Return P(noisy count <= value) at an accuracy. It falls as the accuracy grows."""
-    n_units = max(int(count.n / count.design_effect), 1)  # independent units
-    half_width = BINOMIAL_TAIL_SDS * math.sqrt(n_units * share * (1 - share)) + BINOMIAL_TAIL_SDS
+def _noisy_binomial_cdf(value: int, accuracy: float, count: NoisyCount) -> float:
+    """Return P(noisy count <= value) at an accuracy, in which it decreases.
+
+    Rows of one person are taken to be equal, so the count is binomial over independent units.
+    """
+    n_units = max(int(count.n / count.design_effect), 1)
+    mean, variance = n_units * accuracy, n_units * accuracy * (1 - accuracy)
+    half_width = BINOMIAL_TAIL_SDS * math.sqrt(variance) + BINOMIAL_TAIL_SDS
     n_correct = np.arange(
-        max(0, math.floor(n_units * share - half_width)),
-        min(n_units, math.ceil(n_units * share + half_width)) + 1,
+        max(0, math.floor(mean - half_width)),
+        min(n_units, math.ceil(mean + half_width)) + 1,
     )
-    noise = np.floor(value - n_correct * (count.n / n_units))
-    scale = float(count.noise.spread)
+    max_noise = np.floor(value - n_correct * (count.n / n_units))
+    scale = float(count.noise.scale)
     if count.laplace:
-        tail = np.exp(-np.maximum(noise + 1, -noise) / scale) / (1 + math.exp(-1 / scale))
-        noise_cdf = np.where(noise >= 0, 1 - tail, tail)
+        distance = np.maximum(max_noise + 1, -max_noise)
+        tail = np.exp(-distance / scale) / (1 + math.exp(-1 / scale))
+        noise_cdf = np.where(max_noise >= 0, 1 - tail, tail)
     else:
-        noise_cdf = ndtr((noise + 0.5) / math.sqrt(scale))
-    return float(binom.pmf(n_correct, n_units, share) @ noise_cdf)
+        noise_cdf = ndtr((max_noise + 0.5) / math.sqrt(scale))  # noise is rounded to integers
+    return float(binom.pmf(n_correct, n_units, accuracy) @ noise_cdf)
 
 
 def ratio_interval(
@@ -111,19 +119,18 @@ def ratio_interval(
     sampled_counts : ndarray of shape (n_labels * n_bins,)
         Nonnegative counts, from which the sampling variance is estimated.
     pseudo_rows : float, default=0
-        Pseudo-count: so many rows with weight 1 in the numerator and as many with weight 0.
+        Pseudo-count of rows with weight 1 in the numerator, and of rows with weight 0 in it.
 
     Returns
     -------
     ndarray of shape (..., 2)
         Within [0, 1]. All of [0, 1] if the denominator may be zero.
     """
-    numerator, denominator = (
-        np.asarray(totals[0]) + pseudo_rows,
-        np.asarray(totals[1]) + 2 * pseudo_rows,
-    )
+    numerator = np.asarray(totals[0]) + pseudo_rows
+    denominator = np.asarray(totals[1]) + 2 * pseudo_rows
 
     def covariance(u: Floats, v: Floats) -> Floats:
+        """Return the covariance of two weighted sums, over noise and sampling."""
         return np.asarray(table.covariance(u, v) + table.design_effect * ((u * v) @ sampled_counts))
 
     a, b, c = (
@@ -180,11 +187,11 @@ def fieller(
     z = float(norm.isf(failure / 2))
     ratio = clipped_ratio(numerator, denominator)
     variance = a - 2 * ratio * b + ratio**2 * c
-    # first Cornish-Fisher correction for the tails of Laplace noise
+    # first term of the Cornish-Fisher expansion, for the tails of Laplace noise
     kurtosis = np.divide(
         fourth_cumulant, variance**2, out=np.zeros(numerator.shape), where=variance > 0
     )
-    # first term of Student's quantile, since the variance is estimated
+    # first term of the expansion of Student's quantile, since the variance is estimated
     z2 = (z + kurtosis * (z**3 - 3 * z) / 24 + inverse_dof * (z**3 + z) / 4) ** 2
     quadratic, linear, constant = (
         denominator**2 - z2 * c,
@@ -192,10 +199,11 @@ def fieller(
         numerator**2 - z2 * a,
     )
     discriminant = linear**2 - quadratic * constant
-    root = np.sqrt(np.maximum(discriminant, 0))
+    sqrt_discriminant = np.sqrt(np.maximum(discriminant, 0))
     divisor = np.where(quadratic == 0, 1.0, quadratic)
-    root_low, root_high = (linear - root) / divisor, (linear + root) / divisor
-    # a parabola that opens downwards excludes the values between its zeros
+    root_low = (linear - sqrt_discriminant) / divisor
+    root_high = (linear + sqrt_discriminant) / divisor
+    # a parabola that opens downwards excludes only the values between its roots
     excludes_between = (quadratic < 0) & (discriminant > 0)
     low = np.where(
         quadratic > 0,

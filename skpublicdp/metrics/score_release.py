@@ -24,14 +24,17 @@ from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.model_selection.checks import unprotected_line
 from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.query_release.spending import Noise
 
 RESPONSE_METHODS = ("predict_proba", "decision_function")
+"""Methods that return scores, in order of preference."""
 
 SCORE_ASSUMPTIONS = (
     "the estimator, its labels and the number of rows are public",
-    "what is predicted for a row depends on that row alone",
+    "the prediction for a row depends on that row alone",
 )
 UNPROTECTED_STEPS = "these steps, which declare no protection, were fitted on public rows only"
+"""Assumptions in the receipt."""
 
 
 def private_scores(
@@ -84,8 +87,8 @@ def private_scores(
     groups : array-like of shape (n,), or a column of the same streamed rows, default=None
         Person of each row, for `max_rows_per_group`. It is public.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: at most so many rows of each person are counted, and the
-        noise covers all of them. Intervals assume that all rows of a person are equal.
+        Protects persons instead of rows: at most this many rows of each person are counted, and
+        the noise covers all of them. Intervals assume that all rows of a person are equal.
     random_state : int, Generator, RandomState or None, default=None
         None uses randomness of the operating system, which the guarantee needs. Other values are
         for tests.
@@ -165,23 +168,21 @@ def private_scores(
     check_noise_scale(accuracy_noise, ledger.for_person(COUNT_SENSITIVITY))
     check_noise_scale(table_noise, ledger.for_person(TABLE_SENSITIVITY))
     ledger.read(rows.n)
-    score_bins, is_right = None, np.eye(len(labels), dtype=bool)
+    score_bins, is_correct = None, np.eye(len(labels), dtype=bool)
     if len(labels) == 2:
         score_bins = _make_bins(table_noise, rows.n / ledger.rows_per_person, response, threshold)
         predicted_positive = np.arange(score_bins.n_bins) >= score_bins.first_positive
-        is_right = np.stack([~predicted_positive, predicted_positive])
+        is_correct = np.stack([~predicted_positive, predicted_positive])
     counts = rows.count(
         LabelCounter(estimator, labels, positive, positive_column, response, score_bins)
     )
-    # no step after this one can fail
-    count, table = (
-        release_n_correct(counts[:1], rows.n, accuracy_noise, ledger, rows.design_effect),
-        None,
-    )
+    # the budget is charged from here on, and no later step can fail
+    count = release_n_correct(counts[:1], rows.n, accuracy_noise, ledger, rows.design_effect)
+    table = None
     if len(labels) > 1:
-        table_counts = counts[1:].reshape(is_right.shape)
+        exact_table = counts[1:].reshape(is_correct.shape)
         table = release_contingency_table(
-            table_counts, rows.n, table_noise, ledger, is_right, count
+            exact_table, rows.n, table_noise, ledger, is_correct, count
         )
     return PrivateScores(
         classes=labels,
@@ -193,15 +194,15 @@ def private_scores(
     )
 
 
-def check_score_parameters(caller: str, others: dict[str, Any], **given: Any) -> None:
-    """Check parameters by scikit-learn's constraints, with fractions as floats."""
-    values = {
-        name: float(value)
-        if isinstance(value, Rational) and not isinstance(value, Integral)
-        else value
-        for name, value in given.items()
-    }
-    constraints = SPENDING_PARAMETERS | {"delta": DELTA} | others
+def check_score_parameters(
+    caller: str, extra_constraints: dict[str, Any], **parameters: Any
+) -> None:
+    """Check parameters by scikit-learn's constraints, in which fractions count as floats."""
+    values = dict(parameters)
+    for name, value in parameters.items():
+        if isinstance(value, Rational) and not isinstance(value, Integral):
+            values[name] = float(value)
+    constraints = SPENDING_PARAMETERS | {"delta": DELTA} | extra_constraints
     validate_parameter_constraints(constraints, values, caller_name=caller)
 
 
@@ -212,7 +213,7 @@ def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
     if classes is None:
         raise ValueError(
             f"{type(estimator).__name__} must be a fitted classifier with classes_; fit it, or "
-            "give its labels as classes."
+            "pass its labels as classes."
         )
     return public_labels("classes", classes)
 
@@ -232,7 +233,7 @@ def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
 
 
 def _label_index(pos_label: Any, labels: list[Any]) -> int:
-    """Return the index of the positive label, by default of the last."""
+    """Return the index of the positive label, by default the last one."""
     if pos_label is None:
         return len(labels) - 1
     if pos_label not in labels:
@@ -240,8 +241,8 @@ def _label_index(pos_label: Any, labels: list[Any]) -> int:
     return labels.index(pos_label)
 
 
-def _make_bins(noise: Any, n: float, response: str, threshold: float | None) -> ScoreBins:
-    """Return the score bins for a response method, with its default threshold."""
+def _make_bins(noise: Noise, n: float, response: str, threshold: float | None) -> ScoreBins:
+    """Return the score bins of a response method, by default with its usual threshold."""
     if response == "predict":
         return PREDICTED_LABEL_BINS
     if threshold is None:

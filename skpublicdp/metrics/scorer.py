@@ -19,6 +19,7 @@ from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
 
 SCORER_METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
+"""Metrics of `make_private_scorer`."""
 
 
 class PrivateScorer:
@@ -37,8 +38,8 @@ class PrivateScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         """Release the metric of a fitted estimator on private rows."""
-        who = f"private scorer of {self.metric}"
-        ledger = Ledger(self.epsilon, self.delta, self.random_state, self.budget, who=who)
+        caller = f"private scorer of {self.metric}"
+        ledger = Ledger(self.epsilon, self.delta, self.random_state, self.budget, who=caller)
         n = check_lengths(X=X, y=y)
         labels = labels_of_estimator(estimator, None)
         if self.metric == "accuracy":

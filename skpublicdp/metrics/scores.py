@@ -29,15 +29,17 @@ from skpublicdp.typing import Floats
 
 FAILURE_SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
 """Shares of the failure probability of all intervals together, by metric."""
+
 OTHER_FAILURE_SHARE = 0.04
+"""Share of all entries of matrices and points of curves together."""
 
 
 class PrivateScores:
     """Metrics of a classifier and their intervals, computed from one private release.
 
-    `private_scores` makes it. It holds noisy counts alone, so further metrics cost nothing. Values
-    estimate the population that the test rows were drawn from. Few rows, or rows of one class,
-    give wide intervals and no errors.
+    `private_scores` returns it. It holds noisy counts only, so further metrics are
+    post-processing and cost no ε. Values are estimates for the population of the scored rows. Few
+    rows, or rows of one class, give wide intervals and no errors.
 
     Attributes
     ----------
@@ -46,8 +48,8 @@ class PrivateScores:
     metrics_ : tuple of str
         Metrics that `interval` accepts. For two classes and an estimator with scores: "accuracy",
         "balanced_accuracy", "confusion_matrix", "roc_auc", "roc_curve", "precision_recall_curve"
-        and, where the scores are probabilities, "brier" and "calibration_curve". For two classes or
-        more without scores: the first three.
+        and, if the scores are probabilities, "brier" and "calibration_curve". Otherwise the first
+        three, or "accuracy" alone for a single class.
     thresholds_ : ndarray
         Thresholds of the curves: edges of the score bins, increasing.
     n_rows_ : int
@@ -57,7 +59,7 @@ class PrivateScores:
 
     See Also
     --------
-    private_scores : Makes it.
+    private_scores : Releases the counts.
     """
 
     def __init__(
@@ -134,7 +136,8 @@ class PrivateScores:
             Estimate. Its interval is ``interval("accuracy", threshold=...)``.
         """
         table = self._table_for("roc_curve")
-        return float(accuracies(table.nonnegative.shape[1]).value(table)[self._nearest(threshold)])
+        values = accuracies(table.nonnegative.shape[1]).value(table)
+        return float(values[self._nearest_edge(threshold)])
 
     def roc_curve(self) -> tuple[Floats, Floats, Floats]:
         """Return the ROC curve as scikit-learn's `roc_curve` does.
@@ -181,9 +184,9 @@ class PrivateScores:
         """Return the confidence interval of a metric in the population.
 
         All intervals of one release, for all metrics and all points of curves, hold simultaneously
-        with probability `level`, over the sampling of the test rows and the noise. Of the failure
-        probability the accuracy gets three fifths, the area under the curve a third, and all other
-        intervals the rest.
+        with probability `level`, over the sampling of the test rows and the noise. Three fifths of
+        the failure probability are for the accuracy, a third is for the area under the ROC curve,
+        and the rest for all other intervals.
 
         Parameters
         ----------
@@ -213,44 +216,37 @@ class PrivateScores:
             {"level": PROBABILITY}, {"level": level}, caller_name="interval"
         )
         if threshold is not None and metric != "accuracy":
-            raise ValueError(f"threshold goes with metric='accuracy'; got {metric!r}.")
-        total_share = sum(share for name, share in FAILURE_SHARES.items() if name in self.metrics_)
-        failure = (1 - level) / (
-            total_share + (OTHER_FAILURE_SHARE if self._table is not None else 0)
+            raise ValueError(f"threshold requires metric='accuracy'; got {metric!r}.")
+        share_of_release = sum(
+            share for name, share in FAILURE_SHARES.items() if name in self.metrics_
         )
+        share_of_release += OTHER_FAILURE_SHARE if self._table is not None else 0
+        release_failure = (1 - level) / share_of_release
         if metric == "accuracy" and threshold is None:
-            return share_interval(self._count, failure * FAILURE_SHARES["accuracy"])
+            return share_interval(self._count, release_failure * FAILURE_SHARES["accuracy"])
         table = self._table_for("roc_curve" if threshold is not None else metric)
-        failure_per_interval = (
-            failure
-            * FAILURE_SHARES.get(metric, OTHER_FAILURE_SHARE)
-            / self._n_intervals(metric, threshold)
-        )
+        metric_failure = release_failure * FAILURE_SHARES.get(metric, OTHER_FAILURE_SHARE)
+        failure = metric_failure / self._n_intervals(metric, threshold)
+        n_bins = table.nonnegative.shape[1]
         if threshold is not None:
-            ends = accuracies(table.nonnegative.shape[1]).interval(table, failure_per_interval)
-            return _containing(ends[self._nearest(threshold)], self.accuracy_at(threshold))
+            ends = accuracies(n_bins).interval(table, failure)[self._nearest_edge(threshold)]
+            return _containing(ends, self.accuracy_at(threshold))
         if metric == "roc_curve":
-            return self._roc_band(table, failure_per_interval)
+            return self._roc_band(table, failure)
         if metric == "confusion_matrix":
-            return self.n_rows_ * self._in_class_order(
-                self._confusion_ratios().interval(table, failure_per_interval)
-            )
+            shares = self._confusion_ratios().interval(table, failure)
+            return self.n_rows_ * self._in_class_order(shares)
         if metric == "roc_auc":
-            return _containing(
-                roc_auc_kernel(table.nonnegative.shape[1]).interval(table, failure_per_interval),
-                self.roc_auc,
-            )
+            return _containing(roc_auc_kernel(n_bins).interval(table, failure), self.roc_auc)
         if metric == "balanced_accuracy":
             if self._score_bins is None:
-                ends = recalls(len(self.classes_)).interval(table, failure_per_interval).mean(0)
+                ends = recalls(len(self.classes_)).interval(table, failure).mean(0)
             else:
-                ends = balanced_accuracy_kernel(self._score_bins).interval(
-                    table, failure_per_interval
-                )
+                ends = balanced_accuracy_kernel(self._score_bins).interval(table, failure)
             return _containing(ends, self.balanced_accuracy)
         ratios = self._ratios(metric)
         value = ratios.value(table, unbiased=metric == "brier")
-        ends = ratios.interval(table, failure_per_interval)
+        ends = ratios.interval(table, failure)
         ends = np.stack([np.minimum(ends[..., 0], value), np.maximum(ends[..., 1], value)], axis=-1)
         return (float(ends[0]), float(ends[1])) if ends.ndim == 1 else ends
 
@@ -260,12 +256,12 @@ class PrivateScores:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; by default a new figure.
+            Axes to draw into. The default is a new figure.
 
         Returns
         -------
         plotting.ScoresDisplay
-            The picture.
+            The display.
         """
         self._table_for("roc_curve")
         from skpublicdp import plotting  # matplotlib is optional
@@ -282,6 +278,7 @@ class PrivateScores:
         return "\n".join(lines)
 
     def _table_for(self, metric: str) -> NoisyTable:
+        """Return the noisy table, or raise AttributeError if the release lacks a metric."""
         if metric not in self.metrics_ or self._table is None:
             raise AttributeError(
                 f"{metric} is not in this release; it has {', '.join(self.metrics_)}: curves need "
@@ -290,6 +287,7 @@ class PrivateScores:
         return self._table
 
     def _ratios(self, metric: str) -> RatioMetrics:
+        """Return the ratios of a curve or of the Brier score."""
         score_bins = self._score_bins
         assert score_bins is not None
         if metric == "roc_curve":
@@ -309,23 +307,23 @@ class PrivateScores:
         """
         assert self._score_bins is not None
         assert self._score_bins.centers is not None
-        table, members = (
-            self._table_for("calibration_curve"),
-            calibration_bins(self._score_bins.n_bins),
-        )
-        weights = members * table.nonnegative.sum(0)
-        empty = weights.sum(1) == 0
-        weights[empty] = members[empty]
+        table = self._table_for("calibration_curve")
+        is_member = calibration_bins(self._score_bins.n_bins)
+        weights = is_member * table.nonnegative.sum(0)
+        is_empty = weights.sum(1) == 0
+        weights[is_empty] = is_member[is_empty]
         return np.asarray(weights @ self._score_bins.centers / weights.sum(1))
 
     def _confusion_ratios(self) -> RatioMetrics:
+        """Return the entries of the confusion matrix, negative class first, as fractions."""
         return confusion_shares(len(self.classes_), self._score_bins)
 
     def _in_class_order(self, entries: Floats) -> Floats:
-        """Reorder a confusion matrix by `classes_`."""
+        """Return a confusion matrix in the order of `classes_`."""
         return entries if self._positive or self._score_bins is None else entries[::-1, ::-1]
 
-    def _nearest(self, threshold: float) -> int:
+    def _nearest_edge(self, threshold: float) -> int:
+        """Return the index of the nearest of `thresholds_`."""
         return int(np.argmin(np.abs(self.thresholds_ - threshold)))
 
     def _n_intervals(self, metric: str, threshold: float | None) -> int:
@@ -334,17 +332,19 @@ class PrivateScores:
             return 1
         if metric == "balanced_accuracy":
             return len(self.classes_) if self._score_bins is None else 1
-        entries = len(self.classes_) ** 2
+        n_entries = len(self.classes_) ** 2
         if self._score_bins is None:
-            return entries
-        return (
-            entries
-            + 4 * (self._score_bins.n_bins - 1)
-            + len(calibration_bins(self._score_bins.n_bins))
-        )
+            return n_entries
+        # at each threshold: accuracy, precision, and two rates of the ROC curve
+        n_points = 4 * (self._score_bins.n_bins - 1)
+        return n_entries + n_points + len(calibration_bins(self._score_bins.n_bins))
 
     def _roc_band(self, table: NoisyTable, failure_per_interval: float) -> Floats:
-        """Return a band of the true positive rate at each false positive rate, by monotonicity."""
+        """Return a confidence band of the true positive rate at each false positive rate.
+
+        The ROC curve is monotone. So at a false positive rate it is at least the lower end of the
+        true positive rate at any threshold whose false positive rate is surely not larger.
+        """
         ends = self._ratios("roc_curve").interval(table, failure_per_interval)
         (low_fpr, high_fpr), (low_tpr, high_tpr) = ends[0].T, ends[1].T
         fpr, tpr, _ = self.roc_curve()

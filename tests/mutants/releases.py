@@ -103,8 +103,8 @@ MUTANTS = (
         "a confusion matrix of rows that are added, not replaced",
         SENSITIVITY,
         "metrics/noisy_counts.py",
-        "    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=PROOF)\n",
-        "    noisy = ledger.add_noise(flat, COUNT_SENSITIVITY, noise, name=name, proof=PROOF)\n",
+        "    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise,",
+        "    noisy = ledger.add_noise(flat, COUNT_SENSITIVITY, noise,",
         ("private_confusion_matrix, pure",),
     ),
     Mutant(
