@@ -220,7 +220,7 @@ class TestMoreIntersections:
         for settings_of in ({"max_intersections": 99}, {"pool": "paper", "max_intersections": 4}):
             with pytest.raises(CoverSizeError, match="are allowed with max_intersections="):
                 HalfspaceIntersections(**settings_of).build_cover(public, alpha=0.05, beta=0.05)
-        with pytest.raises(CoverSizeError, match=r'at most 6 dimensions.* got 8: use pool="auto"'):
+        with pytest.raises(CoverSizeError, match=r'at most 6 dimensions; got 8.* Use pool="auto"'):
             theorem_cover(np.random.default_rng(0).normal(size=(60, 8)))
 
 
@@ -527,7 +527,7 @@ class TestManyDimensions:
     def test_seven_dimensions_are_refused_for_what_they_are(self):
         """No number of points would be few enough."""
         X, y = mixture(np.random.default_rng(0), 200, 7, 0.5)
-        with pytest.raises(CoverSizeError, match=r'at most 6 dimensions.*use pool="auto"'):
+        with pytest.raises(CoverSizeError, match=r'at most 6 dimensions.*Use pool="auto"'):
             clone(THEOREM).fit(X, y)
 
 

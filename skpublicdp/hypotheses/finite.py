@@ -80,8 +80,8 @@ class ClassifierHypothesis(Hypothesis):
         if not len(X):  # scikit-learn's models raise an error without rows
             return np.zeros(0, dtype=np.intp)
         error = ValueError(
-            f"models must predict any finite row; {type(self.model).__name__} could not, and "
-            "what it says is withheld."
+            f"models must predict any finite row; {type(self.model).__name__} raised an error, "
+            "whose message is withheld because it may quote private rows."
         )
         # an error of the model may quote private rows
         codes: Codes = call_or_raise(self._predict_codes, X, error=error)

@@ -316,8 +316,8 @@ class HalfspaceIntersections(HypothesisClass):
         m, d = hull.coordinates.shape
         if not max_support_points(d):
             raise CoverSizeError(
-                f'pool="paper" needs public rows of at most {max(MAX_SUPPORT_POINTS)} dimensions, '
-                f'as they support too many polytopes otherwise; got {d}: use pool="auto".'
+                f'pool="paper" needs public rows of at most {max(MAX_SUPPORT_POINTS)} dimensions; '
+                f'got {d}, where they support too many polytopes. Use pool="auto".'
             )
         if m > max_support_points(d):
             raise CoverSizeError(
