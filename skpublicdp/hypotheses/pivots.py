@@ -56,14 +56,8 @@ class RotatingHyperplanes(Sweeps):
         """Return the key u / v of each row, and whether it is on the second side (v < 0)."""
         start = self._start[sweep]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            if len(columns) == 2:
-                u, v = columns[0] - start[0], columns[1] - start[1]
-            else:
-                first, second, longest = self._axes[sweep]
-                span = self._stop[sweep] - start
-                shift = columns[longest] - start[longest]
-                u = span[longest] * (columns[first] - start[first]) - span[first] * shift
-                v = span[longest] * (columns[second] - start[second]) - span[second] * shift
+            u, v = _project_along(self._stop[sweep] - start, start, self._axes[sweep], columns)
+            if len(columns) == 3:
                 v += 0.0  # no negative zero, so that an infinite key has the sign of u
             return u / v, v < 0
 
@@ -141,15 +135,8 @@ class Rays:
 
     def _keys(self, columns: Floats) -> tuple[Floats, Mask]:
         """Return minus the cotangent of each row's angle, and whether the angle is at least π."""
-        start, span = self._start, self._span
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            if len(columns) == 2:
-                u, v = columns[0] - start[0], columns[1] - start[1]
-            else:
-                first, second, longest = self._axes
-                shift = columns[longest] - start[longest]
-                u = span[longest] * (columns[first] - start[first]) - span[first] * shift
-                v = span[longest] * (columns[second] - start[second]) - span[second] * shift
+            u, v = _project_along(self._span, self._start, self._axes, columns)
             keys = -(u / v)
         is_horizontal = (v == 0) & (u != 0)
         keys[is_horizontal] = -np.inf
@@ -189,6 +176,33 @@ class Rays:
             normal[[first, second]] = u * self._span[longest], v * self._span[longest]
             normal[longest] = -u * self._span[first] - v * self._span[second]
         return normal, float(normal @ self._start)
+
+
+def _project_along(
+    span: Floats, start: Floats, axes: Codes, columns: Floats
+) -> tuple[Floats, Floats]:
+    """Return the coordinates (u, v) of rows on a plane across a pivot, with the pivot at (0, 0).
+
+    Rows on the pivot have u = v = 0 exactly, because products of equal factors cancel.
+
+    Parameters
+    ----------
+    span : ndarray of float64, shape (d,)
+        Vector between the two points of the pivot; not used in the plane (d = 2).
+    start : ndarray of float64, shape (d,)
+        A point of the pivot.
+    axes : ndarray of intp, shape (d,)
+        Features by increasing absolute value of the span: the last one is projected out.
+    columns : ndarray of float64, shape (d, n)
+        Rows, transposed.
+    """
+    if len(columns) == 2:
+        return columns[0] - start[0], columns[1] - start[1]
+    first, second, longest = axes
+    shift = columns[longest] - start[longest]
+    u = span[longest] * (columns[first] - start[first]) - span[first] * shift
+    v = span[longest] * (columns[second] - start[second]) - span[second] * shift
+    return u, v
 
 
 def _thresholds_between(keys: Floats) -> Floats:

@@ -6,7 +6,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+
+from skpublicdp.typing import Floats, Integers
 
 DIGIT_BITS = 12
 """Bits of an exponent that one table covers: a table has 4,096 powers."""
@@ -150,22 +151,22 @@ class FloatPowers:
         self.roundings = 3 * len(self._tables)
         self._largest = (1 << DIGIT_BITS * len(self._tables)) - 1
 
-    def __call__(self, exponents: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(self, exponents: Integers) -> Floats:
         """Return approximations of q^exponents, elementwise."""
         exponents = np.minimum(exponents, self._largest)  # the largest power in the tables is 0
         mask = (1 << DIGIT_BITS) - 1
-        value: NDArray[np.float64] = self._tables[0][exponents & mask]
+        value: Floats = self._tables[0][exponents & mask]
         for level, table in enumerate(self._tables[1:], start=1):
             value *= table[(exponents >> DIGIT_BITS * level) & mask]
         return value
 
 
 @lru_cache(maxsize=16)
-def _float_tables(rate: Fraction) -> list[NDArray[np.float64]]:
+def _float_tables(rate: Fraction) -> list[Floats]:
     """Return the tables of `FloatPowers`, up to the level whose last power is below `TINY`."""
     precision = 1200  # 200 binary digits remain for a power as small as TINY
     powers = FixedPowers(rate, precision)
-    tables: list[NDArray[np.float64]] = []
+    tables: list[Floats] = []
     while True:
         table = np.zeros(1 << DIGIT_BITS)
         for digit in range(len(table)):

@@ -26,7 +26,7 @@ from skpublicdp.mechanisms.discrete_laplace import (
 )
 from skpublicdp.mechanisms.exact_exp import Bounds, exp_minus
 from skpublicdp.mechanisms.randomness import RandomBits
-from skpublicdp.typing import Floats, Integers
+from skpublicdp.typing import Floats, Integers, Mask
 
 Words = NDArray[np.uint64]
 """Random words."""
@@ -109,7 +109,7 @@ class _Scale:
         root = isqrt((self._square * 4**places).__floor__())
         self._float = root / (1 << places)  # Python rounds int / int correctly for all sizes
 
-    def round(self, blocks: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+    def round(self, blocks: Floats) -> tuple[Integers, Mask]:
         """Return the rounded numbers, and where the error bound proves them."""
         scaled = self._float * blocks
         nearest = np.rint(scaled)
@@ -151,7 +151,7 @@ def _propose(scale: _Scale, size: int, bits: RandomBits) -> Integers:
 
 def _decide_by_floats(
     scale: _Scale, block: Integers, inside: Words, coin: Words
-) -> tuple[Integers, NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[Integers, Mask, Mask]:
     """Round, and accept or reject, proposals by their first 53 digits.
 
     Returns
@@ -165,7 +165,7 @@ def _decide_by_floats(
     """
     fraction = _leading_digits(inside)
     exponent = fraction * (2.0 * block + fraction) / (2 * BLOCKS**2)
-    exponential = np.ones(len(block))
+    exponential = np.ones(len(block))  # Taylor series of exp(-exponent) in Horner form
     for term in range(TERMS, 0, -1):
         exponential = 1 - exponent / term * exponential
     distance = exponential - _leading_digits(coin)
