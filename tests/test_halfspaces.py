@@ -255,6 +255,16 @@ def test_huge_values_are_coded_alike_wherever_they_appear():
             assert errors[path] == (rule.predict(huge[:, :d]) != y).sum()
 
 
+@pytest.mark.parametrize("d", [2, 3])
+def test_zeros_of_either_sign_are_one_value(d):
+    points = np.array([(0, 0, 0), (1, 0.5, 0), (2, -1, 1), (-1, 3, 2), (0, 0, 1)])[:, :d]
+    rows = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=d)))
+    for rule in members(make_cover(points)):
+        np.testing.assert_array_equal(
+            rule.predict(rows), rule.predict(np.where(rows == 0, -0.0, rows))
+        )
+
+
 def test_directions_depend_on_the_public_rows_alone():
     X = np.random.default_rng(0).normal(size=(40, 5)) * [1, 10, 100, 1, 1] + [0, 0, 0, 1e6, 0]
     X[:, 4] = 0.1  # constant, though its computed deviation is not zero

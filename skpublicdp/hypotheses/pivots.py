@@ -57,8 +57,7 @@ class RotatingHyperplanes(Sweeps):
         start = self._start[sweep]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             u, v = _project_along(self._stop[sweep] - start, start, self._axes[sweep], columns)
-            if len(columns) == 3:
-                v += 0.0  # no negative zero, so that an infinite key has the sign of u
+            v += 0.0  # no negative zero, so that an infinite key has the sign of u
             return u / v, v < 0
 
     def codes(self, columns: Floats, sweep: int) -> Codes:
