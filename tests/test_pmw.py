@@ -27,7 +27,7 @@ from skpublicdp.query_release import (
 )
 from skpublicdp.query_release.pmw import rounds as pmw
 from skpublicdp.query_release.pmw.cover import ExplicitCover
-from skpublicdp.query_release.pmw.grid_cover import BoxCover, ProductCover, QuantileAxis
+from skpublicdp.query_release.pmw.grid_cover import BoxQueryCover, ProductCover, QuantileAxis
 from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
 from tests.helpers import FALSE_ALARM
 from tests.kit import Recorder, enumerate_runs, exp_above, index_by_release, worst_ratio
@@ -67,7 +67,7 @@ def some_queries(queries, rng, n, width):
 
 def on_rows(arrangement, query, X):
     """Whether a member of the cover holds in the cells of rows."""
-    return arrangement.incidence_row(query)[arrangement.cell_of(X)].sum(axis=1) > 0
+    return arrangement.incidence_row(query)[arrangement.assign_cells(X)].sum(axis=1) > 0
 
 
 @pytest.mark.parametrize("case", ["thresholds", "intervals", "rectangles", "stumps"])
@@ -77,7 +77,9 @@ def test_queries_agree_with_their_members_on_all_public_rows(case):
     Q = some_queries(queries, np.random.default_rng(0), 300, X_public.shape[1])
     holds = queries.holds(Q, X_public)
     assert len(np.unique(holds, axis=0)) >= len(X_public)
-    for member, wanted in zip(queries.nearest_members(Q, arrangement.index), holds, strict=True):
+    for member, wanted in zip(
+        queries.nearest_members(Q, arrangement.member_index), holds, strict=True
+    ):
         np.testing.assert_array_equal(on_rows(arrangement, member, X_public), wanted)
     assert arrangement.irreducible_error == 0
 
@@ -91,9 +93,9 @@ def test_answers_are_sums_over_cells(case):
     )
     np.testing.assert_array_equal(arrangement.answers(counts), incidence @ counts)
     assert len(np.unique(incidence, axis=1).T) == arrangement.size  # no cell is there twice
-    weights = arrangement.normalised(np.log(1 + counts))
+    weights = arrangement.normalize_blocks(np.log(1 + counts))
     np.testing.assert_allclose(arrangement.answers(weights), incidence @ weights, atol=1e-6)
-    rows, weights = arrangement.table(weights)
+    rows, weights = arrangement.weighted_rows(weights)
     assert len(rows) == len(weights)
     assert weights.sum() == pytest.approx(1)
 
@@ -110,7 +112,7 @@ def test_queries_with_ends_at_cuts_are_their_members(case):
         Q = {"thresholds": box[:, 1:][0], "intervals": box[0], "rectangles": box}[case][None]
         if case == "thresholds" and picks[0][0] != -INF:
             continue
-        (member,) = queries.nearest_members(Q, arrangement.index)
+        (member,) = queries.nearest_members(Q, arrangement.member_index)
         np.testing.assert_array_equal(on_rows(arrangement, member, X), queries.holds(Q, X)[0])
 
 
@@ -119,17 +121,19 @@ def test_a_coarse_axis_knows_what_it_misses(seed):
     rng = np.random.default_rng(seed)
     column = np.round(rng.normal(size=200), 1 + seed % 2)
     axis = QuantileAxis(column, 2, 7)
-    assert len(axis.middles) <= 7
+    assert len(axis.representatives) <= 7
     missed = []
     for t in np.unique(column):
-        (place,) = axis.find(np.array([-INF]), np.array([t]))
-        run = axis.run(place)
+        (place,) = axis.nearest_ranges(np.array([-INF]), np.array([t]))
+        run = axis.cell_slice(place)
         assert run.start == 0
-        differs = (axis.cell_of(column) < run.stop) != (column <= t)
+        differs = (axis.assign_cells(column) < run.stop) != (column <= t)
         missed.append(differs.mean())
-    assert max(missed) == pytest.approx(axis.missed)
-    assert 0 < axis.missed < 0.15
-    np.testing.assert_array_equal(axis.cell_of(axis.middles), np.arange(len(axis.middles)))
+    assert max(missed) == pytest.approx(axis.max_skipped_share)
+    assert 0 < axis.max_skipped_share < 0.15
+    np.testing.assert_array_equal(
+        axis.assign_cells(axis.representatives), np.arange(len(axis.representatives))
+    )
 
 
 def test_weights_of_columns_are_those_of_all_their_cells():
@@ -140,10 +144,10 @@ def test_weights_of_columns_are_those_of_all_their_cells():
     for step, query in enumerate(np.random.default_rng(0).integers(arrangement.n_queries, size=30)):
         row = arrangement.incidence_row(query)
         logs += step * row
-        listed += step * row[arrangement.cell_of(cells)].sum(axis=1)
+        listed += step * row[arrangement.assign_cells(cells)].sum(axis=1)
     listed = np.exp(listed - listed.max())
     listed /= listed.sum()
-    product = arrangement.normalised(logs)[arrangement.cell_of(cells)].prod(axis=1)
+    product = arrangement.normalize_blocks(logs)[arrangement.assign_cells(cells)].prod(axis=1)
     np.testing.assert_allclose(product, listed)
     assert arrangement.log_cells == pytest.approx(math.log(8))
 
@@ -190,18 +194,20 @@ class TestHalfspaces:
     def test_cells_of_the_plane(self):
         queries, _, arrangement = arranged("halfspaces")
         X = np.random.default_rng(0).normal(size=(5000, 2)) * 2
-        rules = arrangement.index.cover
+        rules = arrangement.member_index.cover
         on_cells = np.array([on_rows(arrangement, k, X) for k in range(len(rules))])
         wrong = (on_cells != queries.holds(rules, X)).any(axis=0)
         assert wrong.mean() < 1e-3  # a row may be closer to a crossing than the step of the search
-        assert queries.nearest_members(rules, arrangement.index).tolist() == list(range(len(rules)))
+        assert queries.nearest_members(rules, arrangement.member_index).tolist() == list(
+            range(len(rules))
+        )
 
 
 def test_rows_of_no_listed_cell_go_to_the_nearest():
     """Of listed queries nobody can say which cells there are."""
     arrangement = arranged("custom")[2]
     assert arrangement.size == 2
-    (place,) = arrangement.cell_of(np.array([[1.0, -1.0]]))[:, 0]
+    (place,) = arrangement.assign_cells(np.array([[1.0, -1.0]]))[:, 0]
     assert (arrangement.incidence[:, place] != [True, False]).sum() == 1
     assert arrangement.count(np.array([[1.0, -1.0], [-1.0, -9.0]])).sum() == 2
     assert (
@@ -226,9 +232,9 @@ def count(arrangement, X):
 
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
-WIDTHS = {BoxCover: 1, ProductCover: 2, ExplicitCover: 2}
+WIDTHS = {BoxQueryCover: 1, ProductCover: 2, ExplicitCover: 2}
 SMALL = {
-    BoxCover: ThresholdQueries().build_cover(np.array([[0.0], [1.0], [2.0]])),
+    BoxQueryCover: ThresholdQueries().build_cover(np.array([[0.0], [1.0], [2.0]])),
     ProductCover: StumpQueries().build_cover(CORNERS),
     ExplicitCover: CustomQueries(lambda X: X > 0.5).build_cover(CORNERS),
 }
@@ -330,7 +336,7 @@ class TestPlan:
 def between_cuts(axis):
     """The largest share of a uniform column between a number and the nearest cut."""
     ends = np.concatenate([[0.0], axis._values, [1.0]])
-    cuts = np.concatenate([[0.0], axis.cuts, [1.0]])[axis._nearest]
+    cuts = np.concatenate([[0.0], axis.cuts, [1.0]])[axis._nearest_cut]
     return max(np.abs(cuts - ends[:-1]).max(), np.abs(cuts - ends[1:]).max())
 
 
@@ -351,8 +357,8 @@ class TestRadius:
         c = np.arange(10**6)
         assert (1 / ((c + 1) * (c + 2))).sum() == pytest.approx(1, abs=1e-5)
         axis = QuantileAxis(np.arange(3000.0), 2, 100)
-        c, m = axis.n_missed, 3000
-        assert axis.missed == pytest.approx(c / m)
+        c, m = axis.max_skipped_rows, 3000
+        assert axis.max_skipped_share == pytest.approx(c / m)
         assert c > 0
         share = 0.02 / ((c + 1) * (c + 2))
         assert axis.radius(m, 0.02, 4) == cuts_radius(m, share, 2, columns=4, missed=c)

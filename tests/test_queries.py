@@ -175,9 +175,9 @@ def test_aliases(queries, width, query, rule):
     assert queries.weigh(Q, X, weights) == queries.weighted_mean(Q, X, weights)
     cover = queries.arrange(X)
     assert cover.n_queries == queries.build_cover(X).n_queries
-    if cover.index is not None:
-        members = queries.nearest_members(Q, cover.index)
-        assert queries.project(Q, cover.index).tolist() == members.tolist()
+    if cover.member_index is not None:
+        members = queries.nearest_members(Q, cover.member_index)
+        assert queries.project(Q, cover.member_index).tolist() == members.tolist()
     schema = build_schema(Table(X), [Table(X)])
     bound = queries.bound(schema, X)
     assert vars(bound).keys() == vars(queries.bind(schema, X)).keys()

@@ -65,10 +65,9 @@ MUTANTS = (
         "steps as long as the exact error",
         UNPAID,
         "query_release/pmw/rounds.py",
-        "        logs += (plan.rate if too_low else -plan.rate)"
-        " * arrangement.incidence_row(query)\n",
-        """        step = plan.rate * abs(lacking[query]) / n
-        logs += (step if too_low else -step) * arrangement.incidence_row(query)
+        "        step = plan.rate if is_too_low else -plan.rate\n",
+        """        rate = plan.rate * abs(deficit[query]) / n
+        step = rate if is_too_low else -rate
 """,
         ("PAPQueryRelease, thresholds, pmw",),
     ),
@@ -76,10 +75,10 @@ MUTANTS = (
         "rounds until the exact error is small",
         UNPAID,
         "query_release/pmw/rounds.py",
-        "        lacking = counts - expected\n",
-        """        lacking = counts - expected
-        if np.abs(lacking).max() < 0.1 * n:
-            return arrangement.normalised(logs)
+        "        deficit = counts - expected\n",
+        """        deficit = counts - expected
+        if np.abs(deficit).max() < 0.1 * n:
+            return cover.normalize_blocks(log_weights)
 """,
         ("PAPQueryRelease, thresholds, pmw",),
     ),
@@ -87,8 +86,8 @@ MUTANTS = (
         "a cover of private rows for the rounds",
         STRUCTURE,
         "query_release/pmw/release.py",
-        "    arrangement = bound.build_cover(X_public)\n",
-        "    arrangement = bound.build_cover(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
+        "    cover = bound_queries.build_cover(X_public)\n",
+        "    cover = bound_queries.build_cover(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(

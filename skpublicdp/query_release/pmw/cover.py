@@ -1,8 +1,8 @@
 """Query covers: queries that represent a class, and the cells on which they are constant.
 
 A cover is built from public rows alone (Bassily et al. 2020, Algorithm 3, steps 1 to 4). The
-theorem asks for two things: each query of the class agrees with a member of the cover on all but a
-few rows, and no member tells rows of one cell apart.
+theorem has two conditions. Each query of the class agrees with a member of the cover on all but a
+few rows, and each member has one answer for all rows of a cell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_INCIDENCE_ENTRIES = 1 << 26
 """Maximum number of entries of the incidence matrix of queries and cells."""
 
 MAX_CANDIDATE_ROWS = 1 << 12
-"""The most public rows whose cells are listed where not all are: rows look for the nearest."""
+"""Maximum number of public rows whose cells are listed by `split_sample_cover`."""
 
 MAX_COVER_QUERIES = 1 << 18
 """Maximum number of queries in an explicit cover."""
@@ -35,18 +35,25 @@ MAX_COVER_QUERIES = 1 << 18
 ANSWER_BLOCK = 1 << 24
 """Maximum number of query-row answers in memory at a time."""
 
+MATCH_BLOCK = 1 << 12
+"""Number of columns that are matched at a time."""
+
 
 class QueryCover(ABC):
-    """A cover and its cells.
+    """A cover of a query class, and the cells of the rows.
+
+    Cells may form several blocks, for instance one for each column. A row is then in one cell of
+    each block, and the weights of the blocks are independent.
 
     Attributes
     ----------
     n_queries : int
-        Size of the cover.
+        Number of queries of the cover.
     sizes : ndarray of int
-        Number of cells in each block. A row is in one cell of each, and blocks are independent.
+        Number of cells in each block.
     irreducible_error : float
-        What the radius would be with endless public rows: above 0 where cells are the limit.
+        Radius of the cover for infinitely many public rows. It is above 0 if the number of cells
+        is limited.
     """
 
     n_queries: int
@@ -54,101 +61,114 @@ class QueryCover(ABC):
     irreducible_error: float
 
     @abstractmethod
-    def cell_of(self, X: Floats) -> Codes:
-        """Return where each row is counted, shape (n, n_blocks), each row on its own."""
+    def assign_cells(self, X: Floats) -> Codes:
+        """Return the cell of each row in each block, shape (n, n_blocks), row by row."""
 
     @abstractmethod
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Add up counts or weights over the cells where each query holds."""
+        """Return for each query the sum of counts or weights over its cells."""
 
     @abstractmethod
     def incidence_row(self, query: int) -> Floats:
-        """Return where a query holds, as 0 and 1."""
+        """Return for each cell whether a query holds in it, as 0 or 1."""
 
     @abstractmethod
-    def table(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return rows with weights that stand for weighted cells."""
+    def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return representative rows and their weights, given the weights of the cells."""
 
     @abstractmethod
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound how much a query's answer differs from that of its member of the cover.
+        """Bound the difference between a query's answer and the answer of its nearest member.
 
         Parameters
         ----------
         m : int
-            Public rows.
+            Number of public rows.
         d : int
             VC dimension of the class.
         beta : float
-            Probability with which it may fail, over the draw of the public rows.
+            Failure probability of the bound, over the draw of the public rows.
         """
 
     @property
-    def index(self) -> Any:
-        """What finds the members of the cover that stand for queries; None if all are members."""
+    def member_index(self) -> Any:
+        """Index that finds the nearest member of each query. None if all queries are members."""
         return self
 
     @property
     def size(self) -> int:
-        """Length of an array of cells."""
+        """Number of cells in all blocks, the length of an array of counts."""
         return int(self.sizes.sum())
 
     @property
     def starts(self) -> Codes:
-        """Where blocks start in an array of cells."""
+        """Index of the first cell of each block."""
         starts: Codes = np.cumsum(self.sizes) - self.sizes
         return starts
 
     @property
     def log_cells(self) -> float:
-        """The logarithm of how many cells all blocks make together."""
+        """Logarithm of the number of combinations of cells, one from each block."""
         return float(np.log(self.sizes).sum())
 
     def count(self, X: Floats) -> Integers:
-        """Count the rows in each cell: additive, and one row moves one count of each block."""
-        return np.bincount(self.cell_of(X).ravel(), minlength=self.size).astype(np.int64)
+        """Return the number of rows in each cell.
 
-    def normalised(self, logs: Floats) -> Floats:
-        """Return weights in proportion to exp(logs), of sum 1 in each block."""
-        tops = np.maximum.reduceat(logs, self.starts)
-        weights: Floats = np.exp(logs - np.repeat(tops, self.sizes))
+        Counts are additive over rows. A replaced row moves one count of each block.
+        """
+        return np.bincount(self.assign_cells(X).ravel(), minlength=self.size).astype(np.int64)
+
+    def normalize_blocks(self, log_weights: Floats) -> Floats:
+        """Return weights proportional to exp(log_weights), with sum 1 in each block."""
+        block_max = np.maximum.reduceat(log_weights, self.starts)
+        weights: Floats = np.exp(log_weights - np.repeat(block_max, self.sizes))
         weights /= np.repeat(np.add.reduceat(weights, self.starts), self.sizes)
         return weights
 
 
 @dataclass(frozen=True, eq=False)
 class CoverIndex:
-    """Queries of a cover, and the points that tell them apart."""
+    """Index of the members of a cover by their answers on some points.
+
+    Attributes
+    ----------
+    holds : callable
+        Returns which queries hold for which rows, shape (n_queries, n_rows).
+    cover : ndarray
+        Members of the cover.
+    points : ndarray of shape (n_points, n_features)
+        Points on which the members have distinct answers.
+    """
 
     holds: RowPredicate
     cover: NDArray[Any]
     points: Floats
 
     def find(self, Q: NDArray[Any]) -> Codes:
-        """Return the members that agree with queries on the points."""
-        return _find(self.holds(self.cover, self.points).T, self.holds(Q, self.points).T)
+        """Return for each query the index of the member with the most equal answers."""
+        return _match_columns(self.holds(self.cover, self.points).T, self.holds(Q, self.points).T)
 
 
 class ExplicitCover(QueryCover):
-    """Cells and queries that are listed one by one.
+    """Cover whose queries and cells are listed.
 
     Parameters
     ----------
     holds : callable
-        Tells which queries hold for which rows.
+        Returns which queries hold for which rows, shape (n_queries, n_rows).
     cover : ndarray
-        Queries.
+        Queries of the cover.
     candidates : ndarray of shape (n_rows, n_features)
-        Rows in the cells that are to be listed. A row of another cell is moved to the one whose
-        queries differ least.
-    fresh : ndarray of shape (m, n_features), optional
-        Public rows that neither the cover nor the candidates come from: they tell how many rows are
-        moved. If None, none are: all cells are listed.
+        Rows whose cells are listed. A row of another cell is assigned to the listed cell with the
+        fewest different answers.
+    holdout : ndarray of shape (m, n_features), optional
+        Public rows that are independent of the cover and of the candidates. They estimate the
+        fraction of rows that are assigned to another cell. If None, all cells are listed.
     points : ndarray of shape (n_points, n_features), optional
-        Queries of the class agree on these with a member of the cover. If None, the cover is the
-        class.
-    missed : float, optional
-        Share of the public rows on which they may then differ.
+        Each query of the class agrees on these points with a member of the cover. If None, the
+        cover contains the whole class.
+    disagreement : float, optional
+        Bound on the fraction of public rows on which a query and its member differ.
     """
 
     def __init__(
@@ -156,72 +176,82 @@ class ExplicitCover(QueryCover):
         holds: RowPredicate,
         cover: NDArray[Any],
         candidates: Floats,
-        fresh: Floats | None = None,
+        holdout: Floats | None = None,
         points: Floats | None = None,
-        missed: float = 0.0,
+        disagreement: float = 0.0,
     ) -> None:
         check_cover_size(len(cover))
-        self._holds, self._cover, self._points, self._cover_error = holds, cover, points, missed
+        self._holds, self._cover, self._points = holds, cover, points
+        self._disagreement = disagreement
         candidates = candidates[: MAX_INCIDENCE_ENTRIES // len(cover)]
         answers = holds(cover, candidates)
-        first_of: dict[bytes, int] = {}
-        for place, key in enumerate(_packed(answers)):
-            first_of.setdefault(key, place)
-        first = np.array([*first_of.values()], dtype=np.intp)
-        self.cells, self.incidence = candidates[first], answers[:, first]
-        self._fresh, self._reassigned_share = (None if fresh is None else len(fresh)), 0.0
-        if fresh is not None and len(fresh):
-            differs = holds(cover, fresh) != self.incidence[:, self.cell_of(fresh)[:, 0]]
-            self._reassigned_share = float(differs.mean(axis=1).max())
+        first_row_of_cell: dict[bytes, int] = {}
+        for row, key in enumerate(_packed_columns(answers)):
+            first_row_of_cell.setdefault(key, row)
+        first_rows = np.array([*first_row_of_cell.values()], dtype=np.intp)
+        self.cells, self.incidence = candidates[first_rows], answers[:, first_rows]
+        self._n_holdout, self._reassigned_share = None if holdout is None else len(holdout), 0.0
+        if holdout is not None and len(holdout):
+            assigned = self.assign_cells(holdout)[:, 0]
+            is_different = holds(cover, holdout) != self.incidence[:, assigned]
+            self._reassigned_share = float(is_different.mean(axis=1).max())
         self.n_queries, self.sizes = len(cover), np.array([len(self.cells)])
-        self.irreducible_error = missed + self._reassigned_share
+        self.irreducible_error = disagreement + self._reassigned_share
 
-    def cell_of(self, X: Floats) -> Codes:
-        """Return the cell of each row, or the nearest one that is listed."""
-        step = max(1, ANSWER_BLOCK // len(self._cover))
-        blocks = (self._holds(self._cover, X[at : at + step]) for at in range(0, len(X), step))
-        return np.concatenate([_find(self.incidence, holds) for holds in blocks])[:, None]
+    def assign_cells(self, X: Floats) -> Codes:
+        """Return the cell of each row, or the nearest listed cell."""
+        block_rows = max(1, ANSWER_BLOCK // len(self._cover))
+        cells = [
+            _match_columns(self.incidence, self._holds(self._cover, X[start : start + block_rows]))
+            for start in range(0, len(X), block_rows)
+        ]
+        return np.concatenate(cells)[:, None]
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Add up counts or weights over the cells of each query."""
+        """Return for each query the sum of counts or weights over its cells.
+
+        Sums of counts are exact. Weights are added in single precision.
+        """
         if cells.dtype.kind == "f":
-            return np.asarray(self._dense @ cells.astype(np.float32), dtype=np.float64)
-        return np.array([cells[inside].sum() for inside in self.incidence])
+            return np.asarray(self._float_incidence @ cells.astype(np.float32), dtype=np.float64)
+        return np.array([cells[query_cells].sum() for query_cells in self.incidence])
 
     def incidence_row(self, query: int) -> Floats:
-        """Return the cells of a query."""
+        """Return for each cell whether a query holds in it, as 0 or 1."""
         return np.asarray(self.incidence[query], dtype=np.float64)
 
-    def table(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the row of each cell."""
+    def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return one public row of each cell, and the weights."""
         return self.cells, weights
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Add what the cover misses to what is moved."""
+        """Add the disagreement of queries with their members and the share of reassigned rows."""
         total = 0.0
         if self._points is not None:
-            total += cover_radius(m, d, beta / 2, self._cover_error)
-        if self._fresh is not None:
+            total += cover_radius(m, d, beta / 2, self._disagreement)
+        if self._n_holdout is not None:
             total += population_share_bound(
-                self._reassigned_share, self._fresh, beta / 2 / self.n_queries
+                self._reassigned_share, self._n_holdout, beta / 2 / self.n_queries
             )
         return min(total, 1.0)
 
     @property
-    def index(self) -> CoverIndex | None:
-        """The cover without its cells."""
-        points = self._points
-        return None if points is None else CoverIndex(self._holds, self._cover, points)
+    def member_index(self) -> CoverIndex | None:
+        """Index of the members by their answers on the points."""
+        if self._points is None:
+            return None
+        return CoverIndex(self._holds, self._cover, self._points)
 
     @cached_property
-    def _dense(self) -> NDArray[np.float32]:
+    def _float_incidence(self) -> NDArray[np.float32]:
+        """The incidence matrix in single precision, for fast products with weights."""
         return self.incidence.astype(np.float32)
 
 
 def split_sample_cover(holds: RowPredicate, cover: NDArray[Any], X_public: Floats) -> ExplicitCover:
-    """List cells of one half of the public rows; the other half tells what that misses."""
-    listed, fresh = np.array_split(X_public, 2)
-    return ExplicitCover(holds, cover, listed[:MAX_CANDIDATE_ROWS], fresh)
+    """Return a cover with the cells of one half of the public rows; the other half is held out."""
+    candidates, holdout = np.array_split(X_public, 2)
+    return ExplicitCover(holds, cover, candidates[:MAX_CANDIDATE_ROWS], holdout)
 
 
 def check_cover_size(n_queries: int) -> None:
@@ -233,21 +263,35 @@ def check_cover_size(n_queries: int) -> None:
         )
 
 
-def _find(known: NDArray[np.bool_], wanted: NDArray[np.bool_]) -> Codes:
-    """Return for each wanted column the place of the equal known one, or else of the nearest."""
-    places_of = {key: place for place, key in enumerate(_packed(known))}
-    places = np.array([places_of.get(key, -1) for key in _packed(wanted)], dtype=np.intp)
-    others = np.flatnonzero(places < 0)
-    if len(others):
-        signs = 1 - 2 * known.astype(np.float32)
-        for start in range(0, len(others), 1 << 12):
-            block = others[start : start + (1 << 12)]
-            # how many bits differ, but for those of the known column itself
-            differing = wanted[:, block].T.astype(np.float32) @ signs + known.sum(axis=0)
-            places[block] = differing.argmin(axis=1)
-    return places
+def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Codes:
+    """Return for each column the index of the equal reference column, or else of the nearest.
+
+    Parameters
+    ----------
+    reference : ndarray of bool, shape (n_bits, n_reference)
+        Distinct columns.
+    columns : ndarray of bool, shape (n_bits, n_columns)
+        Columns to match.
+
+    Returns
+    -------
+    ndarray of int, shape (n_columns,)
+        Index of the reference column with the fewest different bits.
+    """
+    index_of = {key: i for i, key in enumerate(_packed_columns(reference))}
+    matches = np.array([index_of.get(key, -1) for key in _packed_columns(columns)], dtype=np.intp)
+    unmatched = np.flatnonzero(matches < 0)
+    if len(unmatched):
+        signs = 1 - 2 * reference.astype(np.float32)
+        for start in range(0, len(unmatched), MATCH_BLOCK):
+            block = unmatched[start : start + MATCH_BLOCK]
+            # the number of bits in which a column and a reference column r differ is
+            # sum(column * (1 - 2 r)) + sum(r)
+            distance = columns[:, block].T.astype(np.float32) @ signs + reference.sum(axis=0)
+            matches[block] = distance.argmin(axis=1)
+    return matches
 
 
-def _packed(columns: NDArray[np.bool_]) -> list[bytes]:
+def _packed_columns(columns: NDArray[np.bool_]) -> list[bytes]:
     """Return each column as bytes."""
     return [bits.tobytes() for bits in np.packbits(columns.T, axis=1)]

@@ -1,14 +1,14 @@
-"""Arrangements of queries about runs along columns: boxes, and single columns.
+"""Covers of queries about ranges of columns: boxes, and ranges of single columns.
 
-Only the distinct public values of each column matter. Where they are too many, columns are cut at
-public quantiles, and what that misses is counted on the public rows.
+Only the distinct public values of each column matter. Columns with too many values are cut at
+public quantiles. The rows between a value and its nearest cut are counted on the public rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,136 +19,155 @@ from skpublicdp.query_release.pmw.cover import QueryCover
 from skpublicdp.typing import Codes, Floats
 
 MAX_COVER_BOXES = 1 << 20
-"""The most boxes of a cover: a few arrays of so many numbers are held."""
+"""Maximum number of boxes of a cover. A few arrays of this length are in memory."""
 
 MAX_AXIS_CELLS = 1 << 10
-"""The most cells of a column: more hardly tell more, and cost as much as any."""
+"""Maximum number of cells of a column. More cells cost time and hardly reduce the error."""
 
 N_PRODUCT_ROWS = 1 << 12
-"""Rows that stand for a product of columns."""
+"""Number of representative rows of a product of columns."""
 
 
 class QuantileAxis:
-    """A column cut into cells, and runs of cells that queries are about.
+    """A column that is cut into cells, and the ranges of cells that queries are about.
 
-    It is cut between all its values, or at quantiles where they are too many.
+    The column is cut between all of its values, or at quantiles if there are too many values.
 
     Parameters
     ----------
-    column : ndarray
+    column : ndarray of shape (m,)
         Public values.
-    ends : int
-        Which runs there are. With 2 ends, all; with 1, those from the first cell on; with none,
-        each cell by itself.
-    n_cells : int
-        The most cells.
+    n_ends : int
+        Number of ends of a range that may vary. With 2, all ranges of cells; with 1, ranges that
+        start with the first cell; with 0, single cells.
+    max_cells : int
+        Maximum number of cells.
 
     Attributes
     ----------
-    middles : ndarray of shape (n_cells,)
+    cuts : ndarray of shape (n_cells - 1,)
+        Upper ends of all cells but the last. An end belongs to its cell.
+    representatives : ndarray of shape (n_cells,)
         A public value of each cell.
-    n_runs : int
-        Number of runs.
-    missed : float
-        The largest share of public rows between a value and its nearest cut.
-    n_missed : int
-        The number of these rows; 0 where each gap between values has its cut.
+    n_ranges : int
+        Number of ranges.
+    max_skipped_rows : int
+        Maximum number of public rows between a value and its nearest cut. It is 0 if there is a cut
+        between all values.
+    max_skipped_share : float
+        The same as a fraction of the public rows.
     """
 
-    def __init__(self, column: NDArray[Any], ends: int, n_cells: int) -> None:
+    def __init__(self, column: NDArray[Any], n_ends: int, max_cells: int) -> None:
         values, counts = np.unique(column, return_counts=True)
+        # gaps are before the first value, between two values, and after the last value
         n_below = np.append(0, np.cumsum(counts))
-        below = n_below / len(column)
-        cut = np.arange(len(below))
-        if len(values) > n_cells:
-            cut = np.unique(_nearest(below, np.arange(n_cells + 1) / n_cells))
-        # for each place before, between and behind the values, the cut nearest in public rows
-        self._values, self._nearest = values, _nearest(below[cut], below)
-        self.n_missed = int(np.abs(n_below - n_below[cut][self._nearest]).max())
-        self.missed = self.n_missed / len(column)
-        self.ends = ends
-        left, right = values[cut[1:-1] - 1], values[cut[1:-1]]
-        halfway = left / 2 + right / 2
-        # the upper ends of the cells, which belong to them
-        self.cuts = np.where((halfway >= left) & (halfway < right), halfway, left)
-        middle = (below[cut[:-1]] + below[cut[1:]]) / 2
-        self.middles = values[np.clip(np.searchsorted(below[1:], middle), cut[:-1], cut[1:] - 1)]
-        self._first, self._last = _runs(len(self.middles), ends)
-        self.n_runs = len(self._first)
+        share_below = n_below / len(column)
+        cut_gaps = np.arange(len(share_below))
+        if len(values) > max_cells:
+            levels = np.arange(max_cells + 1) / max_cells
+            cut_gaps = np.unique(_nearest(share_below, levels))
+        self._values = values
+        self._nearest_cut = _nearest(share_below[cut_gaps], share_below)  # of each gap
+        n_skipped = np.abs(n_below - n_below[cut_gaps][self._nearest_cut])
+        self.max_skipped_rows = int(n_skipped.max())
+        self.max_skipped_share = self.max_skipped_rows / len(column)
+        self.n_ends = n_ends
+        left, right = values[cut_gaps[1:-1] - 1], values[cut_gaps[1:-1]]
+        midpoint = left / 2 + right / 2
+        # neighbouring floats have no midpoint between them
+        self.cuts = np.where((midpoint >= left) & (midpoint < right), midpoint, left)
+        mid_share = (share_below[cut_gaps[:-1]] + share_below[cut_gaps[1:]]) / 2
+        median_value = np.searchsorted(share_below[1:], mid_share)
+        self.representatives = values[np.clip(median_value, cut_gaps[:-1], cut_gaps[1:] - 1)]
+        self._ranges = _cell_ranges(len(self.representatives), n_ends)
+        self.n_ranges = len(self._ranges.start)
 
     def radius(self, m: int, beta: float, n_columns: int) -> float:
-        """Bound the share of the population between the ends of any run and the nearest cuts.
+        """Bound the population's share between the ends of any range and the nearest cuts.
 
         Parameters
         ----------
         m : int
-            Public rows, drawn independently.
+            Number of public rows, drawn independently.
         beta : float
-            Probability with which the bound may fail, for `n_columns` axes at once.
+            Failure probability of the bound, for `n_columns` axes simultaneously.
         n_columns : int
             Number of axes of the same public rows.
         """
-        if not self.ends:
-            return 0.0  # each cell by itself: all runs are listed
-        # the rows decide how many are missed: shares of beta for all numbers, of sum 1
-        share = beta / ((self.n_missed + 1) * (self.n_missed + 2))
-        return cuts_radius(m, share, self.ends, columns=n_columns, missed=self.n_missed)
+        if not self.n_ends:
+            return 0.0  # single cells: all ranges are listed
+        # The number k of skipped rows depends on the public rows. A share 1/((k + 1)(k + 2)) of
+        # beta for each k adds up to beta.
+        share = beta / ((self.max_skipped_rows + 1) * (self.max_skipped_rows + 2))
+        return cuts_radius(m, share, self.n_ends, columns=n_columns, missed=self.max_skipped_rows)
 
-    def cell_of(self, column: Floats) -> Codes:
+    def assign_cells(self, column: Floats) -> Codes:
         """Return the cell of each number."""
         return np.searchsorted(self.cuts, column)
 
-    def along(self, table: NDArray[Any], axis: int) -> NDArray[Any]:
-        """Add up the runs of cells along an axis of a table."""
-        none = np.zeros_like(table.take([0], axis))
-        sums = np.cumsum(np.concatenate([none, table], axis=axis), axis=axis)
-        totals: NDArray[Any] = sums.take(self._last, axis) - sums.take(self._first, axis)
+    def sum_over_ranges(self, table: NDArray[Any], axis: int) -> NDArray[Any]:
+        """Replace the cells along an axis of a table by the sums over all ranges."""
+        zeros = np.zeros_like(table.take([0], axis))
+        cumulative = np.cumsum(np.concatenate([zeros, table], axis=axis), axis=axis)
+        stop_sums = cumulative.take(self._ranges.stop, axis)
+        start_sums = cumulative.take(self._ranges.start, axis)
+        totals: NDArray[Any] = stop_sums - start_sums
         return totals
 
-    def find(self, low: Floats, high: Floats) -> Codes:
-        """Return the run that is nearest to low <= x <= high."""
-        first = self._nearest[np.searchsorted(self._values, low)]
-        last = self._nearest[np.searchsorted(self._values, high, side="right")]
-        wide = len(self.middles) + 1
-        wanted = np.where(first < last, first * wide + last, 0)  # of empty runs, (0, 0) is listed
-        return np.searchsorted(self._first * wide + self._last, wanted)
+    def nearest_ranges(self, low: Floats, high: Floats) -> Codes:
+        """Return the index of the range that is nearest to low <= x <= high."""
+        start = self._nearest_cut[np.searchsorted(self._values, low)]
+        stop = self._nearest_cut[np.searchsorted(self._values, high, side="right")]
+        base = len(self.representatives) + 1
+        # among empty ranges, only (0, 0) is listed
+        key = np.where(start < stop, start * base + stop, 0)
+        return np.searchsorted(self._ranges.start * base + self._ranges.stop, key)
 
-    def run(self, place: int) -> slice:
-        """Return the cells of a run."""
-        return slice(self._first[place], self._last[place])
+    def cell_slice(self, range_index: int) -> slice:
+        """Return the cells of a range as a slice."""
+        return slice(self._ranges.start[range_index], self._ranges.stop[range_index])
 
 
-def _runs(n_cells: int, ends: int) -> tuple[Codes, Codes]:
-    """List runs by their first cells and the cells behind them, in lexicographic order."""
+class _CellRanges(NamedTuple):
+    """Ranges of cells, in lexicographic order. Range i holds the cells start[i] to stop[i] - 1."""
+
+    start: Codes
+    stop: Codes
+
+
+def _cell_ranges(n_cells: int, n_ends: int) -> _CellRanges:
+    """Return all ranges of cells of which `n_ends` ends may vary, see `QuantileAxis`."""
     cells = np.arange(n_cells)
-    if ends == 0:
-        return cells, cells + 1
-    if ends == 1:
-        return np.zeros(n_cells + 1, dtype=np.intp), np.arange(n_cells + 1)
+    if n_ends == 0:
+        return _CellRanges(cells, cells + 1)
+    if n_ends == 1:
+        return _CellRanges(np.zeros(n_cells + 1, dtype=np.intp), np.arange(n_cells + 1))
     first, last = np.triu_indices(n_cells)
-    return np.append(0, first), np.append(0, last + 1)  # the empty one among them
+    return _CellRanges(np.append(0, first), np.append(0, last + 1))  # with one empty range
 
 
-def _nearest(known: Floats, wanted: Floats) -> Codes:
-    """Return the place of the nearest known number, of ascending ones."""
-    right = np.clip(np.searchsorted(known, wanted), 1, len(known) - 1)
-    return right - (wanted - known[right - 1] <= known[right] - wanted)
+def _nearest(sorted_values: Floats, targets: Floats) -> Codes:
+    """Return the index of the value nearest to each target."""
+    right = np.clip(np.searchsorted(sorted_values, targets), 1, len(sorted_values) - 1)
+    is_left_nearer = targets - sorted_values[right - 1] <= sorted_values[right] - targets
+    return right - is_left_nearer
 
 
-class BoxCover(QueryCover):
-    """Boxes of cells: a run along each column, all at once.
+class BoxQueryCover(QueryCover):
+    """Cover of box queries: products of one range of cells for each column.
 
     Parameters
     ----------
     X_public : ndarray of shape (m, n_features)
         Public rows.
-    ends : int
-        How many ends of a run are between cells: 1 or 2.
+    n_ends : int
+        Number of ends of a range that may vary, 1 or 2.
     """
 
-    def __init__(self, X_public: Floats, ends: int) -> None:
+    def __init__(self, X_public: Floats, n_ends: int) -> None:
         n_cells = [min(len(np.unique(column)), MAX_AXIS_CELLS) for column in X_public.T]
-        while math.prod(len(_runs(k, ends)[0]) for k in n_cells) > MAX_COVER_BOXES:
+        while math.prod(len(_cell_ranges(k, n_ends).start) for k in n_cells) > MAX_COVER_BOXES:
             widest = n_cells.index(max(n_cells))
             n_cells[widest] -= -(-n_cells[widest] // 16)
             if n_cells[widest] < 2:
@@ -157,100 +176,112 @@ class BoxCover(QueryCover):
                     'memory: cells, not rows, are the limit; use fewer columns or method="auto".'
                 )
         self.axes = [
-            QuantileAxis(column, ends, k) for column, k in zip(X_public.T, n_cells, strict=True)
+            QuantileAxis(column, n_ends, k) for column, k in zip(X_public.T, n_cells, strict=True)
         ]
-        self._shape = tuple(len(axis.middles) for axis in self.axes)
-        self._n_runs = tuple(axis.n_runs for axis in self.axes)
-        self.n_queries, self.sizes = math.prod(self._n_runs), np.array([math.prod(self._shape)])
-        self.irreducible_error = ends * sum(axis.missed for axis in self.axes)
+        self._shape = tuple(len(axis.representatives) for axis in self.axes)
+        self._n_ranges = tuple(axis.n_ranges for axis in self.axes)
+        self.n_queries, self.sizes = math.prod(self._n_ranges), np.array([math.prod(self._shape)])
+        self.irreducible_error = n_ends * sum(axis.max_skipped_share for axis in self.axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Add up the bounds of all columns."""
+        """Return the sum of the bounds of all columns."""
         return min(1.0, sum(axis.radius(m, beta, len(self.axes)) for axis in self.axes))
 
-    def cell_of(self, X: Floats) -> Codes:
+    def assign_cells(self, X: Floats) -> Codes:
         """Return the cell of each row."""
-        of_axes = tuple(axis.cell_of(column) for axis, column in zip(self.axes, X.T, strict=True))
-        return np.ravel_multi_index(of_axes, self._shape)[:, None]
+        axis_cells = tuple(
+            axis.assign_cells(column) for axis, column in zip(self.axes, X.T, strict=True)
+        )
+        return np.ravel_multi_index(axis_cells, self._shape)[:, None]
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Add up counts or weights in each box."""
+        """Return the sum of counts or weights in each box."""
         table = cells.reshape(self._shape)
-        for place, axis in enumerate(self.axes):
-            table = axis.along(table, place)
+        for i, axis in enumerate(self.axes):
+            table = axis.sum_over_ranges(table, i)
         return table.ravel()
 
     def incidence_row(self, query: int) -> Floats:
-        """Return the cells of a box."""
-        inside = np.zeros(self._shape)
-        runs = np.unravel_index(query, self._n_runs)
-        inside[tuple(axis.run(int(run)) for axis, run in zip(self.axes, runs, strict=True))] = 1
-        return inside.ravel()
+        """Return for each cell whether it is in a box, as 0 or 1."""
+        incidence = np.zeros(self._shape)
+        ranges = np.unravel_index(query, self._n_ranges)
+        box = tuple(axis.cell_slice(int(i)) for axis, i in zip(self.axes, ranges, strict=True))
+        incidence[box] = 1
+        return incidence.ravel()
 
     def find(self, boxes: Floats) -> Codes:
         """Return the member nearest to each box, given as shape (n_queries, n_features, 2)."""
-        runs = [axis.find(*boxes[:, place].T) for place, axis in enumerate(self.axes)]
-        return np.ravel_multi_index(tuple(runs), self._n_runs)
+        ranges = [axis.nearest_ranges(*boxes[:, i].T) for i, axis in enumerate(self.axes)]
+        return np.ravel_multi_index(tuple(ranges), self._n_ranges)
 
-    def table(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return a row of public values for each cell."""
-        grid = np.meshgrid(*(axis.middles for axis in self.axes), indexing="ij")
+    def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return a row of public values for each cell, and the weights."""
+        grid = np.meshgrid(*(axis.representatives for axis in self.axes), indexing="ij")
         return np.stack([values.ravel() for values in grid], axis=1), weights
 
 
 class ProductCover(QueryCover):
-    """A run along one of many columns.
+    """Cover of queries about a range of one out of many columns.
 
-    The cells are those of the grid of all columns, and they are not listed: if each update is about
-    one column, multiplicative weights on the grid stay a product of weights on the columns.
+    Its cells are those of the grid of all columns, which are not listed. Each update is about one
+    column, so that multiplicative weights on the grid remain a product of weights on the columns.
+    There is one block of weights for each column.
+
+    Parameters
+    ----------
+    axes : sequence of QuantileAxis
+        The columns.
     """
 
     def __init__(self, axes: Sequence[QuantileAxis]) -> None:
         self.axes = axes
-        self.sizes = np.array([len(axis.middles) for axis in axes])
-        self._queries = np.append(0, np.cumsum([axis.n_runs for axis in axes]))
-        self.n_queries = int(self._queries[-1])
-        self.irreducible_error = max(axis.missed for axis in axes)
+        self.sizes = np.array([len(axis.representatives) for axis in axes])
+        self._query_starts = np.append(0, np.cumsum([axis.n_ranges for axis in axes]))
+        self.n_queries = int(self._query_starts[-1])
+        self.irreducible_error = max(axis.max_skipped_share for axis in axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
         """Return the largest bound of a column."""
-        n_numeric = sum(axis.ends > 0 for axis in self.axes)
+        n_numeric = sum(axis.n_ends > 0 for axis in self.axes)
         return max(axis.radius(m, beta, n_numeric) for axis in self.axes)
 
-    def cell_of(self, X: Floats) -> Codes:
+    def assign_cells(self, X: Floats) -> Codes:
         """Return the cell of each row in each column."""
-        of_axes = [axis.cell_of(column) for axis, column in zip(self.axes, X.T, strict=True)]
-        return np.stack(of_axes, axis=1) + self.starts
+        axis_cells = [
+            axis.assign_cells(column) for axis, column in zip(self.axes, X.T, strict=True)
+        ]
+        return np.stack(axis_cells, axis=1) + self.starts
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Add up counts or weights in each run."""
+        """Return the sum of counts or weights in each range of each column."""
         blocks = np.split(cells, self.starts[1:])
         return np.concatenate(
-            [axis.along(block, 0) for axis, block in zip(self.axes, blocks, strict=True)]
+            [axis.sum_over_ranges(block, 0) for axis, block in zip(self.axes, blocks, strict=True)]
         )
 
     def incidence_row(self, query: int) -> Floats:
-        """Return the cells of a run."""
-        column = int(np.searchsorted(self._queries, query, side="right")) - 1
-        inside = np.zeros(self.size)
-        block = inside[self.starts[column] :]
-        block[self.axes[column].run(query - int(self._queries[column]))] = 1
-        return inside
+        """Return for each cell whether it is in the range of a query, as 0 or 1."""
+        column = int(np.searchsorted(self._query_starts, query, side="right")) - 1
+        incidence = np.zeros(self.size)
+        column_cells = incidence[self.starts[column] :]  # a view
+        range_index = query - int(self._query_starts[column])
+        column_cells[self.axes[column].cell_slice(range_index)] = 1
+        return incidence
 
     def find(self, columns: Codes, low: Floats, high: Floats) -> Codes:
-        """Return the member nearest to low <= x <= high of a column, for each query."""
-        found = self._queries[columns]
+        """Return for each query the member nearest to low <= x <= high of its column."""
+        members = self._query_starts[columns]
         for column in np.unique(columns):
-            asked = columns == column
-            found[asked] += self.axes[column].find(low[asked], high[asked])
-        return found
+            is_column = columns == column
+            members[is_column] += self.axes[column].nearest_ranges(low[is_column], high[is_column])
+        return members
 
-    def table(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return equally likely rows whose columns are as released, and independent."""
-        generator = np.random.default_rng(0)  # part of the method, and of released weights only
-        even = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS
+    def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return equally weighted rows with independent columns of the released distributions."""
+        generator = np.random.default_rng(0)  # fixed: rows are a function of released weights
+        levels = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS
         rows = np.empty((N_PRODUCT_ROWS, len(self.axes)), order="F")
-        for place, block in enumerate(np.split(weights, self.starts[1:])):
-            cells = np.minimum(np.searchsorted(np.cumsum(block), even), len(block) - 1)
-            rows[:, place] = self.axes[place].middles[generator.permutation(cells)]
+        for i, block in enumerate(np.split(weights, self.starts[1:])):
+            cells = np.minimum(np.searchsorted(np.cumsum(block), levels), len(block) - 1)
+            rows[:, i] = self.axes[i].representatives[generator.permutation(cells)]
         return rows, np.full(N_PRODUCT_ROWS, 1 / N_PRODUCT_ROWS)

@@ -1,4 +1,4 @@
-"""In which ways halfspaces divide a few public points."""
+"""Dichotomies of a few public points by halfspaces, and points in the cells of plane lines."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Floats, Integers
 
 Signs = NDArray[np.bool_]
 
 ON_PLANE_TOLERANCE = 1e-9
-"""Standardised points nearer to a hyperplane are taken to be on it."""
+"""Maximum distance from a hyperplane at which a standardised point counts as on it."""
+
+MIN_CROSSING_SINE = 1e-12
+"""Lines at a smaller angle (its sine) count as parallel."""
 
 
 class HalfspaceDichotomies:
-    """The ways in which halfspaces divide points, and the hyperplanes that bound each way.
+    """All dichotomies of points by halfspaces, and the hyperplanes that bound each of them.
 
-    The halfspaces that divide points in one way are a cone in the space of normals and offsets. Its
-    extreme rays are hyperplanes through as many independent points as the points have dimensions;
-    their sum is inside of it.
+    The halfspaces of one dichotomy are a cone in the space of normals and offsets. The extreme rays
+    of the cone are hyperplanes through as many independent points as the space has dimensions. The
+    sum of the rays is inside the cone.
 
     Parameters
     ----------
@@ -30,16 +33,16 @@ class HalfspaceDichotomies:
 
     Attributes
     ----------
-    points : ndarray
-        As given.
+    points : ndarray of shape (n_points, n_features)
+        The points.
     centre, basis : ndarray
         Coordinates in which the points span the space: (x - centre) @ basis.
     planes : ndarray of shape (n_planes, dimension + 1)
-        Normals and minus offsets in these coordinates, of all hyperplanes through the points.
-    signs : ndarray of bool, shape (n_ways, n_points)
-        The ways.
-    along, against : ndarray of bool, shape (n_ways, n_planes)
-        Which hyperplanes bound a way, with their positive side or their negative one.
+        Normals and negative offsets, in these coordinates, of all hyperplanes through the points.
+    signs : ndarray of bool, shape (n_dichotomies, n_points)
+        The dichotomies: whether each point is in the halfspace.
+    bounds_positive, bounds_negative : ndarray of bool, shape (n_dichotomies, n_planes)
+        Whether the positive or the negative side of a hyperplane is an extreme ray of the cone.
     """
 
     def __init__(self, points: Floats) -> None:
@@ -48,103 +51,125 @@ class HalfspaceDichotomies:
         scale[scale == 0] = 1.0
         _, widths, axes = np.linalg.svd((points - self.centre) / scale, full_matrices=False)
         self.basis = (axes[widths > ON_PLANE_TOLERANCE * len(points)] / scale).T
-        self.planes = _planes(self._lift(points))
-        sides = self._sides(points)
-        ways = {}
-        for side in sides.T:
-            on = np.flatnonzero(side == 0)
-            for labels in _labels(points[on], self.basis.shape[1]):
-                for way in (side > 0, side < 0):
-                    way[on] = labels
-                    ways[way.tobytes()] = way
-        if not self.basis.size:  # a single point, or some that cannot be told apart
-            ways = {sign: np.full(len(points), sign) for sign in (True, False)}
-        self.signs = np.array(list(ways.values()))
-        agreement, clear = np.where(self.signs, 1, -1) @ sides, np.abs(sides).sum(axis=0)
-        self.along, self.against = agreement == clear, agreement == -clear
+        self.planes = _planes_through(self._homogeneous(points))
+        sides = self._sides(points)  # (n_points, n_planes)
+        dichotomies = {}
+        for plane_sides in sides.T:
+            on_plane = np.flatnonzero(plane_sides == 0)
+            for labels in _dichotomies_on_plane(points[on_plane], self.basis.shape[1]):
+                for dichotomy in (plane_sides > 0, plane_sides < 0):
+                    dichotomy[on_plane] = labels
+                    dichotomies[dichotomy.tobytes()] = dichotomy
+        if not self.basis.size:  # a single point, or points that are equal up to the tolerance
+            dichotomies = {sign: np.full(len(points), sign) for sign in (True, False)}
+        self.signs = np.array(list(dichotomies.values()))
+        agreement = np.where(self.signs, 1, -1) @ sides
+        n_off_plane = np.abs(sides).sum(axis=0)
+        self.bounds_positive = agreement == n_off_plane
+        self.bounds_negative = agreement == -n_off_plane
 
     def halfspaces(self, holds: Callable[[Floats, Floats], Signs]) -> Floats:
-        """Return a halfspace for each way, as normal and offset; `holds` has the last word."""
-        inside = (self.along.astype(float) - self.against) @ self.planes
+        """Return a halfspace for each dichotomy, as normal and offset.
+
+        Halfspaces that do not have their dichotomy after rounding, by `holds`, are dropped.
+        """
+        interior = (self.bounds_positive.astype(float) - self.bounds_negative) @ self.planes
         if not self.basis.size:
-            inside = np.where(self.signs[:, :1], 1.0, -1.0)
-        normals = inside[:, :-1] @ self.basis.T
-        rules = np.column_stack([normals, normals @ self.centre - inside[:, -1]])
-        kept: Floats = rules[(holds(rules, self.points) == self.signs).all(axis=1)]
-        return kept
+            interior = np.where(self.signs[:, :1], 1.0, -1.0)
+        normals = interior[:, :-1] @ self.basis.T
+        halfspaces = np.column_stack([normals, normals @ self.centre - interior[:, -1]])
+        is_exact = (holds(halfspaces, self.points) == self.signs).all(axis=1)
+        exact_halfspaces: Floats = halfspaces[is_exact]
+        return exact_halfspaces
 
     def disagreement_bound(self, rows: Floats) -> float:
-        """Bound on which share of rows two halfspaces may differ that divide the points alike.
+        """Bound the fraction of rows on which two halfspaces of one dichotomy may differ.
 
-        A row on one side of all hyperplanes that bound a way is on that side of all its halfspaces.
+        All halfspaces of a dichotomy agree on a row that is on the same side of all hyperplanes
+        that bound the dichotomy.
         """
-        known = (rows[:, None] == self.points).all(axis=2).any(axis=1)
-        if known.all():
+        is_point = (rows[:, None] == self.points).all(axis=2).any(axis=1)
+        if is_point.all():
             return 0.0
         if self.basis.shape[1] < self.points.shape[1]:
             return 1.0
-        sides = self._sides(rows[~known]).T
-        above, below = (sides > 0).astype(np.float32), (sides < 0).astype(np.float32)
-        along, against = self.along.astype(np.float32), self.against.astype(np.float32)
-        inside = along @ (1 - above) + against @ (1 - below) == 0
-        outside = along @ (1 - below) + against @ (1 - above) == 0
-        return float((~inside & ~outside).sum(axis=1).max() / len(rows))
+        sides = self._sides(rows[~is_point]).T
+        is_above, is_below = (sides > 0).astype(np.float32), (sides < 0).astype(np.float32)
+        positive = self.bounds_positive.astype(np.float32)
+        negative = self.bounds_negative.astype(np.float32)
+        # a row is inside if no bounding hyperplane separates it from the cone
+        is_inside = positive @ (1 - is_above) + negative @ (1 - is_below) == 0
+        is_outside = positive @ (1 - is_below) + negative @ (1 - is_above) == 0
+        n_undetermined = (~is_inside & ~is_outside).sum(axis=1)
+        return float(n_undetermined.max() / len(rows))
 
-    def _lift(self, rows: Floats) -> Floats:
+    def _homogeneous(self, rows: Floats) -> Floats:
+        """Return rows in the coordinates of the points, with a last coordinate of 1."""
         return np.column_stack([(rows - self.centre) @ self.basis, np.ones(len(rows))])
 
-    def _sides(self, rows: Floats) -> NDArray[np.int64]:
-        return _signs(self._lift(rows) @ self.planes.T)
+    def _sides(self, rows: Floats) -> Integers:
+        """Return the side of each hyperplane on which each row is: 1, -1, or 0 if it is on it."""
+        return _signs(self._homogeneous(rows) @ self.planes.T)
 
 
-def _labels(points: Floats, dimension: int) -> Signs:
-    """List the ways to divide the points of a hyperplane: it may be tilted in each."""
+def _dichotomies_on_plane(points: Floats, dimension: int) -> Signs:
+    """Return the dichotomies of the points on a hyperplane, each of which a small tilt realises."""
     if len(points) == dimension:
         return np.array(list(product((False, True), repeat=dimension)))
     return HalfspaceDichotomies(points).signs
 
 
-def _planes(lifted: Floats) -> Floats:
-    """Return the hyperplanes through points, each of them once."""
-    dimension = lifted.shape[1] - 1
+def _planes_through(homogeneous: Floats) -> Floats:
+    """Return the distinct hyperplanes through subsets of points in homogeneous coordinates.
+
+    Two hyperplanes are equal if all points are on the same sides of both.
+    """
+    dimension = homogeneous.shape[1] - 1
     if not dimension:
         return np.empty((0, 1))
-    chosen = np.array(list(combinations(range(len(lifted)), dimension)))
-    _, widths, normals = np.linalg.svd(lifted[chosen])
+    subsets = np.array(list(combinations(range(len(homogeneous)), dimension)))
+    _, widths, normals = np.linalg.svd(homogeneous[subsets])
     planes = normals[widths[:, -1] > ON_PLANE_TOLERANCE, -1]
-    sides = _signs(lifted @ planes.T).T
-    first = sides[np.arange(len(sides)), (sides != 0).argmax(axis=1)]
-    _, places = np.unique(sides * first[:, None], axis=0, return_index=True)
-    kept: Floats = planes[np.sort(places)]
-    return kept
+    sides = _signs(homogeneous @ planes.T).T
+    # the orientation of a plane is arbitrary: its first point off the plane is made positive
+    first_off_plane = (sides != 0).argmax(axis=1)
+    orientation = sides[np.arange(len(sides)), first_off_plane]
+    _, first_index = np.unique(sides * orientation[:, None], axis=0, return_index=True)
+    distinct: Floats = planes[np.sort(first_index)]
+    return distinct
 
 
-def _signs(values: Floats) -> NDArray[np.int64]:
+def _signs(values: Floats) -> Integers:
+    """Return the signs of values; 0 within the tolerance."""
     return np.where(np.abs(values) > ON_PLANE_TOLERANCE, np.sign(values), 0).astype(np.int64)
 
 
 def line_arrangement_points(lines: Floats, points: Floats) -> Floats:
-    """Return points in the four cells around every crossing of lines in the plane.
+    """Return points in the four cells around every crossing of two lines in the plane.
 
-    Each cell of an arrangement of lines that are not all parallel has a corner, so all cells are
-    met, save those narrower than the step.
+    Each cell of an arrangement of lines that are not all parallel has a corner. All cells are
+    therefore met, except for cells narrower than the step.
 
     Parameters
     ----------
     lines : ndarray of shape (n_lines, 3)
         Normals and offsets.
     points : ndarray of shape (m, 2)
-        Set the scale.
+        Points whose range determines the step.
+
+    Returns
+    -------
+    ndarray of shape (4 * n_crossings, 2)
     """
     lines = lines[np.any(lines[:, :2] != 0, axis=1)]
     lines = lines / np.linalg.norm(lines[:, :2], axis=1, keepdims=True)
     step = 1e-6 * max(float(np.ptp(points, axis=0).max()), 1e-12)
-    one, other = np.triu_indices(len(lines), k=1)
-    matrices = np.stack([lines[one, :2], lines[other, :2]], axis=1)
-    crossing = np.abs(np.linalg.det(matrices)) >= 1e-12
-    offsets = np.column_stack([lines[one, 2], lines[other, 2]])[crossing]
-    around = [
-        np.linalg.solve(matrices[crossing], (offsets + step * np.array(signs))[:, :, None])
+    first, second = np.triu_indices(len(lines), k=1)
+    normals = np.stack([lines[first, :2], lines[second, :2]], axis=1)
+    is_crossing = np.abs(np.linalg.det(normals)) >= MIN_CROSSING_SINE
+    offsets = np.column_stack([lines[first, 2], lines[second, 2]])[is_crossing]
+    corners = [
+        np.linalg.solve(normals[is_crossing], (offsets + step * np.array(signs))[:, :, None])
         for signs in product((-1, 1), repeat=2)
     ]
-    return np.concatenate(around)[:, :, 0]
+    return np.concatenate(corners)[:, :, 0]

@@ -1,4 +1,4 @@
-"""Private multiplicative weights as a method of a release."""
+"""Query release by private multiplicative weights, with its accuracy guarantee."""
 
 from __future__ import annotations
 
@@ -25,69 +25,96 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class MemberAnswers:
-    """Answers of a cover, and what finds the members that stand for queries."""
+    """Answers to queries of a class by the nearest members of a cover.
+
+    Attributes
+    ----------
+    queries : QueryClass
+        The class.
+    member_index : object
+        Index that finds the nearest members, see `QueryCover.member_index`.
+    answers : ndarray of shape (n_members,)
+        Released answers of the members.
+    """
 
     queries: QueryClass
-    index: Any
+    member_index: Any
     answers: Floats
 
     def __call__(self, Q: NDArray[Any]) -> Floats:
-        """Answer queries of the class by members of the cover."""
-        return np.clip(self.answers[self.queries.nearest_members(Q, self.index)], 0, 1)
+        """Return the answers of the nearest members, clipped to fractions."""
+        members = self.queries.nearest_members(Q, self.member_index)
+        return np.clip(self.answers[members], 0, 1)
 
 
 def release_pmw(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Run A_PAP, Algorithm 3 of Bassily et al. (2020)."""
-    bound = bind_queries(queries, rows)
-    X_public = np.random.default_rng(0).permutation(rows.X_public)  # public order means nothing
-    arrangement = bound.build_cover(X_public)
+    """Release queries by algorithm A_PAP, Algorithm 3 of Bassily et al. (2020).
+
+    Parameters
+    ----------
+    estimator : PAPQueryRelease
+        Its parameters `alpha`, `beta`, `delta` and `n_jobs` are used.
+    queries : QueryClass
+        The class, before its columns are resolved.
+    rows : Dataset
+        Public and private rows.
+    ledger : Ledger
+        Pays.
+    """
+    bound_queries = bind_queries(queries, rows)
+    # the cover splits the public rows, whose order may be informative
+    X_public = np.random.default_rng(0).permutation(rows.X_public)
+    cover = bound_queries.build_cover(X_public)
     n = rows.n_private
     plan = plan_rounds(
         n,
-        arrangement.n_queries,
-        arrangement.log_cells,
+        cover.n_queries,
+        cover.log_cells,
         ledger=ledger,
         beta=estimator.beta / 4,
         alpha=None if estimator.alpha is None else estimator.alpha / 2,
     )
-    cells = rows.fold(lambda X, _: arrangement.count(X), estimator.n_jobs)
-    weights = run_pmw(arrangement.answers(cells), n, arrangement, plan, ledger)
-    table = WeightedRows(*arrangement.table(weights))
+    cell_counts = rows.fold(lambda X, _: cover.count(X), estimator.n_jobs)
+    weights = run_pmw(cover.answers(cell_counts), n, cover, plan, ledger)
+    table = WeightedRows(*cover.weighted_rows(weights))
     projection = None
-    if arrangement.index is not None:
-        projection = MemberAnswers(bound, arrangement.index, arrangement.answers(weights))
+    if cover.member_index is not None:
+        projection = MemberAnswers(bound_queries, cover.member_index, cover.answers(weights))
     return FittedRelease(
-        bound,
+        bound_queries,
         rows.schema,
         table,
-        0.0,  # the weights start uniform
+        0.0,  # public rows have no weight: the weights of the cells start uniform
         projection=projection,
-        promise=_promise(estimator, bound, rows, arrangement, plan, ledger),
+        promise=_error_guarantee(estimator, bound_queries, rows, cover, plan, ledger),
     )
 
 
-def _promise(
+def _error_guarantee(
     estimator: Any,
     queries: QueryClass,
     rows: Dataset,
-    arrangement: QueryCover,
+    cover: QueryCover,
     plan: RoundPlan,
     ledger: Ledger,
 ) -> Promise:
-    """Bound the error by the cover, the rounds and sampling; warn if that says nothing."""
+    """Return the guarantee for the errors of all answers, and warn if it is 1.
+
+    The bound is the sum of the errors of the cover, of the rounds and of sampling.
+    """
     n_features = rows.X_public.shape[1]
     d = max(vc_dimension(queries, n_features), 1)
     n, beta = rows.n_private, float(estimator.beta)
-    sampling = release_sampling_error(n, arrangement.n_queries, beta, ledger.rows_per_person)
-    radius = arrangement.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
+    sampling = release_sampling_error(n, cover.n_queries, beta, ledger.rows_per_person)
+    radius = cover.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
     error = min(1.0, radius + sampling + plan.error)
     if error >= 1:
         warn(
-            'The guarantee of method="pmw" for these rows is an error of 1, which says nothing: '
-            f"{_remedy(estimator, arrangement, radius, rows.n_public, ledger)}. "
-            'method="auto" guarantees nothing and usually errs less.',
+            'The guarantee of method="pmw" for these rows is an error of 1, which is no bound: '
+            f"{_rows_remedy(estimator, cover, radius, rows.n_public, ledger)}. "
+            'method="auto" has no guarantee, but its errors are usually smaller.',
             TooFewRowsWarning,
         )
     if not rows.n_public:
@@ -101,40 +128,49 @@ def _promise(
     )
     return Promise(
         error,
-        f"{reason}." if error < 1 else f"{reason}, which for so few rows promises nothing.",
+        f"{reason}." if error < 1 else f"{reason}. For so few rows the sum is no bound.",
     )
 
 
-def _remedy(
-    estimator: Any, arrangement: QueryCover, radius: float, n_public: int, ledger: Ledger
+def _rows_remedy(
+    estimator: Any, cover: QueryCover, radius: float, n_public: int, ledger: Ledger
 ) -> str:
-    """Return what a useful error takes, from public numbers."""
+    """Return the number of rows that the target error takes, or the reason why none suffices.
+
+    The target is `alpha`, or 0.1. Only public numbers enter.
+    """
     enough = None if estimator.alpha is None else float(estimator.alpha) / 2
     target = 0.1 if enough is None else 2 * enough
-    rounds = min_pmw_error(arrangement.log_cells)
-    if arrangement.irreducible_error + rounds >= target:
+    min_round_error = min_pmw_error(cover.log_cells)
+    min_error = cover.irreducible_error + min_round_error
+    if min_error >= target:
         return (
             "cells, not rows, are the limit, as no number of rows guarantees less than "
-            f"{min(1.0, arrangement.irreducible_error + rounds):.2g}"
+            f"{min(1.0, min_error):.2g}"
         )
-    left = target - radius
-    if left <= (rounds if enough is None else max(rounds, enough / 2)):
+    private_error = target - radius
+    min_private_error = min_round_error if enough is None else max(min_round_error, enough / 2)
+    if private_error <= min_private_error:
         return f"an error of {target:g} takes more than these {n_public} public rows"
 
     def rows_needed(delta: float) -> int:
+        """Return the number of private rows for the target error at a given δ."""
         return n_pmw_rows(
-            left,
+            private_error,
             float(estimator.beta),
-            max(float(ledger.epsilon), 1e-9),  # a smaller ε takes more rows than anybody has
+            max(float(ledger.epsilon), 1e-9),  # keeps the number of rows finite
             delta,
-            arrangement.n_queries,
-            arrangement.log_cells,
+            cover.n_queries,
+            cover.log_cells,
             rows_per_person=ledger.rows_per_person,
             enough=enough,
         )
 
-    needed = rows_needed(float(ledger.delta))
-    if estimator.delta is None:  # the default falls with the number of rows
-        while (more := rows_needed(default_delta(needed))) > needed:
-            needed = more
-    return f"an error of {target:g} takes {needed} private rows with these {n_public} public ones"
+    n_needed = rows_needed(float(ledger.delta))
+    if estimator.delta is None:
+        # the default δ decreases with the number of rows, which increases the number needed
+        n_updated = rows_needed(default_delta(n_needed))
+        while n_updated > n_needed:
+            n_needed = n_updated
+            n_updated = rows_needed(default_delta(n_needed))
+    return f"an error of {target:g} takes {n_needed} private rows with these {n_public} public ones"

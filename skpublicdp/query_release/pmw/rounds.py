@@ -1,10 +1,9 @@
 """Private multiplicative weights on the cells of a public cover.
 
-That it is private is proved in docs/proofs/multiplicative_weights.md, how much it errs in
+In each round, an exact draw of the exponential mechanism selects a query with a large error under
+the current weights, and the sign of the error. The weights are then updated towards this query.
+Privacy is proved in docs/proofs/multiplicative_weights.md. The error bound is in the notes of
 `plan_rounds`.
-
-The distinguisher is the exponential mechanism, drawn exactly: each round it picks the query, with a
-sign, on which the current weights err most, and the weights move towards it.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ PMW_PROOF = "docs/proofs/multiplicative_weights.md"
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """How the rounds are played, from public numbers only.
+    """Parameters of the rounds, from public numbers only.
 
     Attributes
     ----------
     rounds : int
         Number of rounds.
     round_epsilon : Fraction
-        Budget of the exponential mechanism in each.
+        Budget ε of the exponential mechanism in each round.
     rate : float
         Learning rate.
     error : float
-        With probability 1 - beta no answer on the private rows errs more.
+        Error bound of all answers on the private rows, with probability 1 - beta.
     """
 
     rounds: int
@@ -57,89 +56,91 @@ def plan_rounds(
     beta: float,
     alpha: float | None = None,
 ) -> RoundPlan:
-    """Choose the number of rounds by the bound of the error.
+    """Choose the number of rounds with the smallest error bound.
 
     Parameters
     ----------
     n : int
-        Private rows.
+        Number of private rows.
     n_queries : int
-        Size of the cover.
+        Size k of the cover.
     log_cells : float
-        ln N, of the size of the representative domain.
+        ln N, the logarithm of the size of the representative domain.
     ledger : Ledger
-        What may be spent.
+        The budget.
     beta : float
-        Probability with which the bound may fail.
+        Failure probability β of the bound.
     alpha : float, optional
-        An error that is enough: no more rounds are played than take the weights halfway there.
+        Sufficient error. There are at most as many rounds as bring √(ln N / 2T) down to a half of
+        it.
 
     Returns
     -------
-    Plan
-        With T rounds of learning rate √(8 ln N / T), the average weights err by at most
-        √(ln N / 2T), plus what the draws miss: (2 / ε₀) ln(2k T / β) rows each, ε₀ being the budget
-        of a round, plus one row for rounding. If a person may have r rows, they miss r times as
-        much.
+    RoundPlan
+        Number of rounds, budget of a round, learning rate and error bound.
 
     Notes
     -----
-    KL(private ‖ weights) starts at no more than ln N. A round with a query whose answer is off by e
-    in the drawn direction lowers it by at least rate·e - rate²/8 (Hoeffding's lemma). Add up, and
-    divide by the number of rounds: the drawn errors are on average at most √(ln N / 2T). Each is
-    the largest of its round, up to what the exponential mechanism misses (Dwork and Roth 2014,
-    Corollary 3.12), and the errors of the average weights are averages of errors.
+    With T rounds of learning rate √(8 ln N / T), the error of the average weights is at most
+    √(ln N / 2T), plus the loss of the draws. The loss of a draw is (2 / ε₀) ln(2k T / β) rows for
+    the budget ε₀ of a round, plus one row for rounding. If a person may have r rows, it is r times
+    as large.
 
-    The number is chosen by the budgets that zCDP gives to a round, which have a closed form. Those
-    of the chosen number are then as large as the ledger finds them.
+    KL(private ‖ weights) is at most ln N at the start. A round whose query has the error e in the
+    drawn direction reduces it by at least rate·e - rate²/8 (Hoeffding's lemma). The sum over all
+    rounds shows that the mean of the drawn errors is at most √(ln N / 2T). Each of them is the
+    largest error of its round, up to the loss of the exponential mechanism (Dwork and Roth 2014,
+    Corollary 3.12). An error of the average weights is the average of the errors of all rounds.
+
+    The number of rounds is chosen by the budget of a round under zCDP, which has a closed form. The
+    budget of the chosen number is then the largest one that the ledger admits.
     """
     rho = float(zcdp_rho(ledger.epsilon, ledger.delta)) if ledger.delta else 0.0
-    of_class = n, n_queries, log_cells
-    best = choose_n_rounds(
-        *of_class, float(ledger.epsilon), rho, beta, ledger.rows_per_person, alpha
+    epsilon, rows_per_person = float(ledger.epsilon), ledger.rows_per_person
+    n_rounds = choose_n_rounds(n, n_queries, log_cells, epsilon, rho, beta, rows_per_person, alpha)
+    round_epsilon = ledger.equal_draws(n_rounds)
+    error = pmw_error(
+        n_rounds, float(round_epsilon), n, n_queries, log_cells, beta, rows_per_person
     )
-    budget = ledger.equal_draws(best)
-    error = pmw_error(best, float(budget), *of_class, beta, ledger.rows_per_person)
-    rate = math.sqrt(8 * max(log_cells, math.log(2)) / best)
-    return RoundPlan(best, budget, rate, error)
+    rate = math.sqrt(8 * max(log_cells, math.log(2)) / n_rounds)
+    return RoundPlan(n_rounds, round_epsilon, rate, error)
 
 
-def run_pmw(
-    counts: Integers, n: int, arrangement: QueryCover, plan: RoundPlan, ledger: Ledger
-) -> Floats:
-    """Play the rounds of private multiplicative weights.
+def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger: Ledger) -> Floats:
+    """Run the rounds of private multiplicative weights.
 
     Parameters
     ----------
     counts : ndarray of int64, shape (n_queries,)
-        Private rows for which each query holds: used in the draws alone.
+        Number of private rows for which each query holds. Only the draws use it.
     n : int
-        Private rows.
-    arrangement : QueryCover
-        Which queries hold in which cells.
+        Number of private rows.
+    cover : QueryCover
+        The cover and its cells.
     plan : RoundPlan
-        Rounds and budgets.
+        Number of rounds, budget and learning rate.
     ledger : Ledger
         Pays.
 
     Returns
     -------
-    ndarray of shape (size of the arrangement,)
+    ndarray of shape (cover.size,)
         The average weights over the rounds, with sum 1 in each block.
     """
-    logs = np.zeros(arrangement.size)
-    average = np.zeros(arrangement.size)
+    log_weights = np.zeros(cover.size)
+    average = np.zeros(cover.size)
     event = Draw(plan.round_epsilon)
     ledger.plan(Steps((event,) * plan.rounds))
     for _ in range(plan.rounds):
-        weights = arrangement.normalised(logs)
+        weights = cover.normalize_blocks(log_weights)
         average += weights / plan.rounds
-        # a function of what was released before, in whole rows
-        expected = np.rint(n * arrangement.answers(weights)).astype(np.int64)
-        lacking = counts - expected
-        # a replaced row moves each of these errors by at most 1
-        family = Leaf(np.concatenate([-lacking, lacking]))
-        place = int(ledger.draw(family, event, 1, name=WORST_QUERY, proof=PMW_PROOF))
-        too_low, query = place < len(counts), place % len(counts)
-        logs += (plan.rate if too_low else -plan.rate) * arrangement.incidence_row(query)
+        # a function of earlier draws, rounded so that errors are whole rows
+        expected = np.rint(n * cover.answers(weights)).astype(np.int64)
+        deficit = counts - expected
+        # a replaced row changes each of these scores by at most 1
+        family = Leaf(np.concatenate([-deficit, deficit]))
+        option = int(ledger.draw(family, event, 1, name=WORST_QUERY, proof=PMW_PROOF))
+        is_too_low, query = option < len(counts), option % len(counts)
+        step = plan.rate if is_too_low else -plan.rate
+        log_weights += step * cover.incidence_row(query)
     return average

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
 from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, QueryCover
-from skpublicdp.query_release.pmw.grid_cover import BoxCover
+from skpublicdp.query_release.pmw.grid_cover import BoxQueryCover
 from skpublicdp.typing import Codes, Floats
 
 Answers = NDArray[np.bool_]
@@ -223,11 +223,11 @@ class BoxQueries(QueryClass):
             inside &= X[:, column] <= boxes[:, column, 1:]
         return inside
 
-    def build_cover(self, X_public: Floats) -> BoxCover:
+    def build_cover(self, X_public: Floats) -> BoxQueryCover:
         """Return the cover by boxes whose ends are cuts between public values."""
-        return BoxCover(X_public, self.n_ends)
+        return BoxQueryCover(X_public, self.n_ends)
 
-    def nearest_members(self, Q: NDArray[Any], members: BoxCover) -> Codes:
+    def nearest_members(self, Q: NDArray[Any], members: BoxQueryCover) -> Codes:
         """Return the position of the box that rounds the ends of each query to the nearest cuts."""
         return members.find(self._boxes(Q))
 
