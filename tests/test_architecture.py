@@ -1,4 +1,4 @@
-"""The house: imports run one way, private answers leave by one door, and files stay small."""
+"""Architecture: imports run one way, private answers leave through the ledger, files stay small."""
 
 import ast
 import re
@@ -13,8 +13,8 @@ import skpublicdp
 PACKAGE = Path(skpublicdp.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# package or module -> what of skpublicdp it may import
-FLOORS = {
+# component (package or module) -> components of skpublicdp that it may import
+ALLOWED_IMPORTS = {
     "exceptions": set(),
     "typing": set(),
     "guarantees": {"accounting", "guarantees", "mechanisms"},
@@ -107,15 +107,15 @@ FLOORS = {
         "rules.semi_private",
     },
 }
-SPLIT = {"_internal", "privacy", "rules"}
-"""Each of their modules is a room: budgets know no ledger, and no rule imports another."""
+SPLIT_PACKAGES = {"_internal", "privacy", "rules"}
+"""Packages whose modules are components: budgets import no ledger, and rules no other rule."""
 
-EVERYWHERE = {"typing"}  # every room may import it
-LATE = {
+EVERYWHERE = {"typing"}  # every component may import it
+DEFERRED_IMPORTS = {
     "audit": {"plotting"},
     "privacy.budget": {"plotting"},
     "metrics": {"plotting"},
-}  # what may be imported inside a function, too
+}  # components that may be imported inside of functions only
 ESTIMATORS = {
     "rules.semi_private",
     "boosting",
@@ -124,24 +124,24 @@ ESTIMATORS = {
     "preprocessing",
     "query_release",
 }
-LEARNERS_OF_LEARNERS = {"active", "label_boost"}  # they run a base learner
-ON_TOP = {"audit", "plotting"}  # may import estimators, and nothing imports them at the top
+META_LEARNERS = {"active", "label_boost"}  # they fit a base learner
+TOP_LAYER = {"audit", "plotting"}  # may import estimators, and nothing imports them at the top
 
-DRAWING = {
+SAMPLING_MODULES = {
     f"skpublicdp.mechanisms.{module}"
     for module in ("discrete_laplace", "exponential", "randomness", "rounded_gaussian", "subsets")
 }
-LEDGER = {
+LEDGER_NAMES = {
     node.name
     for node in ast.parse((PACKAGE / "privacy" / "ledger.py").read_text()).body
     if isinstance(node, ast.ClassDef | ast.FunctionDef)
 }
-"""What is defined there; what it imports is no way to get at randomness."""
+"""Names that the module of the ledger defines. Its own imports must not be imported from it."""
 
 RECEIPTS = {"PrivacyReceipt", "Mechanism"}
 RECEIPT_MAKERS = {"privacy/ledger.py", "privacy/receipt_line.py", "accounting/receipts.py"}
 
-SKLEARN_ALLOWED = "sklearn.utils._param_validation"  # what contrib packages use
+SKLEARN_ALLOWED = "sklearn.utils._param_validation"  # contributed packages use it
 SKLEARN_PRIVATE = {
     *("_fit_context", "_safe_indexing", "_init_callback_context", "_validate_data"),
     *("_check_feature_names", "_check_n_features", "_more_tags", "_get_tags", "_validate_params"),
@@ -153,39 +153,39 @@ SKLEARN_PRIVATE = {
         if name.startswith("_") and not name.startswith("__") and not name.startswith("_repr_")
     ),
 }
-"""Names that estimators have or had from scikit-learn; `_repr_html_` is that of notebooks."""
+"""Private names that estimators inherit from scikit-learn; notebooks define `_repr_html_`."""
 
 
 @cache
 def nodes(source):
-    """All nodes; several tests look at each file."""
+    """Return all syntax nodes. Cached, since several tests read each file."""
     return list(ast.walk(ast.parse(source)))
 
 
 @cache
 def imports(source):
-    """List (name with dots, local name, whether at the top) of all that is imported."""
+    """Return the imports: (dotted name, (local name, its origin), whether at module level)."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    late = {n for f in nodes(source) if isinstance(f, functions) for n in ast.walk(f)}
-    found = []
+    deferred = {n for f in nodes(source) if isinstance(f, functions) for n in ast.walk(f)}
+    names = []
     for node in nodes(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 local = alias.asname or alias.name.split(".")[0]
                 origin = alias.name if alias.asname else local
-                found.append((alias.name, (local, origin), node not in late))
+                names.append((alias.name, (local, origin), node not in deferred))
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative import"
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
-                found.append((name, (alias.asname or alias.name, name), node not in late))
-    return found
+                names.append((name, (alias.asname or alias.name, name), node not in deferred))
+    return names
 
 
 def names_used(source):
-    """Yield (node, name with dots) of names and attributes, by where they were imported from.
+    """Yield (node, dotted name) of all names and attributes, resolved by the imports.
 
-    What is not imported is named as it stands, and what comes of a call or an index as "?".
+    Names that are not imported stay as they are. The result of a call or an index is "?".
     """
     origins = dict(local for _, local, _ in imports(source))
 
@@ -199,41 +199,43 @@ def names_used(source):
             yield node, dotted(node.func if isinstance(node, ast.Call) else node)
 
 
-def rooms_entered(source, *, late=()):
-    """Return the rooms of the package that are imported; some may be late, inside a function."""
-    found = set()
-    for name, _, top in imports(source):
+def imported_components(source, *, deferrable=()):
+    """Return the imported components of the package, except deferred imports that may be."""
+    components = set()
+    for name, _, is_module_level in imports(source):
         package, *parts = name.split(".")
-        entered = ".".join(parts[: 1 + (parts[0] in SPLIT)]) if parts else "__init__"
-        if package == "skpublicdp" and (top or entered not in late):
-            found.add(entered)
-    return found
+        imported = ".".join(parts[: 1 + (parts[0] in SPLIT_PACKAGES)]) if parts else "__init__"
+        if package == "skpublicdp" and (is_module_level or imported not in deferrable):
+            components.add(imported)
+    return components
 
 
-def ways_to_draw(source):
-    """Return what draws, makes noise or holds randomness: its modules, and the ledger's inside."""
+def sampling_names(source):
+    """Return the names that draw or hold randomness: sampling modules and internals of ledgers."""
     names = {name for name, _, _ in imports(source)} | {name for _, name in names_used(source)}
-    inside = re.compile(r"\._(bits|enter|remaining|sample_\w+)$")
+    internals = re.compile(r"\._(bits|enter|remaining|sample_\w+)$")
     return {
         name
         for name in names
-        if any(f"{name}.".startswith(f"{module}.") for module in DRAWING)
-        or (name.startswith("skpublicdp.privacy.ledger.") and name.split(".")[3] not in LEDGER)
-        or inside.search(name)
+        if any(f"{name}.".startswith(f"{module}.") for module in SAMPLING_MODULES)
+        or (
+            name.startswith("skpublicdp.privacy.ledger.") and name.split(".")[3] not in LEDGER_NAMES
+        )
+        or internals.search(name)
     }
 
 
-def receipts_made(source):
-    """Return what makes receipts or lines of them."""
-    found = set()
+def created_receipts(source):
+    """Return the calls that create receipts or their mechanisms."""
+    calls = set()
     for node, name in names_used(source):
         if isinstance(node, ast.Call):
             keywords = {keyword.arg for keyword in node.keywords}
             if RECEIPTS & {*name.split(".")} or (
                 name.endswith("replace") and keywords & {"mechanisms", "n_private", "assumptions"}
             ):
-                found.add(name)
-    return found
+                calls.add(name)
+    return calls
 
 
 def private_sklearn(source):
@@ -248,24 +250,24 @@ def private_sklearn(source):
 
     names = {name for name, _, _ in imports(source)} | {name for _, name in names_used(source)}
     for node in nodes(source):
-        named = node.value if isinstance(node, ast.Constant) else getattr(node, "name", None)
-        if isinstance(named, str) and named.isidentifier():
-            names.add(named)  # of a function, or what getattr is asked for
+        text = node.value if isinstance(node, ast.Constant) else getattr(node, "name", None)
+        if isinstance(text, str) and text.isidentifier():
+            names.add(text)  # the name of a definition, or a string, as in getattr
     return {name for name in names if is_private(name)}
 
 
 def lines_of_code(source):
-    """Count lines, docstrings aside."""
-    texts = [n for n in nodes(source) if isinstance(n, ast.Expr)]
-    texts = [n for n in texts if isinstance(n.value, ast.Constant)]
-    told = sum(text.end_lineno - text.lineno + 1 for text in texts)
-    return len(source.splitlines()) - told
+    """Return the number of lines without docstrings."""
+    expressions = [n for n in nodes(source) if isinstance(n, ast.Expr)]
+    docstrings = [n for n in expressions if isinstance(n.value, ast.Constant)]
+    n_docstring_lines = sum(node.end_lineno - node.lineno + 1 for node in docstrings)
+    return len(source.splitlines()) - n_docstring_lines
 
 
-def room(path):
-    """Return the room of a file: its folder at the top, or a module of the plumbing."""
+def component(path):
+    """Return the component of a file: its top-level package, or its module in a split package."""
     first, *rest = path.relative_to(PACKAGE).with_suffix("").parts
-    return f"{first}.{rest[0]}" if first in SPLIT and rest != ["__init__"] else first
+    return f"{first}.{rest[0]}" if first in SPLIT_PACKAGES and rest != ["__init__"] else first
 
 
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -273,54 +275,47 @@ every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.re
 
 @every_file
 def test_imports_run_one_way(path):
-    here = room(path)
-    inside = rooms_entered(path.read_text(), late=LATE.get(here, ()))
+    here = component(path)
+    imported = imported_components(path.read_text(), deferrable=DEFERRED_IMPORTS.get(here, ()))
     if here == "__init__":
-        assert not inside & ON_TOP
+        assert not imported & TOP_LAYER
         return
-    inside = inside - EVERYWHERE - {"__version__"}  # it stands at the front door
-    assert inside <= {room(other) for other in FILES} - {"__init__"}  # nothing else by that door
-    if here in FLOORS:
-        assert inside <= FLOORS[here]
+    imported = imported - EVERYWHERE - {"__version__"}  # the only name from the top level
+    assert imported <= {component(file) for file in FILES} - {"__init__"}
+    if here in ALLOWED_IMPORTS:
+        assert imported <= ALLOWED_IMPORTS[here]
     elif here in ESTIMATORS:
         # a package may import itself
-        assert not inside & ((ESTIMATORS - {here}) | LEARNERS_OF_LEARNERS | ON_TOP)
-    elif here in LEARNERS_OF_LEARNERS:
-        assert not inside & ((LEARNERS_OF_LEARNERS - {here}) | ON_TOP)
+        assert not imported & ((ESTIMATORS - {here}) | META_LEARNERS | TOP_LAYER)
+    elif here in META_LEARNERS:
+        assert not imported & ((META_LEARNERS - {here}) | TOP_LAYER)
     else:
-        assert here in ON_TOP | SPLIT
-        assert not inside & {
-            "mechanisms",
-            "privacy.ledger",
-        }  # it shows what was drawn and draws nothing
+        assert here in TOP_LAYER | SPLIT_PACKAGES
+        assert not imported & {"mechanisms", "privacy.ledger"}  # displays draw nothing themselves
 
 
 @every_file
 def test_private_answers_leave_through_the_ledger(path):
-    if room(path) not in {
-        "audit",
-        "privacy.ledger",
-        "mechanisms",
-    }:  # an audit looks on from outside
-        assert not ways_to_draw(path.read_text())
+    if component(path) not in {"audit", "privacy.ledger", "mechanisms"}:  # an audit patches them
+        assert not sampling_names(path.read_text())
     if path.relative_to(PACKAGE).as_posix() not in RECEIPT_MAKERS:
-        assert not receipts_made(path.read_text())
+        assert not created_receipts(path.read_text())
 
 
 @every_file
 def test_dependencies_stay_public(path):
     source = path.read_text()
     outside = {name.split(".")[0] for name, _, _ in imports(source)}
-    if room(path) == "mechanisms":
+    if component(path) == "mechanisms":
         assert not outside & {"sklearn", "scipy", "joblib"}
-    assert "importlib" not in outside  # no import escapes these tests
+    assert "importlib" not in outside  # these tests see no dynamic imports
     at_import = {name.split(".")[0] for name, _, top in imports(source) if top}
     assert "matplotlib" not in at_import  # it is optional
     assert not private_sklearn(source)
 
 
 def test_types_of_arrays_are_named_once():
-    """One name for each: annotations of all modules read alike."""
+    """Each array type has one name in all annotations."""
     named = {
         (path.relative_to(PACKAGE).as_posix(), node.targets[0].id)
         for path in FILES
@@ -338,7 +333,7 @@ def test_files_hold_one_noun():
 
 
 class TestTheChecks:
-    """Each sees what it is for, and no more."""
+    """Each check of this file finds what it is for, and nothing else."""
 
     def test_lines(self):
         source = '"""One.\n\nTwo.\n"""\n\ndef f():\n    """Three."""\n    return """four"""\n'
@@ -358,12 +353,12 @@ class TestTheChecks:
             ("import numpy\nfrom sklearn import base", set()),
         ],
     )
-    def test_rooms(self, source, expected):
-        assert rooms_entered(source, late={"plotting"}) == expected
+    def test_components(self, source, expected):
+        assert imported_components(source, deferrable={"plotting"}) == expected
 
     def test_relative_imports(self):
         with pytest.raises(AssertionError, match="relative"):
-            rooms_entered("from . import ppm")
+            imported_components("from . import ppm")
 
     @pytest.mark.parametrize(
         ("source", "draws"),
@@ -386,7 +381,7 @@ class TestTheChecks:
         ],
     )
     def test_drawing(self, source, draws):
-        assert bool(ways_to_draw(source)) == draws
+        assert bool(sampling_names(source)) == draws
 
     @pytest.mark.parametrize(
         ("source", "made"),
@@ -405,7 +400,7 @@ class TestTheChecks:
         ],
     )
     def test_receipts(self, source, made):
-        assert bool(receipts_made(source)) == made
+        assert bool(created_receipts(source)) == made
 
     @pytest.mark.parametrize(
         "source",

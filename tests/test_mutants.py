@@ -1,4 +1,4 @@
-"""Seeded defects: each is found by the public verifier, and a clean package is found clean."""
+"""Seeded defects: the public verifier detects each, and reports none in the package itself."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import pytest
 
 from skpublicdp.audit import verify_all
 from skpublicdp.audit.evidence import _checks
-from tests.mutants import MUTANTS, Mutant, caught, copies, planted
+from tests.mutants import MUTANTS, Mutant, copies, detect, with_defect
 
 pytestmark = pytest.mark.once
 
@@ -24,17 +24,18 @@ def broken(new):
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_it_can_be_planted(mutant):
-    compile(planted(mutant), mutant.file, "exec")
+def test_the_replaced_text_exists(mutant):
+    compile(with_defect(mutant), mutant.file, "exec")
     assert set(mutant.cases) <= _checks().keys()
 
 
-def test_there_are_forty_and_some_in_every_room():
+def test_there_are_at_least_forty_and_some_in_every_package():
     assert len(MUTANTS) >= 40
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-    rooms = {mutant.file.split("/")[0] for mutant in MUTANTS}
-    inside = {path.parent.name for path in copies.PACKAGE.glob("*/__init__.py")}
-    assert inside - rooms == {"_internal", "audit", "guarantees", "plotting"}  # they spend nothing
+    packages_with_defects = {mutant.file.split("/")[0] for mutant in MUTANTS}
+    packages = {path.parent.name for path in copies.PACKAGE.glob("*/__init__.py")}
+    without_spending = {"_internal", "audit", "guarantees", "plotting"}
+    assert packages - packages_with_defects == without_spending
 
 
 def test_a_name_that_is_not_in_the_table():
@@ -42,42 +43,42 @@ def test_a_name_that_is_not_in_the_table():
         next(verify_all("PublicFit", "nobody"))
 
 
-def test_text_that_is_gone_is_told():
+def test_replaced_text_that_is_missing():
     gone = Mutant("gone", "", "privacy/ledger.py", "no such text", "", ())
-    with pytest.raises(ValueError, match=r"privacy/ledger.py must hold the text of 'gone' once"):
-        planted(gone)
+    with pytest.raises(ValueError, match=r"privacy/ledger.py must contain the text of 'gone' once"):
+        with_defect(gone)
 
 
 def test_a_clean_copy_is_clean():
-    assert caught(None, CLEAN) is None
+    assert detect(None, CLEAN) is None
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_it_is_found(name):
+def test_it_is_detected(name):
     (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)
-    assert caught(mutant).case in mutant.cases
+    assert detect(mutant).case in mutant.cases
 
 
 def test_a_copy_that_does_not_run_is_no_violation(monkeypatch):
-    monkeypatch.setattr(copies, "planted", lambda mutant: "no python")
-    with pytest.raises(ValueError, match="at least be imported"):
-        caught(broken(""))
+    monkeypatch.setattr(copies, "with_defect", lambda mutant: "no python")
+    with pytest.raises(ValueError, match="cannot be imported"):
+        detect(broken(""))
 
 
 def test_an_error_is_no_violation(tmp_path, monkeypatch):
-    """What fails everywhere is not verified, and nothing is found by that."""
+    """A check that raises an error verifies nothing and detects nothing."""
     package = tmp_path / "skpublicdp"
     copies.shutil.copytree(copies.PACKAGE, package)
     (package / "rules" / "semi_private.py").write_text(
-        planted(broken("raise KeyError")), encoding="utf-8"
+        with_defect(broken("raise KeyError")), encoding="utf-8"
     )
     assert copies._violation(str(tmp_path), CLEAN[1:]) is None
 
 
 def page_rows():
     page = copies.PACKAGE.parent / "docs" / "user_guide" / "why_believe_it.md"
-    *_, listed = page.read_text(encoding="utf-8").partition("<!-- make mutants -->\n")
-    lines = itertools.takewhile(lambda line: line.startswith("|"), listed.splitlines())
+    *_, table = page.read_text(encoding="utf-8").partition("<!-- make mutants -->\n")
+    lines = itertools.takewhile(lambda line: line.startswith("|"), table.splitlines())
     return [line.strip("| ").split(" | ") for line in lines][2:]
 
 
@@ -89,6 +90,6 @@ def test_the_page_lists_them_all():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_all_are_found_as_the_page_says(mutant):
-    found = caught(mutant)
-    assert [mutant.name, mutant.kind, found.case, found.witness] in page_rows()
+def test_all_are_detected_as_on_the_page(mutant):
+    detection = detect(mutant)
+    assert [mutant.name, mutant.kind, detection.case, detection.witness] in page_rows()

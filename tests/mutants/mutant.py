@@ -1,23 +1,23 @@
-"""What a seeded defect is."""
+"""A seeded defect, and the kinds of defects."""
 
 from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """A defect: other text in one file.
+    """A defect: a replacement of text in one file.
 
     Attributes
     ----------
     name : str
-        What is wrong.
+        Description of the defect.
     kind : str
-        Its class.
+        Kind of the defect.
     file : str
-        Below the package.
+        Path of the file, relative to the package.
     old, new : str
-        The text, which the file holds once, and what takes its place.
+        Text that occurs once in the file, and its replacement.
     cases : tuple of str
-        Names in the table of `verify_all` that are expected to find it.
+        Names of the checks of `verify_all` that are expected to detect it.
     """
 
     name: str
@@ -33,7 +33,7 @@ SENSITIVITY = "wrong sensitivity"
 RANDOMNESS = "bad randomness"
 CHARGE = "late or missing charge"
 ACCOUNT = "wrong accounting"
-UNPAID = "unpaid look"
+UNPAID = "unpaid access"
 STRUCTURE = "structure from private rows"
 FLOATS = "sums of floats"
 LEAK = "leak beside the release"
