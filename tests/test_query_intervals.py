@@ -35,23 +35,23 @@ RUNS = 20
 
 
 class TestEffectiveSizes:
-    def test_noise_that_hides_drift_leaves_the_prior(self):
-        """One time in five there is none; else any size from .01 to 10 is as likely."""
+    def test_noise_that_hides_a_shift_leaves_the_prior(self):
+        """The prior has probability .2 at no shift, and is even from .01 to 10."""
         sizes = effective_size_posterior(np.full(9, 0.2), np.ones(9), 1e6, base_variance=1e-3)
         assert sizes.weights.sum() == pytest.approx(1)
         assert len(sizes.rows) == 5
-        drifts = 1 / sizes.rows - 1e-3
-        assert 0.005 < drifts[0] < 0.05
-        assert drifts[-1] > 5
+        shifts = 1 / sizes.rows - 1e-3
+        assert 0.005 < shifts[0] < 0.05
+        assert shifts[-1] > 5
 
-    def test_clear_drift_is_one_size(self):
+    def test_precise_measurements_estimate_the_shift(self):
         sizes = effective_size_posterior(
             np.full(2000, 0.1), np.ones(2000), 1e-6, base_variance=1e-3
         )
         assert sizes.weights.max() > 0.8
         assert sizes.weights @ (1 / sizes.rows) == pytest.approx(0.1, rel=0.3)
 
-    def test_parts_of_two_orders_go_together(self):
+    def test_conditional_weights(self):
         hidden = effective_size_posterior(np.full(9, 0.2), np.ones(9), 1e6, base_variance=1e-3)
         np.testing.assert_array_equal(hidden.conditional_weights(hidden), np.eye(5))
         certain = point_mass_size(7.0)
@@ -259,35 +259,35 @@ class TestColumns:
     x = np.array([0.0, 5.0, 20.0, 80.0])
 
     @pytest.mark.parametrize("simultaneous", [False, True])
-    def test_they_hold_the_answers_and_grow_with_the_level(self, release, simultaneous):
+    def test_intervals_contain_the_answers_and_grow_with_the_level(self, release, simultaneous):
         settings = {"column": "pay", "simultaneous": simultaneous}
         edges, p = [0, 1, 10, 50, 2000], np.linspace(0, 1, 11)
-        asked = {
+        cases = {
             release.cdf_interval: (self.x, release.cdf(self.x, "pay")),
             release.histogram_interval: (edges, release.histogram(edges, "pay")),
             release.quantile_interval: (p, release.quantile(p, "pay")),
         }
-        for ask, (what, answers) in asked.items():
-            narrow, wide = (ask(what, level=level, **settings) for level in (0.6, 0.95))
+        for interval, (argument, answers) in cases.items():
+            narrow, wide = (interval(argument, level=level, **settings) for level in (0.6, 0.95))
             assert wide.shape == (len(answers), 2)
             assert (narrow[:, 0] <= answers).all()
             assert (answers <= narrow[:, 1]).all()
             assert (wide[:, 0] <= narrow[:, 0]).all()
             assert (wide[:, 1] >= narrow[:, 1]).all()
-            alone = ask(what, "pay", 0.6)
-            assert (narrow[:, 0] <= alone[:, 0] + 1e-12).all()
-            assert (narrow[:, 1] >= alone[:, 1] - 1e-12).all()
+            pointwise = interval(argument, "pay", 0.6)
+            assert (narrow[:, 0] <= pointwise[:, 0] + 1e-12).all()
+            assert (narrow[:, 1] >= pointwise[:, 1] - 1e-12).all()
             with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
-                ask(what, "pay", 1.0)
+                interval(argument, "pay", 1.0)
 
-    def test_beyond_the_bounds_nothing_is_in_doubt(self, release):
+    def test_intervals_beyond_the_bounds_are_exact(self, release):
         ends = release.cdf_interval([[-1.0, 2000.0]], "pay")
         np.testing.assert_array_equal(ends, [[[0, 0], [1, 1]]])
-        everybody = release.histogram_interval([-np.inf, np.inf], "pay")
-        np.testing.assert_array_equal(everybody, [[1, 1]])
+        all_rows = release.histogram_interval([-np.inf, np.inf], "pay")
+        np.testing.assert_array_equal(all_rows, [[1, 1]])
 
-    def test_quantile_intervals_invert_those_of_fractions(self, release):
-        p = np.array([0.35, 0.5, 0.9])  # not of the fifth at 0
+    def test_quantile_intervals_invert_cdf_intervals(self, release):
+        p = np.array([0.35, 0.5, 0.9])  # above the fraction of rows at 0, which is .2
         low, high = release.quantile_interval(p, "pay").T
         outside = release.cdf_interval(np.concatenate([low - 0.3, high + 0.3]), "pay")
         assert (outside[:3, 0] <= p).all()
@@ -297,38 +297,38 @@ class TestColumns:
         assert ((ends[:, 0] <= p) & (p <= ends[:, 1])).all()
 
     def test_a_bin_is_narrower_than_two_half_widths(self, release):
-        """Neighbouring values of a distribution function err together."""
+        """Errors at neighbouring values of the CDF are correlated."""
         edges = np.quantile(LARGE, [0.5, 0.6])
-        if not isinstance(release.queries_, StumpQueries):  # whose covariances are not kept
+        if not isinstance(release.queries_, StumpQueries):  # stumps keep no covariances
             low, high = release.histogram_interval([-np.inf, *edges, np.inf], "pay")[1]
             assert high - low < 0.95 * np.diff(release.cdf_interval(edges, "pay")).sum()
 
 
 @pytest.mark.parametrize("kind", ["thresholds", "tables"])
-def test_intervals_of_columns_hold(kind):
-    """Over draws of rows and noise: of fractions below a number, of bins and of quantiles."""
-    held = []
+def test_intervals_of_columns_cover(kind):
+    """Over draws of rows and noise, for the CDF, histograms and quantiles."""
+    coverage = []
     levels = np.array([0.25, 0.4, 0.6, 0.9])
     numbers = np.quantile(LARGE, levels)
     edges = np.array([-np.inf, 0, *numbers, np.inf])
     shares = np.diff(np.searchsorted(LARGE, edges, side="right") / len(LARGE))
     for seed in range(RUNS):
         release = fitted(*CLASSES[kind], seed=seed, n=3000)
-        asked = (
+        cases = (
             (release.cdf_interval(numbers, "pay"), levels),
             (release.histogram_interval(edges, "pay"), shares),
             (release.quantile_interval(levels, "pay"), numbers),
         )
-        held.append(
-            [((low <= t) & (t <= high)).mean() for (low, high), t in ((a.T, t) for a, t in asked)]
+        coverage.append(
+            [((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean() for ends, truth in cases]
         )
-    held = np.array(held)
-    chance = norm.isf(FALSE_ALARM) * held.std(axis=0, ddof=1) / np.sqrt(RUNS)
-    assert (held.mean(axis=0) > 0.93 - chance).all()
-    assert (held.mean(axis=0) > 0.88).all()
+    coverage = np.array(coverage)
+    tolerance = norm.isf(FALSE_ALARM) * coverage.std(axis=0, ddof=1) / np.sqrt(RUNS)
+    assert (coverage.mean(axis=0) > 0.93 - tolerance).all()
+    assert (coverage.mean(axis=0) > 0.88).all()
 
 
-def test_the_variance_of_a_difference_is_that_of_the_covariance():
+def test_variance_of_a_difference_follows_from_the_covariance():
     x = people(5000, 0)["pay"].to_numpy()
     line = release_cdf(x, x[:100], bounds=(0, 2000), ledger=Ledger(0.5, 1e-6, 0))
     one, two = 20, 25
@@ -341,8 +341,8 @@ def test_the_variance_of_a_difference_is_that_of_the_covariance():
     np.testing.assert_allclose(np.diag(cov), line.deviations**2)
 
 
-class TestApi:
-    def test_a_table_has_the_intervals_that_are_asked_for(self):
+class TestMethods:
+    def test_level_and_simultaneous_of_tables(self):
         release = fitted(*CLASSES["tables"])
         for settings in ({}, {"level": 0.6}, {"simultaneous": True}):
             table = release.table("sex", **settings)
@@ -355,19 +355,19 @@ class TestApi:
         ("queries", "method"),
         [(None, "public"), (None, "pmw"), (CustomQueries(lambda rows: rows["pay"] > 3), "auto")],
     )
-    def test_columns_that_have_none(self, queries, method):
+    def test_columns_without_intervals(self, queries, method):
         release = fitted(queries, ["pay"], method=method)
-        for ask in (release.cdf_interval, release.quantile_interval):
+        for interval in (release.cdf_interval, release.quantile_interval):
             with pytest.raises(ValueError, match="There are no intervals for columns with"):
-                ask([0.5])
+                interval([0.5])
         with pytest.raises(ValueError, match="There are no intervals for columns with"):
             release.histogram_interval([0, 2000])
 
-    def test_stumps_of_categories_have_those_of_tables(self):
+    def test_intervals_of_stumps(self):
         release = fitted(*CLASSES["stumps"])
         Q = [["sex", "f"], ["pay", 20.0]]
-        each, together = release.interval(Q), release.interval(Q, simultaneous=True)
+        pointwise, together = release.interval(Q), release.interval(Q, simultaneous=True)
         answers = release.answer(Q)
-        assert ((each[:, 0] < answers) & (answers < each[:, 1])).all()
-        assert (together[:, 0] < each[:, 0]).all()
-        assert (together[:, 1] > each[:, 1]).all()
+        assert ((pointwise[:, 0] < answers) & (answers < pointwise[:, 1])).all()
+        assert (together[:, 0] < pointwise[:, 0]).all()
+        assert (together[:, 1] > pointwise[:, 1]).all()
