@@ -65,7 +65,7 @@ def split(survey, sharers, seed):
 
 # %%
 # A model. Its first look at the private rows compares each column with the public ones: ``drift_``
-# is about 1 where they are alike. Public rows that look unlike are then reweighed.
+# is about 1 where they are alike. Public rows that differ are then reweighted.
 
 
 def learn(survey, votes, rows, seed):

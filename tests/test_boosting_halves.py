@@ -261,7 +261,7 @@ def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
     X, y, X_public = biased_rows()
     epsilon = 0.4 if delta else 1.0
     clf = SemiPrivateBoostingClassifier(epsilon=epsilon, delta=delta, random_state=1)
-    with pytest.warns(DriftWarning, match="look unlike"):
+    with pytest.warns(DriftWarning, match="differ from the private ones"):
         clf.fit(X, y, X_public=X_public)
     assert len(looks(clf)) == 2
     assert clf.drift_ > 1.6

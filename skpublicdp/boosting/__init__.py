@@ -1,4 +1,4 @@
-"""Boosting: noisy sums over public cells, and exactly drawn trees."""
+"""Boosting: additive models from noisy histograms, and trees drawn exactly."""
 
 from skpublicdp.boosting.classifier import SemiPrivateBoostingClassifier
 from skpublicdp.boosting.regressor import SemiPrivateBoostingRegressor

@@ -153,6 +153,7 @@ class BinSplitter:
         }
 
         def sum_chunk(chunk: slice) -> Integers:
+            """Return the sums over one chunk of rows, shape (2, n_targets, n_halves)."""
             packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
             sums = []
             for column, half_of_fine_bin in halves_by_column.items():

@@ -124,7 +124,13 @@ class AdditiveFit:
         return [np.array(column) for column in columns]
 
     def update(self, noisy: NoisyHistogram) -> None:
-        """Condition the scores on the noisy histogram of the current model."""
+        """Condition the scores on a histogram, and set the model to the posterior means.
+
+        Parameters
+        ----------
+        noisy : NoisyHistogram
+            Released histogram of the current model.
+        """
         self._pool_counts(noisy)
         if not self.posteriors:
             self._fit_first(noisy)
@@ -147,6 +153,11 @@ class AdditiveFit:
 
         The average is weighted by precision, which is as informative as one release with the
         budget of both.
+
+        Parameters
+        ----------
+        noisy : NoisyHistogram
+            Second released histogram of the null model.
         """
         assert self._first_histogram is not None
         self._pool_counts(noisy)
@@ -202,6 +213,11 @@ class AdditiveFit:
 
         The first counts give the shift statistic. After a significant shift the weights of the
         public rows are calibrated to the pooled counts.
+
+        Parameters
+        ----------
+        noisy : NoisyHistogram
+            Released histogram, with or without counts.
         """
         if noisy.counts is None:
             return
@@ -264,6 +280,11 @@ class AdditiveFit:
         2. Convert the sums to gradients of a constant model with this rate: the difference is a
            multiple of the bin counts, for which shrunk estimates are used.
         3. Choose prior variances by empirical Bayes, and condition on the converted sums.
+
+        Parameters
+        ----------
+        noisy : NoisyHistogram
+            Released histogram of the null model.
         """
         self._first_histogram = noisy
         n, m = self._public.n, len(self._public.X)
@@ -297,6 +318,13 @@ class AdditiveFit:
 
         The posteriors of all exponents are averaged by marginal likelihood (`evidence_weights`).
         The weights are common to all targets.
+
+        Parameters
+        ----------
+        priors : list of BinPosterior
+            Prior of each target's scores.
+        statistics : list of NoisyStatistic
+            Gradient sums of each target.
         """
         exponents = POWER_PRIORS[:1] if self._public_labels is None else POWER_PRIORS
         log_evidence = np.zeros(len(exponents))
@@ -352,9 +380,14 @@ class AdditiveFit:
         """Shorten the last step of each target if it was significantly too long.
 
         Reweighted public rows may underestimate the curvature of the likelihood, so a step may be
-        too long. The gradient sums after the step are regressed on the change that one more such
-        step would make (generalised least squares). A coefficient of -c means that the gradient
-        has reversed: the step should have been 1 / (1 + c) of its length.
+        too long. The gradient sums after the step are regressed on their expected change by the
+        same step (generalised least squares). A coefficient of -c means that the gradient has
+        reversed: the step should have had 1 / (1 + c) of its length.
+
+        Parameters
+        ----------
+        noisy : NoisyHistogram
+            Released histogram of the model after the step.
 
         Returns
         -------

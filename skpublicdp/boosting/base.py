@@ -126,7 +126,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         fitted = run_fit(boosting_fit)
         self._model, self._binner, self._loss = fitted.model, fitted.data.binner, fitted.loss
         self._set_explanations(training, fitted)
-        # without public rows the statistic compares private rows with an arbitrary reference grid
+        # without public rows the statistic would compare private rows with a reference grid
         self.drift_ = fitted.drift if training.n_public else None
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
         self.privacy_ = ledger.receipt(
@@ -138,9 +138,9 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
         if fitted.drifted and training.n_public:
             warn(
-                f"The public rows look unlike the private ones (drift_ is {self.drift_:.1f}, about "
-                "1 is expected), so they are reweighed or trusted less; public rows of the same "
-                "population give better models.",
+                f"The public rows differ from the private ones: drift_ is {self.drift_:.1f}, and "
+                "about 1 is expected. They are reweighted or have less influence; use public rows "
+                "of the same population for a better model.",
                 DriftWarning,
             )
         return training, fitted
@@ -155,8 +155,8 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
         warn(
             f"For {training.n_private} private rows at epsilon = {float(ledger.epsilon):g} the "
-            "noise is larger than the strongest effect that a column can have, so expect "
-            f"{expected} (privacy is unaffected); use more rows or fewer columns.",
+            "noise is larger than the strongest effect that a column can have. Expect "
+            f"{expected} (privacy is unaffected), or use more rows or fewer columns.",
             TooFewRowsWarning,
         )
 

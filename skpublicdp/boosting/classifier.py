@@ -30,7 +30,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     of public and private rows, and public rows are reweighted if they differ. Noisy histograms of
     the gradients are then released in rounds, and an additive logistic model is fitted to them on
     the public rows, which costs no privacy. Finally a small tree is drawn by the exponential
-    mechanism. If it finds an interaction of columns, more trees follow.
+    mechanism. If it captures an interaction of columns, more trees follow.
 
     Parameters
     ----------
@@ -41,38 +41,39 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     method : {"auto", "moments", "votes"}, default="auto"
         ``"moments"`` fits noisy histograms only and draws no tree. ``"votes"`` fits trees only,
         which need no public rows: voting trees for two labels, trees with noisy leaves for more.
-        ``"auto"`` uses both. It falls back to ``"votes"`` without public rows, if the noise of
-        histograms would be too large to be drawn, and for more than two labels with a small budget
-        and ``delta=0``.
+        ``"auto"`` uses both. It falls back to ``"votes"`` without public rows, or if the noise of
+        histograms is too large to be drawn. It does so too for more than two labels with
+        ``delta=0`` and a small budget.
     max_rounds : int, default=None
         Maximum number of rounds of histograms or of trees with noisy leaves, or number of voting
         trees. By default it is chosen by the number of rows and the budget.
     learning_rate : float, default=None
-        Step size of voting trees: the vote of a tree moves the log-odds of a row by
-        ``2 * learning_rate`` towards the label of its leaf. By default it follows from the number
-        of trees. Other trees ignore it.
+        Step size of voting trees: each tree changes the log-odds of a row by
+        ``2 * learning_rate`` towards the label of its leaf. By default it is a function of the
+        number of trees. Other trees ignore it.
     classes : array-like, default=None
-        All possible labels. By default those that occur in `y` and among the public labels. Their
-        set is then an unprotected quantity.
+        All possible labels. By default the labels in `y` and among the public labels, whose set is
+        then an unprotected quantity.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of numeric columns, known without looking at private rows. Used
-        if there are fewer than twelve public rows, or if a column is constant in them. Without
-        public rows and bounds, columns are assumed to be standard normal.
+        Lowest and highest value of numeric columns, which must not depend on private rows. They
+        are used if there are fewer than twelve public rows, or if a column is constant in them.
+        Without public rows and bounds, columns are assumed to be standard normal.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
-        1 for columns of numbers in which the probability of the second label may not fall, -1
-        for those in which it may not rise, and 0. Missing values are free. Scores are projected
-        onto the constraints, which costs no privacy: predictions keep them exactly.
+        Monotone constraints of numeric columns: 1 if the probability of the second label must not
+        decrease, -1 if it must not increase, and 0 for no constraint. Missing values are not
+        constrained. Scores are projected onto the constraints, which costs no privacy. Predictions
+        satisfy them exactly.
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so.
+        ``None`` draws from the operating system's secure generator. Any other value makes the fit
+        repeatable, for tests and papers only, and is noted in the receipt.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and uses at most the first
-        `max_rows_per_group` rows of each person.
+        Maximum number of rows of each person. With it, persons are protected instead of rows:
+        `fit` requires `groups`, and uses the first `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it cannot pay, `fit` raises before it reads a private
-        row.
+        Budget that the fit is charged to. If it is insufficient, `fit` raises an error before it
+        reads a private row.
 
     Attributes
     ----------
@@ -238,7 +239,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
             If a parameter or an input is invalid; the message contains no private value. Or if
             `epsilon` is too small for histograms and `method` does not allow trees alone.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` is insufficient.
         """
         assumption = "" if self.classes is not None else " and the set of labels in y"
         training, _ = self._fit(

@@ -118,7 +118,13 @@ class BoostingFit(FitSteps):
         return self._finish(model)
 
     def _fit_multiclass_trees(self, budget: StageBudget) -> FittedModel:
-        """Estimate the covariate shift, then spend the rest on trees with noisy leaves."""
+        """Estimate the covariate shift, then spend the rest on trees with noisy leaves.
+
+        Parameters
+        ----------
+        budget : StageBudget
+            Pure budget of the whole fit.
+        """
         if self._ledger.fits(budget.event):
             self._ledger.plan(budget.event)
         else:  # an accountant of Gaussian noise charges too much for pure steps
@@ -143,7 +149,7 @@ class BoostingFit(FitSteps):
         return self._finish(booster.model, shift=shift, tree_covariances=covariances)
 
     def _n_measured_trees(self, budget: StageBudget) -> int:
-        """Return the number of trees with noisy leaves that a budget pays for."""
+        """Return the number of trees with noisy leaves for a budget."""
         n_trees = n_measured_trees(signal_to_noise(budget, self._n_persons, self._log_n_trees))
         return min(n_trees, self._max_rounds or MAX_TREES)
 
@@ -187,9 +193,10 @@ class BoostingFit(FitSteps):
         if not pure or n_rounds(n, m, self._budget.variance(columns)) > 1:
             share -= CLASS_COUNT_SHARE
             class_balance = self._noisy_class_balance(self._budget.fraction(CLASS_COUNT_SHARE))
-        # a tree is harder to find among rare labels than the number of rows suggests
-        trial = trial and self._choose_trial(self._n_persons * class_balance**2)
-        if plan_has_trial:  # every branch of the plan covers a fit without a trial
+        if plan_has_trial:
+            # a tree is harder to find among rare labels than the number of rows suggests
+            trial = self._choose_trial(self._n_persons * class_balance**2)
+            # without a trial any branch of the plan covers the fit
             self._ledger.take_option(trial_event(self._budget, trial or TREE_TRIALS[0]))
         trial_share = trial.first + trial.second if trial else Fraction(0)
         may_fall_back = trees and not is_regression  # a regression has no trees to fall back to
@@ -397,6 +404,15 @@ class BoostingFit(FitSteps):
         """Spend a share of the budget on trees, because the public rows are unusable.
 
         The draws are accounted as Gaussian noise, so they may follow histograms.
+
+        Parameters
+        ----------
+        model : AdditiveModel
+            Model so far.
+        share : Fraction
+            Share of the budget to spend.
+        design : WeightedPublicRows
+            Weights of the public rows.
 
         Returns
         -------

@@ -354,8 +354,9 @@ class FitSteps:
         # targets of a regression are multiples of 1 / TARGET_LEVELS; in this unit they are integers
         unit = TARGET_LEVELS if self._training.classes is None else 1
 
-        def count_chunk(rows: slice) -> Integers:
-            y = self._training.rows.y[rows]
+        def count_chunk(chunk: slice) -> Integers:
+            """Return the class counts, or the sum of the targets, of one chunk of rows."""
+            y = self._training.rows.y[chunk]
             if is_single:
                 return np.array([np.rint(unit * y).sum(dtype=np.int64)])
             return np.bincount(y, minlength=self._n_targets)

@@ -39,6 +39,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
     """
 
     def tabulate_chunk(chunk: slice) -> Integers:
+        """Return the histogram of one chunk of rows."""
         codes = data.codes(chunk)
         gradients = scaled_gradients(model.raw_predict(codes), data.rows.y[chunk], pure)
         return histogram_sums(gradients, codes, model.offsets)

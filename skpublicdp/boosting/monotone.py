@@ -29,6 +29,13 @@ Projection = Callable[[Floats, Floats], Floats]
 def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | None:
     """Return the direction (1, 0 or -1) of each column; ``None`` without any constraint.
 
+    Parameters
+    ----------
+    monotonic_cst : array-like, dict or None
+        The estimator's parameter: directions of all columns, or of some by name or position.
+    schema : Schema
+        The columns.
+
     Raises
     ------
     ValueError
@@ -69,6 +76,7 @@ def isotonic_projection(direction: int) -> Projection:
     """
 
     def project(scores: Floats, variances: Floats) -> Floats:
+        """Return the nearest monotone scores, weighted by precision."""
         projected = scores.copy()
         weights = 1 / variances[:-1]
         projected[:-1] = isotonic_regression(
@@ -134,6 +142,15 @@ def _ordered_leaves(
 
     A pair is ordered if the regions of both leaves overlap in all columns but a constrained one,
     and some bin of the first region precedes some bin of the second one in this column.
+
+    Parameters
+    ----------
+    tree : DecisionTree
+        The tree.
+    sizes : list of int
+        Number of bins of each column.
+    directions : ndarray of int8, shape (n_columns,)
+        1 for increasing, -1 for decreasing, 0 for no constraint.
     """
     columns = np.unique(tree.splits.features).tolist()
     # the bins of each leaf in each column, as unions of half-open intervals (low, high]
@@ -169,7 +186,7 @@ def _overlap(first: IntervalUnion, second: IntervalUnion) -> bool:
 
 def project_monotone(
     model: AdditiveModel,
-    features: Binner,
+    binner: Binner,
     public_codes: BinCodes,
     directions: Directions,
     covariances: list[Floats],
@@ -183,7 +200,7 @@ def project_monotone(
     ----------
     model : AdditiveModel
         Fitted model.
-    features : Binner
+    binner : Binner
         Bins of all columns.
     public_codes : ndarray of int, shape (n_columns, m)
         Bin codes of the public rows, whose mean margin is kept.
@@ -198,12 +215,12 @@ def project_monotone(
     for column in np.flatnonzero(directions).tolist():
         bins = slice(int(model.offsets[column]), int(model.offsets[column + 1]))
         covariance = covariances[column] if covariances else None
-        variances = _variances(covariance, public_codes[column], features.sizes[column])
+        variances = _variances(covariance, public_codes[column], binner.sizes[column])
         project = isotonic_projection(int(directions[column]))
         scores[0, bins] = np.rint(project(scores[0, bins].astype(np.float64), variances))
-    tree_covariances = covariances[len(features.columns) :]
+    tree_covariances = covariances[len(binner.columns) :]
     for i, tree in enumerate(model.trees):
-        projection = monotone_leaf_projection(tree, features.sizes, directions)
+        projection = monotone_leaf_projection(tree, binner.sizes, directions)
         if projection is not None:
             covariance = tree_covariances[i] if tree_covariances else None
             leaf_of_row = apply_tree(tree.splits, public_codes)

@@ -254,6 +254,7 @@ class NewtonBooster:
         rows, margins = self._data.rows, self._margins
 
         def sum_chunk(chunk: slice) -> Integers:
+            """Return the sums over one chunk of rows, shape (2, n_targets, size)."""
             packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
             return sum_packed(bins_of_rows(chunk), size, packed)
 

@@ -172,6 +172,7 @@ class PrivateTreeBooster:
         data, y = self._data, self._data.rows.y
 
         def tabulate_chunk(chunk: slice) -> Integers:
+            """Return the weighted table of joint splits of one chunk of rows."""
             weights = boosting_weights(self._margins[:, chunk], y[chunk], MAX_ROW_WEIGHT)
             X: NDArray[Any] = data.codes(chunk).T
             return self._cover.tabulate(X, y[chunk], weights)
@@ -198,6 +199,7 @@ def leaf_gradients(
     leaf_of_row = data.leaf_indexer(tree.splits)
 
     def tabulate_chunk(chunk: slice) -> Integers:
+        """Return the gradient sums of one chunk of rows."""
         gradients = scaled_gradients(margins[:, chunk], data.rows.y[chunk], pure)
         offsets = np.array([0, len(tree.leaves)])
         return histogram_sums(gradients, leaf_of_row(chunk)[None], offsets)[:-1]

@@ -86,8 +86,8 @@ def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]
 
 _NOT_NUMBERS = (
     "{name} contains missing outcomes, infinity or values that are not numbers; outcomes must be "
-    "finite numbers: leave private rows without an outcome out if the number of rows may then be "
-    "known, mark public rows without one by NaN, and use SemiPrivateBoostingClassifier for labels."
+    "finite numbers. Drop private rows without an outcome if their number may be known, mark such "
+    "public rows by NaN, and use SemiPrivateBoostingClassifier for labels."
 )
 
 

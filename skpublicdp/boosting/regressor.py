@@ -56,28 +56,29 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Maximum number of rounds of histograms. By default it is chosen by the number of rows and
         the budget.
     outcome_bounds : pair of float, default=None
-        Lowest and highest outcome, known without looking at private rows; others are clipped.
-        By default the quantiles 0.005 and 0.995 of the outcomes of public rows, or, of fewer than
-        200, their ends moved out by a tenth of their range.
+        Lowest and highest outcome, which must not depend on private rows. Other outcomes are
+        clipped. By default the bounds are the quantiles 0.005 and 0.995 of the public outcomes. With
+        fewer than 200 public outcomes they are the range, extended by a tenth on either side.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of numeric columns, known without looking at private rows. Used
-        if there are fewer than twelve public rows, or if a column is constant in them. Without
-        public rows and bounds, columns are assumed to be standard normal.
+        Lowest and highest value of numeric columns, which must not depend on private rows. They
+        are used if there are fewer than twelve public rows, or if a column is constant in them.
+        Without public rows and bounds, columns are assumed to be standard normal.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
-        1 for columns of numbers in which the predicted outcome may not fall, -1
-        for those in which it may not rise, and 0. Missing values are free. Scores are projected
-        onto the constraints, which costs no privacy: predictions keep them exactly.
+        Monotone constraints of numeric columns: 1 if the predicted outcome must not decrease, -1
+        if it must not increase, and 0 for no constraint. Missing values are not constrained. Scores
+        are projected onto the constraints, which costs no privacy. Predictions satisfy them
+        exactly.
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers; the receipt then says so.
+        ``None`` draws from the operating system's secure generator. Any other value makes the fit
+        repeatable, for tests and papers only, and is noted in the receipt.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and uses at most the first
-        `max_rows_per_group` rows of each person.
+        Maximum number of rows of each person. With it, persons are protected instead of rows:
+        `fit` requires `groups`, and uses the first `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it cannot pay, `fit` raises before it reads a private
-        row.
+        Budget that the fit is charged to. If it is insufficient, `fit` raises an error before it
+        reads a private row.
 
     Attributes
     ----------
@@ -231,7 +232,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             If a parameter or an input is invalid; the message contains no private value. Or if
             there are no bounds of outcomes, or `epsilon` is too small for histograms.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` is insufficient.
         """
         training, fitted = self._fit(
             RegressionTarget(self.outcome_bounds),
@@ -285,7 +286,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         """Return prediction intervals of outcomes, or credible intervals of their means.
 
         Intervals are functions of released numbers, so they cost no privacy. Their coverage was
-        measured; no theorem guarantees it, and least of all for rows of another population.
+        measured, but no theorem guarantees it. For rows of another population it may be lower.
 
         Parameters
         ----------
@@ -320,6 +321,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             residual_variance = width**2
 
         def predict_intervals(table: Table) -> NDArray[np.float64]:
+            """Return the interval of each row of a table."""
             encoders = [partial(column.encode, clamp=False) for column in columns]
             rows = np.array([table.map_distinct(i, encode) for i, encode in enumerate(encoders)]).T
             codes = binner.encoded_codes(rows)

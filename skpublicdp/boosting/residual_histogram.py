@@ -58,6 +58,7 @@ def residual_variance(
     """
 
     def sum_squares(chunk: slice) -> Integers:
+        """Return the sum of squared gradients of one chunk of rows."""
         gradients, _ = loss.gradient_hessian(
             model.raw_predict(data.codes(chunk)), data.rows.y[chunk]
         )
@@ -101,6 +102,7 @@ def noisy_residual_histogram(
     size = len(RESIDUAL_EDGES) - 1
 
     def count_chunk(chunk: slice) -> Integers:
+        """Return the histogram of residuals of one chunk of rows."""
         residuals = data.rows.y[chunk] - loss.mean(model.raw_predict(data.codes(chunk)))[0]
         bins = np.searchsorted(RESIDUAL_EDGES, residuals, side="right") - 1
         return np.bincount(bins.clip(0, size - 1), minlength=size)

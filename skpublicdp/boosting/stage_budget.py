@@ -103,8 +103,8 @@ def make_stage_budget(ledger: Ledger, *, trees: bool) -> StageBudget:
         Whether interaction trees may follow the histograms.
     """
     if trees:
-        amount = ledger.calibrate(_with_trees)
-        ledger.plan(_with_trees(amount))
+        amount = ledger.calibrate(_plan_with_trees)
+        ledger.plan(_plan_with_trees(amount))
         return StageBudget(amount, pure=False)
     match ledger.event:
         case Gaussian(mu_squared):
@@ -112,10 +112,10 @@ def make_stage_budget(ledger: Ledger, *, trees: bool) -> StageBudget:
     return StageBudget(ledger.epsilon, pure=True)
 
 
-def _with_trees(amount: Fraction) -> Event:
+def _plan_with_trees(amount: Fraction) -> Event:
     """Return the plan of class counts, histograms and perhaps a tree trial, for an amount of μ²."""
     budget = StageBudget(amount, pure=False)
-    # the released class counts decide which trial it is
+    # the released class counts determine the trial
     trials = Either(tuple(trial_event(budget, trial) for trial in TREE_TRIALS))
     return Steps((budget.fraction(CLASS_COUNT_SHARE).event, trials))
 

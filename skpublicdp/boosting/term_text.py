@@ -192,6 +192,7 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
     groups = [group for group in groups if group not in missing]
 
     def squared_error(group: list[int]) -> float:
+        """Return the weighted squared error of a group around its mean, summed over targets."""
         mass, scores = shape.shares[group], shape.scores[:, group]
         return float(((scores - (scores @ mass)[:, None] / mass.sum()) ** 2 @ mass).sum())
 
