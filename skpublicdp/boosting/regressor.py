@@ -57,8 +57,8 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         the budget.
     outcome_bounds : pair of float, default=None
         Lowest and highest outcome, which must not depend on private rows. Other outcomes are
-        clipped. By default the bounds are the quantiles 0.005 and 0.995 of the public outcomes. With
-        fewer than 200 public outcomes they are the range, extended by a tenth on either side.
+        clipped. By default the bounds are the quantiles 0.005 and 0.995 of the public outcomes.
+        With fewer than 200 of them the bounds are their range, extended by a tenth on either side.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of numeric columns, which must not depend on private rows. They
         are used if there are fewer than twelve public rows, or if a column is constant in them.
