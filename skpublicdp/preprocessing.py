@@ -294,7 +294,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         tags = get_tags(self._transformer_or_default()).input_tags
         check_container(self, X, name, accept_sparse=tags.sparse)
         if is_frame(X):
-            # check_separate compares the kinds of X_public with those of X
+            # check_separate compares the kinds of X and X_public
             compare_kinds = name != "X_public"
             table = read_table(self, X, reset=reset, numeric=False, name=name, kinds=compare_kinds)
             return table.native

@@ -22,7 +22,7 @@ from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.newton_boosting import NewtonBooster
 from skpublicdp.boosting.stage_budget import StageBudget
-from skpublicdp.data.fit_inputs import Dataset
+from skpublicdp.data.dataset import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.ledger import Ledger
 from tests.kit import Recorder

@@ -293,7 +293,7 @@ class TestBaseLearners:
             protects_all_rows = declared
 
         self.refused(Other(), "does not declare that it does; if it does, and only then, set"
-                     if declared is None else "Other takes some")  # fmt: skip
+                     if declared is None else "Other treats some")  # fmt: skip
 
         class Silent(ClassifierMixin, BaseEstimator):
             def __init__(self, epsilon=1.0):
@@ -358,7 +358,9 @@ class TestBaseLearners:
                 return np.random.default_rng(0).normal(size=(n, 3))
 
         # a delta that it is not told, where ours is 0
-        self.refused(GenericLearnerClassifier(sanitizer=Sanitizer()), "GenericLearner.* says that")
+        self.refused(
+            GenericLearnerClassifier(sanitizer=Sanitizer()), "by its receipt GenericLearner.* did"
+        )
 
     def test_public_rows_that_were_handed_on_may_be_counted(self):
         clf = fitted(X_public=X[:70].copy())

@@ -20,7 +20,7 @@ N_ADDED_ROWS = 300
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AugmentedSample:
-    """Public rows, some of which may be synthetic.
+    """Public rows, including synthetic rows.
 
     Attributes
     ----------

@@ -60,7 +60,7 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
     """Return the result of a rule for rows in memory, and warn about unknown categories.
 
-    The parameters are those of `predict_batches`, except that the rule may return any type.
+    Parameters are as in `predict_batches`, except that the rule may return any type.
     """
     table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)

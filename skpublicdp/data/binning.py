@@ -158,7 +158,7 @@ class Bins:
         """Return encoded rows whose numbers are drawn from the public values of their bins.
 
         Columns are drawn independently of each other. A bin without public values has its midpoint.
-        The parameters are those of `representatives`.
+        Parameters are as in `representatives`.
         """
         rows = self.representatives(codes, X_public, schema)
         generator = np.random.default_rng(0)  # fixed: rows are a function of codes and public rows

@@ -59,7 +59,7 @@ class SortedEdges:
         Parameters
         ----------
         values : ndarray of numbers
-            Integers up to 16 bits and float32 are looked up without conversion to float64.
+            Integers up to 16 bits and float32 are searched without conversion to float64.
 
         Returns
         -------

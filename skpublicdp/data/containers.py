@@ -103,7 +103,7 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
 
 
 def _is_function(X: Any) -> bool:
-    """Indicate whether X is a plain callable, such as a factory of record batches."""
+    """Indicate whether X is a plain callable, for example a factory of record batches."""
     return callable(X) and not hasattr(X, "shape")
 
 

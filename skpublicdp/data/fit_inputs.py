@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from skpublicdp.data.augment import augment_public, without_augmentation
 from skpublicdp.data.bounds import parse_bounds
+from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labels import (
     TargetReader,
@@ -22,8 +23,8 @@ from skpublicdp.data.labels import (
 )
 from skpublicdp.data.reference import describe_reference, reference_rows, warn_no_public
 from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
-from skpublicdp.data.schema import Coder, Schema, build_schema
-from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource, as_rows, is_streamed
+from skpublicdp.data.schema import Schema, build_schema
+from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import ColumnType, Table
 from skpublicdp.data.validation import (
     SHARED_MEMORY,
@@ -32,165 +33,7 @@ from skpublicdp.data.validation import (
     read_table,
     refuse_text,
 )
-from skpublicdp.typing import Floats, Mask, R
-
-
-@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
-class Dataset:
-    """Private rows, read in chunks, and public rows in memory.
-
-    Attributes
-    ----------
-    schema : Schema
-        Description of the columns, from public rows.
-    X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows: rows marked by the mask, then the rows of `X_public`. They are
-        augmented where they show too few values, and replaced by a reference if there are none.
-    is_synthetic : ndarray of bool, shape (m,)
-        Mask of the rows of `X_public` with a value that no actual public row has.
-    bounded : frozenset of int
-        Positions of the numeric columns that have bounds.
-    targets : Targets or None
-        Encoded targets. Private targets are included only if the rows are in memory.
-    n_private, n_public : int
-        Number of private rows after `max_rows_per_group`, and of actual public rows.
-    assumptions : tuple of str
-        Assumptions about the columns, for the receipt.
-    """
-
-    schema: Schema
-    X_public: Floats
-    is_synthetic: Mask
-    bounded: frozenset[int]
-    n_private: int
-    n_public: int
-    assumptions: tuple[str, ...]
-    _targets: Targets | None
-    _raw_public: Floats
-    _source: RowSource
-    _positions: tuple[int, ...]
-    _encode: Callable[[Any], NDArray[Any]] | None
-    _clamp: bool
-    _types: tuple[ColumnType, ...]
-
-    @property
-    def targets(self) -> Targets:
-        """Encoded targets. Only for estimators that read y."""
-        assert self._targets is not None
-        return self._targets
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The sorted labels of a classifier."""
-        assert self.targets.classes is not None
-        return self.targets.classes
-
-    @property
-    def X_labelled(self) -> Floats:
-        """Encoded public rows that have a target."""
-        has_target = self.targets.has_target
-        labelled: Floats = self._raw_public[: len(has_target)][has_target]
-        return labelled
-
-    def map(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
-        """Yield the result of a function for each chunk of encoded rows and targets, in order."""
-        chunk_function = self._on_chunk(f, self._encoded)
-        return self._source.map(chunk_function, columns=self._positions, n_jobs=n_jobs)
-
-    def codes(
-        self, coders: Sequence[Coder], dtype: DTypeLike, n_jobs: int | None = None
-    ) -> Iterator[tuple[list[NDArray[Any]], NDArray[Any]]]:
-        """Yield the codes of all columns and the targets of each chunk, in the order of rows.
-
-        Parameters
-        ----------
-        coders : sequence of callable
-            One elementwise function per column.
-        dtype : dtype
-            Type of the targets.
-        n_jobs : int, optional
-            Number of threads, as in joblib.
-        """
-        encode_columns = partial(self.schema.codes, coders=coders, types=self._types)
-        chunk_function = self._on_chunk(lambda codes, y: (codes, y.astype(dtype)), encode_columns)
-        return self._source.map(chunk_function, columns=self._positions, n_jobs=n_jobs)
-
-    def fold(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> R:
-        """Return the sum over chunks of a function of the encoded rows and targets."""
-        chunk_function = self._on_chunk(f, self._encoded)
-        total: R = self._source.fold(chunk_function, columns=self._positions, n_jobs=n_jobs)
-        return total
-
-    def check(self, n_jobs: int | None = None) -> None:
-        """Read all rows once, so that invalid rows raise before any budget is spent."""
-        self.fold(lambda X, _: np.zeros(1, dtype=np.int64), n_jobs)
-
-    def column(self, position: int) -> Dataset:
-        """Return the rows with a single column. Other columns are then not read."""
-        container = self.schema.container
-        container = replace(container, labels=(container.labels[position],))
-        return replace(
-            self,
-            schema=Schema((self.schema.columns[position],), container),
-            X_public=self.X_public[:, [position]],
-            _positions=(self._positions[position],),
-            _types=(self._types[position],),
-        )
-
-    def to_arrays(self) -> tuple[Floats, NDArray[Any]]:
-        """Return all encoded private rows and their targets."""
-        chunks = list(self.map(lambda X, y: (X, y)))
-        return np.concatenate([X for X, _ in chunks]), np.concatenate([y for _, y in chunks])
-
-    @property
-    def _encoded(self) -> Callable[[Table], Floats]:
-        """Function that encodes a table by the schema."""
-        return partial(self.schema.encode, clamp=self._clamp, types=self._types)
-
-    def _on_chunk(
-        self, f: Callable[[Any, NDArray[Any]], R], encode_table: Callable[[Table], Any]
-    ) -> Callable[[Chunk], R]:
-        """Return a function of chunks that calls `f` with encoded rows and encoded targets.
-
-        Without targets, `f` gets zeros in their place.
-        """
-        encode_target = self._encode
-
-        def call(chunk: Chunk) -> R:
-            table, y = Table(chunk.X), chunk.y
-            if y is None:
-                y = np.zeros(table.shape[0], dtype=np.intp)
-            elif encode_target is not None:
-                y = encode_target(y)
-            return f(encode_table(table), y)
-
-        return AcceptsDictionaries(call)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PrivateColumnCounts:
-    """Exact counts of the private values of one numeric column.
-
-    Attributes
-    ----------
-    column : Dataset
-        Rows with a single numeric column.
-    """
-
-    column: Dataset
-
-    @property
-    def n(self) -> int:
-        """Number of private values."""
-        return self.column.n_private
-
-    def cumulative_counts(self, ends: Floats) -> NDArray[np.int64]:
-        """Return the number of values at or below each end."""
-
-        def count(X: Floats, _: NDArray[Any]) -> NDArray[np.int64]:
-            return np.searchsorted(np.sort(X[:, 0]), ends, side="right").astype(np.int64)
-
-        return self.column.fold(count)
+from skpublicdp.typing import Floats, Mask
 
 
 class _OpenedRows(NamedTuple):

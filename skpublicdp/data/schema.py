@@ -100,7 +100,7 @@ class Schema:
     ) -> list[NDArray[Any]]:
         """Return the codes of each column, by one elementwise function per column.
 
-        The parameters `table` and `types` are those of `encode`.
+        The parameters `table` and `types` are as in `encode`.
         """
         return [codes for _, codes in self._encoded_columns(table, coders, types)]
 

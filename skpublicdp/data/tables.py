@@ -199,7 +199,7 @@ class Table:
             return code(self.column(position))
         native = self._series(position).to_native()
         if hasattr(native, "factorize"):
-            # a missing value has index -1, which is the final None
+            # a missing value has index -1, the position of the final None
             indices, distinct_texts = native.factorize()
             codes: NDArray[Any] = np.take(code(_with_final_none(distinct_texts.tolist())), indices)
             return codes

@@ -102,7 +102,7 @@ def check_columns(
 ) -> Table:
     """Validate names and types of columns, and bring the columns into the order of `fit`.
 
-    The parameters are those of `read_table`.
+    Parameters are as in `read_table`.
     """
     table = _in_fitted_order(estimator, table, reset=reset, name=name)
     check_types(table)
@@ -273,7 +273,7 @@ SHARED_MEMORY = (
 def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
     """Refuse public rows that share memory with `X` or whose columns are of other kinds.
 
-    Warns if their number suggests that a cross-validation sliced them. The parameters are those of
+    Warns if their number suggests that a cross-validation sliced them. Parameters are as in
     `read_public`.
     """
     if n_rows is None and _overlap(X, public):
@@ -351,7 +351,7 @@ def read_array(
 ) -> Any:
     """Convert rows to an array, with errors that depend on shape and declared types alone.
 
-    The parameters are those of scikit-learn's `check_array`, and `name` is the name in messages.
+    Parameters are as in scikit-learn's `check_array`, and `name` is the name in messages.
     """
     refusal = _invalid_values_error(X, dtype, name)
     if sparse.issparse(X):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.data.bounds import parse_bounds
-from skpublicdp.data.fit_inputs import Dataset
+from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.reference import reference_sample
 from skpublicdp.data.schema import Column, column_names
 from skpublicdp.data.streaming import as_rows, is_streamed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.fit_inputs import Dataset
+from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import Promise
 from skpublicdp.query_release.answers import TableAnswers

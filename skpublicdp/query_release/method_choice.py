@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.fit_inputs import Dataset, PrivateColumnCounts
+from skpublicdp.data.dataset import Dataset, PrivateColumnCounts
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import ColumnAnswers, TableAnswers
 from skpublicdp.query_release.cdf.release import release_cdf

@@ -25,8 +25,9 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
+from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.description import public_data_assumptions
-from skpublicdp.data.fit_inputs import Dataset, read_fit_inputs
+from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.reference import describe_reference, reference_rows, warn_no_public
 from skpublicdp.data.schema import Column

@@ -103,7 +103,7 @@ class DatasetReader(RowReader):
     def _take(self, columns: Sequence[int], positions: Codes) -> Iterator[Any]:
         """Yield the rows at non-decreasing positions.
 
-        Only the row groups with such a row are read, if the dataset consists of plain files.
+        If the dataset consists of plain files, only the row groups that hold these rows are read.
         """
         if not self._files:
             yield from super()._take(columns, positions)
@@ -124,7 +124,7 @@ class ParquetReader(DatasetReader):
     Parameters
     ----------
     source : path or list of paths
-        Files. Folder names of a directory such as `year=2024/` become columns.
+        Files. Folder names like `year=2024/` become columns.
     """
 
     kind = "the Parquet files"
@@ -315,9 +315,8 @@ def decode_dictionaries(table: Any) -> Any:
 
 def has_same_columns(schema: Any, first_schema: Any) -> bool:
     """Indicate whether names and types are equal after dictionaries are decoded."""
-    decoded, first_decoded = (
-        decode_dictionaries(each.empty_table()).schema for each in (schema, first_schema)
-    )
+    decoded = decode_dictionaries(schema.empty_table()).schema
+    first_decoded = decode_dictionaries(first_schema.empty_table()).schema
     return bool(decoded.equals(first_decoded))
 
 

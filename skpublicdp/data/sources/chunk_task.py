@@ -87,7 +87,7 @@ class ChunkTask:
     def __call__(self, chunk: RawChunk) -> Result:
         """Call the function, and replace exceptions from outside this package.
 
-        Such exceptions may quote private values.
+        Messages of other packages may quote private values.
         """
         result, failure = call_silently(self._call, *chunk)
         if failure is None:

@@ -69,7 +69,7 @@ class DaskReader(RowReader):
     def count_with(self, labels: DaskReader) -> None:
         """Count the rows of both readers in one pass if they have as many partitions.
 
-        Does nothing if one of them is counted already.
+        Readers that are counted already are not counted again.
         """
         readers = [self, labels]
         is_counted = any("lengths" in vars(reader) for reader in readers)
@@ -190,7 +190,7 @@ class DaskReader(RowReader):
     ) -> Result:
         """Return the sum of the result tables, added on the workers in a tree.
 
-        The parameters are those of `run`.
+        Parameters are as in `run`.
         """
         level = self._delay_partitions(sum_partition, task, columns, labels)
         while len(level) > 1:
@@ -423,7 +423,7 @@ def sum_partition(
 ) -> Result:
     """Return the sum of the result tables of a partition.
 
-    The parameters are those of `map_partition`.
+    Parameters are as in `map_partition`.
     """
     table, failure = check_partition(table, template, length)
     if failure is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.fit_inputs import Dataset
+from skpublicdp.data.dataset import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.guarantees.query_release import min_pmw_error, n_pmw_rows, release_sampling_error
