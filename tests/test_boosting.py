@@ -114,7 +114,7 @@ def test_columns_of_all_types():
 
 
 @alike
-def test_log_odds_are_sums_over_the_cells_a_row_is_in():
+def test_log_odds_are_sums_of_bin_scores():
     clf = fitted(FRAME, FRAME_Y, X_public=PUBLIC_FRAME, method="moments")
     missing = pd.array([None], dtype="Int64")
     row = NEW_FRAME[:1].assign(age=np.nan, color="never seen", smoker=True, visits=missing, score=9)
@@ -300,7 +300,7 @@ def test_trees_for_three_labels_see_drift():
 
 
 @may_drift
-def test_trees_ask_at_the_cells_that_weighed_rows_are_cut_into():
+def test_trees_split_at_the_bins_of_reweighted_rows():
     parameters = {"y": THREE, "epsilon": 0.3, "delta": 0, "method": "votes", "random_state": 4}
     clf = fitted(X_public=PUBLIC + np.array([1, 1, 0]), **parameters)
     assert clf.drift_ > 5

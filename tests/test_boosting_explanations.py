@@ -141,7 +141,7 @@ def test_local_explanations_print_the_strongest_first(models):
 # Words
 
 
-def test_words_are_few(models):
+def test_explain_shows_the_most_important_terms(models):
     text = models["votes"].explain()
     headings = [line for line in text.splitlines()[1:] if not line.startswith(" ")]
     assert len(headings) == N_TERMS_SHOWN + 1
@@ -154,7 +154,7 @@ def test_words_are_few(models):
     assert sorted(named) == sorted(found.terms)
 
 
-def test_words_of_each_kind(models):
+def test_explain_for_each_type_of_target(models):
     assert models["two"].explain().startswith("log-odds of well of an average public row: ")
     three = models["three"].explain()
     assert "for ill, " in three.splitlines()[0]
@@ -163,7 +163,7 @@ def test_words_of_each_kind(models):
     assert "\n    if " in models["two"].explain()
 
 
-def test_neighbouring_cells_are_joined_where_that_loses_least():
+def test_merge_bins_minimises_the_squared_error():
     shares = np.array([0.2, 0.2, 0.2, 0.2, 0.2, 0.0])
     scores = np.array([[0.0, 0.1, 1.0, 1.05, 3.0, 9.0]])
     shape = Shape("a", (), np.arange(4.0), shares, scores, np.zeros((1, 6)))
@@ -186,7 +186,7 @@ def test_ranges_of_cells():
 
 
 def cell_of(column, value):
-    """What docs/user_guide/boosting.md says of a value's cell."""
+    """Return the cell of a value, as docs/user_guide/boosting.md defines it."""
     missing, last = value is None or value != value, len(column["cells"]) - 1
     if missing:
         return last

@@ -95,7 +95,7 @@ def test_leaves_are_projected_onto_all_monotone_trees(nodes, wanted, seed):
 
 
 @given(st.integers(2, 9), st.sampled_from([-1, 1]), st.integers(0, 2**32 - 1))
-def test_cells_of_a_column(size, direction, seed):
+def test_isotonic_projection_of_a_column(size, direction, seed):
     rng = np.random.default_rng(seed)
     scores, variances = rng.normal(size=size), rng.uniform(0.1, 2, size)
     found = isotonic_projection(direction)(scores, variances)

@@ -1,4 +1,4 @@
-"""The parts of boosting: conditioning, smoothness, weights of public rows, rules, prices."""
+"""Parts of the additive fit: posteriors, priors, weights of public rows, rules and costs."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -100,7 +100,7 @@ def test_one_step_is_gaussian_conditioning():
     assert evidence == pytest.approx(log_density, rel=1e-5)
 
 
-def test_steps_end_where_the_posterior_is_highest():
+def test_gauss_newton_converges_to_the_posterior_mode():
     at = design(n=50)
     release, belief = some_release(at), some_belief(at)
     found, _ = gauss_newton_update(belief, at, release, steps=60)
@@ -165,7 +165,7 @@ def test_gradients(monkeypatch, module, run):
     assert len(checked) == 4
 
 
-def test_weights_of_public_rows_are_the_nearest_that_explain_counts():
+def test_calibrated_weights_are_closest_to_the_current_ones():
     rng = np.random.default_rng(0)
     base = rng.dirichlet(np.full(7, 5.0))
     at = WeightedPublicRows(np.eye(7), base, 300)
@@ -253,7 +253,7 @@ def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
     assert make_stage_budget(Ledger(2), trees=False) == StageBudget(Fraction(2), pure=True)
 
 
-def test_few_votes_share_epsilon_and_many_are_as_many_as_can_be():
+def test_number_of_voting_trees():
     ledger = Ledger(1, 1e-6)
     assert [basic_composition_is_better(ledger, count) for count in (1, 4, 7, 32)] == [
         True,
@@ -290,7 +290,7 @@ def test_the_plan_holds_however_late_the_choice_of_a_tree_is_made(attempt, epsil
     assert attempt != TREE_TRIALS[0] or cost > delta * 0.97
 
 
-def test_a_draw_costs_as_much_as_some_noise():
+def test_a_draw_is_dominated_by_gaussian_noise():
     def normal(log_odds):
         return np.where(log_odds < 0, ndtri(expit(log_odds)), -ndtri(expit(-log_odds)))
 
@@ -309,7 +309,7 @@ def test_a_draw_costs_as_much_as_some_noise():
             assert drawn <= plan_delta(Gaussian(mu_squared), Fraction(at)) * (1 + 1e-6)
 
 
-def test_leaves_are_expected_to_be_of_the_label_that_was_drawn():
+def test_leaf_priors_follow_the_drawn_labels():
     own = np.array([True, False, True])
     at = WeightedPublicRows(np.eye(3), np.full(3, 1 / 3), 300)
     half = np.full(3, 0.5)

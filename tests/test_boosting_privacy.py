@@ -159,7 +159,7 @@ def allowed(call, pure):
 @pytest.mark.parametrize("pure", [True, False])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("counts", [True, False])
-def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(pure, n_classes, counts):
+def test_sensitivity_of_histograms(pure, n_classes, counts):
     features = grid(4, 3)
     codes, y = every_row(features, n_classes)
     targets = 1 if n_classes == 2 else n_classes
@@ -192,7 +192,7 @@ def test_no_row_moves_the_sums_by_more_than_the_noise_is_for(pure, n_classes, co
 
 @pytest.mark.parametrize("pure", [True, False])
 @pytest.mark.parametrize("counts", [True, False])
-def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
+def test_sensitivity_of_histograms_for_persons(pure, counts):
     """All rows of a person are replaced by any others: here two of them."""
     features = grid(3, 3)
     codes, y = every_row(features, 2)
@@ -219,7 +219,7 @@ def test_no_person_moves_the_sums_by_more_than_the_noise_is_for(pure, counts):
     st.booleans(),
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_the_bound_is_the_least_one_for_a_column(block, weight, pure, counts):
+def test_sensitivity_of_one_column_is_attained(block, weight, pure, counts):
     strategy = HistogramStrategy((block,), (False,), 0, weight)
     ends = [sign * MAX_GRADIENT * target for sign in (-1, 1) for target in np.eye(2, dtype=int)]
     answers = [
@@ -234,7 +234,7 @@ def test_the_bound_is_the_least_one_for_a_column(block, weight, pure, counts):
 
 @pytest.mark.parametrize("pure", [True, False])
 @pytest.mark.parametrize("n_targets", [1, 3, 4, 12])
-def test_residuals_are_at_most_a_half(pure, n_targets):
+def test_scaled_gradients_are_at_most_a_half(pure, n_targets):
     generator = np.random.default_rng(0)
     margins = generator.integers(-MAX_MARGIN, MAX_MARGIN, (n_targets, 20_000))
     margins //= generator.integers(1, 2000, 20_000)
@@ -283,7 +283,7 @@ def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([2, 3]), st.booleans())
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_tables_add_up_and_rows_count_for_themselves(seed, n, n_classes, pure):
+def test_histograms_are_additive_over_rows(seed, n, n_classes, pure):
     generator = np.random.default_rng(seed)
     features = grid(4, 3)
     targets = 1 if n_classes == 2 else n_classes
@@ -608,7 +608,7 @@ def test_exact_probabilities_of_whole_fits(n_trees, points):
             assert_private(releases[one], releases[other], Fraction(3, 2))
 
 
-def test_exact_probabilities_where_a_person_is_replaced():
+def test_exact_probabilities_if_a_person_is_replaced():
     """One person has two rows, of which both count, and another one has three."""
     points = [0.0, 1.0]
     rows = list(itertools.product(points, (0, 1)))

@@ -89,7 +89,7 @@ def test_tables_of_mixed_columns_with_missing_values():
     assert "log-odds" not in reg.explain()
 
 
-def test_predictions_are_sums_over_cells_in_units_of_the_outcome():
+def test_predictions_are_sums_of_bin_scores_in_units_of_the_outcome():
     reg = fitted(epsilon=10, method="moments")
     assert reg.trees_ == ()
     total = np.full(len(NEW), reg.intercept_)
@@ -129,7 +129,7 @@ def test_display():
 # How sure it is
 
 
-def test_a_line_is_found_beneath_the_first_steps():
+def test_newton_boosting_fits_a_line():
     """The first fit has steps of four years; were they kept, means would be off by .36."""
     rng = np.random.default_rng(0)
     years = np.repeat(np.arange(18, 66), 3)
@@ -188,7 +188,7 @@ def test_levels_are_nested_and_bounds_hold():
             reg.interval(NEW, **wrong)
 
 
-def test_shares_are_the_nearest_and_quantiles_are_theirs():
+def test_residual_fractions_are_a_projection():
     counts = np.diff(10_000 * norm.cdf(RESIDUAL_EDGES / 0.1))
     shares = residual_fractions(counts, 10_000)
     levels = np.array([0.05, 0.5, 0.95])
@@ -218,7 +218,7 @@ def test_outcomes_are_clipped():
     np.testing.assert_array_equal(wild.predict(NEW), reg.predict(NEW))
 
 
-def test_public_outcomes_tell_bounds():
+def test_default_bounds_from_public_outcomes():
     reg = fitted(outcome_bounds=None, y_public=PUBLIC_Y)
     assert reg.outcome_bounds_ == tuple(np.quantile(PUBLIC_Y, [0.005, 0.995]))
     few = np.where(np.arange(300) < 50, PUBLIC_Y, np.nan)

@@ -18,7 +18,7 @@ from skpublicdp.data.schema import Column
 from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import splits as splits_module
 from skpublicdp.hypotheses.splits import Splits
-from tests import test_boosting_growth_privacy as whole_fits
+from tests import test_boosting_newton_privacy as whole_fits
 
 PERSONS = "persons, pure, three labels"
 

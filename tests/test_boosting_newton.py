@@ -1,4 +1,4 @@
-"""The parts of growth: losses, blocks, halves of cells, and what they come to."""
+"""Parts of Newton boosting: losses, term posteriors, allocation and adaptive bins."""
 
 import itertools
 from fractions import Fraction
@@ -48,23 +48,23 @@ from skpublicdp.data.schema import Column
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from tests.kit import Recorder
 
-# Losses: what one row adds to the cell that it is in
+# Losses: contribution of one row to its bin
 
 
 def length(values, pure):
-    """The size of a change, as noise is for it: last axis."""
+    """Return the norm of a change that the noise is calibrated to, over the last axis."""
     return np.abs(values).sum(axis=-1) if pure else (values**2).sum(axis=-1)
 
 
 def most_moved(points, pure):
-    """How far sums may move: all pairs of rows in one cell, and all in two."""
+    """Return the largest change of the sums over all pairs of rows, in one bin or in two."""
     alone = length(points, pure).max()
     together = max(length(points - point, pure).max() for point in points)
     return max(2 * alone, together)
 
 
 def of_one_target(loss):
-    """Residual and slope of every margin with every outcome; of outcomes, some."""
+    """Return gradient and hessian of every margin with every label, or with some outcomes."""
     step = 1 if loss is LOGISTIC else 16
     margins = np.append(np.arange(-MAX_MARGIN, MAX_MARGIN + 1, step), [-(10**9), 10**9])[None]
     outcomes = (0, 1) if loss is LOGISTIC else np.arange(0, TARGET_LEVELS + 1, 64) / TARGET_LEVELS
@@ -75,7 +75,7 @@ def of_one_target(loss):
 
 @pytest.mark.parametrize("pure", [True, False])
 @pytest.mark.parametrize(("loss", "least_slope"), [(LOGISTIC, 0), (SQUARED, MAX_GRADIENT // 4)])
-def test_no_row_moves_sums_of_one_target_by_more_than_its_loss_says(loss, least_slope, pure):
+def test_loss_sensitivity_for_one_target(loss, least_slope, pure):
     points = of_one_target(loss)
     assert np.abs(points[:, 0]).max() == MAX_GRADIENT
     assert (points[:, 1].min(), points[:, 1].max()) == (least_slope, MAX_GRADIENT // 2)
@@ -98,7 +98,7 @@ def some_margins(n_targets, n=4000, seed=0):
 
 @pytest.mark.parametrize("pure", [True, False])
 @pytest.mark.parametrize("n_targets", [3, 4, 12])
-def test_no_row_moves_sums_of_several_targets_by_more_than_its_loss_says(n_targets, pure):
+def test_loss_sensitivity_for_several_targets(n_targets, pure):
     loss = MultinomialLoss(n_targets, pure=pure)
     residuals, slopes = loss.gradient_hessian(*some_margins(n_targets))
     longest = length(residuals.T, pure)
@@ -126,7 +126,7 @@ CORNERS = st.sampled_from([-(2**31), -MAX_MARGIN, -1, 0, 1, MARGIN_UNIT, MAX_MAR
     st.booleans(),
 )
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_no_pair_of_rows_of_several_labels_is_farther_apart(margins, one, other, pure):
+def test_largest_distance_of_two_rows_of_several_labels(margins, one, other, pure):
     loss = MultinomialLoss(len(margins), pure=pure)
     points = np.vstack(loss.gradient_hessian(margins, np.array([one, other]))).T
     assert most_moved(points, pure) <= (
@@ -141,7 +141,7 @@ def losses():
 
 
 @pytest.mark.parametrize("loss", losses())
-def test_what_a_row_adds_is_its_own(loss):
+def test_gradients_depend_on_the_row_alone(loss):
     """Whatever rows there are besides, in whatever order."""
     margins, y = some_margins(loss.n_targets, n=301)
     margins = margins.astype(np.int32)
@@ -161,7 +161,7 @@ def test_what_a_row_adds_is_its_own(loss):
 
 
 @pytest.mark.parametrize("loss", losses())
-def test_slopes_are_the_derivatives_of_residuals(loss):
+def test_hessians_are_derivatives_of_gradients(loss):
     targets = loss.n_targets
     margins, _ = some_margins(targets, n=500, seed=3)
     margins = np.clip(margins, -1900, 1900).astype(np.int64)  # a line is cut off at 2 UNIT
@@ -177,7 +177,7 @@ def test_slopes_are_the_derivatives_of_residuals(loss):
         np.testing.assert_allclose(slopes[target], scale * change, atol=6)
 
 
-def test_a_model_of_each_label_becomes_one_of_all():
+def test_logistic_models_are_converted_to_the_softmax():
     """Means of public rows stay what they were, summed to 1 if there are several."""
     rng = np.random.default_rng(0)
     features = numeric(6, 4)
@@ -195,11 +195,11 @@ def test_a_model_of_each_label_becomes_one_of_all():
         assert found.scores.dtype == np.int64
 
 
-# Blocks: what visits say of scores
+# Term posteriors
 
 
 class Naive:
-    """A block, computed with matrices as they are in books."""
+    """A term posterior, computed with full matrices as in textbooks."""
 
     def __init__(self, kernel, scores, guess, public_rows, stretch):
         self.kernel, self.scores, self.first, self.guess = kernel, scores, scores, guess
@@ -255,7 +255,7 @@ class Naive:
         return mean
 
     def risk(self, precision, sampling):
-        """Half of tr H C, were there one visit more of that precision."""
+        """Return half of tr H C after one more update of this precision."""
         known, risk = precision + sum(weight for *_, weight, _ in self.seen), 0.0
         for share, scale in self.scales:
             for H in self.H:
@@ -270,7 +270,7 @@ class Naive:
 @pytest.mark.parametrize("begun", [True, False])
 @pytest.mark.parametrize("number", [True, False])
 @pytest.mark.parametrize("guessed", [True, False])
-def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number, guessed):
+def test_term_posterior_equals_a_mixture_by_evidence(targets, begun, number, guessed):
     rng = np.random.default_rng(7)
     kernel = smoothing_prior(np.array([0.1, 0.5, 0.8])) if number else np.eye(4)
     scores = begun * rng.normal(0, 0.4, (targets, 4))
@@ -292,7 +292,7 @@ def test_a_visit_is_conditioning_averaged_by_evidence(targets, begun, number, gu
         assert block.gain == pytest.approx(naive.gain, rel=1e-8)
 
 
-def test_sums_that_say_nothing_leave_scores_near_nothing():
+def test_sums_of_pure_noise_give_scores_near_zero():
     rng = np.random.default_rng(0)
     expected, public_rows = np.full((1, 12), 200.0), np.full(12, 20.0)
     largest, gains = [], []
@@ -312,7 +312,7 @@ def test_sums_that_say_nothing_leave_scores_near_nothing():
 
 @given(st.integers(0, 10**6), st.integers(2, 9), st.floats(-3, 3))
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_steps_of_a_line_are_joined_to_that_line(seed, n_steps, slope):
+def test_piecewise_linear_guess_recovers_a_line(seed, n_steps, slope):
     rng = np.random.default_rng(seed)
     step = np.repeat(np.arange(n_steps), rng.integers(1, 6, n_steps))
     ranks = np.cumsum(rng.uniform(0.01, 1, len(step)))
@@ -324,7 +324,7 @@ def test_steps_of_a_line_are_joined_to_that_line(seed, n_steps, slope):
     assert piecewise_linear_guess(same, ranks).tolist() == same.tolist()
 
 
-def test_one_label_alone_ends_somewhere():
+def test_scores_of_a_single_label_are_bounded():
     block = TermPosterior(np.eye(2)[None], np.zeros((1, 2)), np.zeros((1, 2)), np.full(2, 9.0), 1.0)
     for _ in range(30):
         slopes = np.full((1, 2), 50.0)
@@ -337,7 +337,7 @@ def test_one_label_alone_ends_somewhere():
 
 @settings(max_examples=60)
 @given(st.integers(1, 3), st.randoms(use_true_random=False))
-def test_no_other_shares_have_less_risk(size, random):
+def test_neyman_allocation_is_optimal(size, random):
     """Of all that could be given in units, for risks that are convex and fall."""
     units = allocation_grid(size)
     whole = int(units[-1])
@@ -357,7 +357,7 @@ def test_no_other_shares_have_less_risk(size, random):
     assert risk([float(whole * share) for share in shares]) == pytest.approx(least, abs=1e-9)
 
 
-def test_a_share_is_none_or_enough_to_be_drawn():
+def test_allocations_are_zero_or_representable():
     units = allocation_grid(40, 8)
     risks = np.array([np.exp(-units / (10 + 30 * k)) for k in range(40)])
     shares = neyman_allocation(risks * np.geomspace(1e-6, 1, 40)[:, None], units)
@@ -395,7 +395,7 @@ def encoded_rows(n, seed=0, *, missing=0.2):
 
 @given(st.integers(0, 10**6), st.booleans())
 @settings(max_examples=30, deadline=None, derandomize=True)
-def test_scores_and_questions_are_the_same_of_finer_cells(seed, halved):
+def test_refined_scores_and_splits_are_equivalent(seed, halved):
     rng = np.random.default_rng(seed)
     coarse = Binner((*numeric(*rng.integers(0, 6, 2), seed=seed).columns, category()))
     public, X = encoded_rows(40, seed), encoded_rows(200, seed + 1)
@@ -442,7 +442,7 @@ def cells_are(cells, X, public):
         np.testing.assert_array_equal(codes, cells.binner.encoded_codes(rows))
 
 
-def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
+def test_bins_are_split_where_halves_differ():
     rng = np.random.default_rng(0)
     X, public = rng.normal(size=(20_000, 3)), rng.normal(size=(300, 3))
     X[rng.random(20_000) < 0.1, 1] = np.nan
@@ -465,7 +465,7 @@ def test_cells_are_cut_where_halves_differ_and_rows_are_where_they_belong():
     np.testing.assert_array_equal(cuts[2], before.binner.columns[2].cuts)
 
 
-def test_halves_are_summed_row_by_row():
+def test_half_bin_sums_equal_sums_over_rows():
     rng = np.random.default_rng(1)
     X, public = rng.normal(size=(5000, 2)), rng.normal(size=(40, 2))
     X[:5, 0] = np.nan
@@ -495,7 +495,7 @@ def test_halves_are_summed_row_by_row():
     np.testing.assert_array_equal(first[0].reshape(-1, 2), np.array(expected).T)
 
 
-def test_a_first_fit_has_noise_that_can_be_drawn_however_many_rows_there_are():
+def test_noise_of_the_additive_fit_is_representable_for_any_number_of_rows():
     least = min(round_shares(MAX_ROUNDS, pure=False))
     cells = HistogramStrategy(
         (STRATEGY_UNIT * np.eye(9, dtype=int),) * 20, (True,) * 20, STRATEGY_UNIT, MAX_GRADIENT
@@ -512,7 +512,7 @@ def test_a_first_fit_has_noise_that_can_be_drawn_however_many_rows_there_are():
 
 
 @pytest.mark.parametrize(("n", "m"), [(1_000, 300), (30_000, 300), (30_000, 30_000), (10**6, 30)])
-def test_the_first_fit_has_the_share_at_which_precisions_add_up_to_most(n, m):
+def test_additive_share_maximises_the_sum_of_precisions(n, m):
     noise, rows = 9.0, n / 60  # variances, of which the share is to depend on the rows' alone
 
     def precision(share):
@@ -525,7 +525,7 @@ def test_the_first_fit_has_the_share_at_which_precisions_add_up_to_most(n, m):
 
 
 @pytest.mark.parametrize("ends", [(-np.inf, np.inf), (-1.7e308, 1.7e308)])
-def test_public_rows_without_end_leave_every_row_in_a_cell(ends):
+def test_infinite_public_values_leave_every_row_in_a_bin(ends):
     """A cell whose middle is no number stays whole, whatever noise says of its halves."""
     rng = np.random.default_rng(0)
     X, public = rng.normal(size=(300, 2)), rng.normal(size=(60, 2))

@@ -1,4 +1,4 @@
-"""Rows as fine codes: nothing depends on chunks, threads or where codes are kept."""
+"""Rows in fine bins: results do not depend on chunks, threads or the storage of codes."""
 
 import pickle
 import tempfile
@@ -85,7 +85,7 @@ def test_the_model_is_the_same_bit_for_bit(name, monkeypatch):
 
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 300), max_size=6), st.integers(1, 90))
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_rows_are_coded_alike_whatever_the_chunks_are(seed, ends, size):
+def test_codes_do_not_depend_on_the_chunks(seed, ends, size):
     X, public = encoded(300, seed), encoded(50, seed + 1)
     y = np.random.default_rng(seed).integers(0, 3, 300)
     fine = make_binner(schema_of(2), public, None)
@@ -128,7 +128,7 @@ def test_as_many_rows_as_were_said(n):
 
 @given(st.integers(0, 10**6), st.sampled_from([5, 40, 65_000]), st.integers(2, 30))
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_values_are_in_the_cells_that_their_fine_cells_are_in(seed, most, n_bins):
+def test_values_are_in_the_bins_of_their_fine_bins(seed, most, n_bins):
     """However cells are cut, and also where there are too many edges."""
     X, public = encoded(400, seed), encoded(90, seed + 1)
     rng = np.random.default_rng(seed)
@@ -207,7 +207,7 @@ def test_edges_below_values_are_counted_as_a_search_would(scale, k):
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, MultinomialLoss(3, pure=False)])
-def test_two_sums_in_one_number(loss):
+def test_packed_sums_are_exact(loss):
     """Exact also where a whole chunk is in one cell, and wrong."""
     n = module.HISTOGRAM_CHUNK_ROWS
     rng = np.random.default_rng(0)
@@ -227,7 +227,7 @@ def test_two_sums_in_one_number(loss):
 @pytest.mark.parametrize("order", [2, 3])
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(2, 5))
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_what_questions_explain_together(order, seed, n_columns, size):
+def test_joint_gradient_sums_equal_the_contingency_table(order, seed, n_columns, size):
     """By cells as by answers."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, size, (n_columns, 60)).astype(np.uint8)
@@ -265,7 +265,7 @@ def test_leaves_are_those_of_the_tree(depth):
         np.testing.assert_array_equal(cells.leaf_indexer(splits)(slice(None)), leaf)
 
 
-def test_finer_cells_have_the_same_leaves():
+def test_refined_splits_give_the_same_leaves():
     coarse, fine = grid(5, 4), grid(5, 4)
     moved = tuple(
         ColumnBins(

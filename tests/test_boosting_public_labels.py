@@ -1,4 +1,4 @@
-"""Outcomes of public rows: conditioned on exactly, believed as far as released sums agree."""
+"""Public labels: the power prior, and the evidence of its exponents from released sums."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_the_mode_and_its_curvature(trust, spread):
     np.testing.assert_allclose(np.linalg.inv(found.covariance), curvature, rtol=1e-3, atol=1e-3)
 
 
-def test_no_trust_and_no_rows_leave_the_belief():
+def test_exponent_zero_or_no_rows_leave_the_prior():
     before = belief(4)
     for found in (
         laplace_approximation(before, RNG.normal(size=(9, 3)), np.ones(9), 0.0),
@@ -55,7 +55,7 @@ def test_no_trust_and_no_rows_leave_the_belief():
         np.testing.assert_allclose(found.covariance, before.covariance)
 
 
-def test_beliefs_are_averaged_like_a_mixture():
+def test_mix_gaussians_has_the_moments_of_a_mixture():
     beliefs, weights = [belief(3, seed) for seed in range(3)], np.array([0.25, 0.7, 0.05])
     found = mix_gaussians(beliefs, weights)
     pairs = [*zip(weights, beliefs, strict=True)]
@@ -65,7 +65,7 @@ def test_beliefs_are_averaged_like_a_mixture():
     np.testing.assert_allclose(covariance, second)
 
 
-def test_evidence_tells_how_far_to_believe():
+def test_evidence_weights_of_exponents():
     assert evidence_weights(np.array([-1e3])).tolist() == [1.0]
     np.testing.assert_allclose(evidence_weights(np.full(4, 700.0)), [1 / 2, 1 / 6, 1 / 6, 1 / 6])
     np.testing.assert_allclose(
@@ -84,7 +84,7 @@ PUBLIC, PUBLIC_Y = rows(300, 2)
 NEW, NEW_Y = rows(5000, 4)
 
 
-def test_what_a_model_may_begin_with():
+def test_warm_starts():
     """A model for each trust, from rows whose labels say which; and any mean of them."""
     clf = SemiPrivateBoostingClassifier(classes=[0, 1, 2])
     labels = np.digitize(PUBLIC[:, 0], [-0.5, 0.5])
@@ -122,7 +122,7 @@ def test_what_a_model_may_begin_with():
 
 
 @pytest.mark.parametrize("method", ["auto", "votes"])
-def test_trees_for_three_labels_begin_with_public_labels(method):
+def test_trees_for_three_labels_start_from_public_labels(method):
     """As far as the leaves of the first tree agree with them."""
 
     def scored(y_public):
@@ -143,7 +143,7 @@ def test_trees_for_three_labels_begin_with_public_labels(method):
     assert unsure == 0 < sure
 
 
-def test_public_labels_help_where_private_rows_say_little():
+def test_public_labels_help_with_large_noise():
     """A first tree that is as good as random does not undo what they say."""
     scores = []
     for seed in range(6):
@@ -178,14 +178,14 @@ def auc(found):
     return np.mean([roc_auc_score(NEW_Y, one) for one in found])
 
 
-def test_right_labels_help_and_wrong_ones_do_nothing():
+def test_correct_labels_help_and_wrong_labels_are_ignored():
     without = decisions()
     assert auc(decisions(PUBLIC_Y)) > auc(without) + 0.004
     np.testing.assert_allclose(decisions(~PUBLIC_Y), without, atol=0.01)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"epsilon": 4.0}, {"delta": 0.0}])
-def test_without_trust_labels_change_nothing(monkeypatch, parameters):
+def test_exponent_zero_ignores_public_labels(monkeypatch, parameters):
     """They are in no sum that is released."""
     without = decisions(**parameters)
     monkeypatch.setattr(additive_fit, "POWER_PRIORS", (0.0, 0.0))

@@ -1,4 +1,4 @@
-"""The first look of boosting: halves, their counts, and weights that make public rows alike."""
+"""The shift test of boosting: median splits, their counts, and importance weights."""
 
 import warnings
 from fractions import Fraction
@@ -57,7 +57,7 @@ def table(sizes, seed=0, m=40, *, categorical=False):
 
 
 @pytest.mark.parametrize("categorical", [False, True])
-def test_a_half_is_the_part_of_its_column_next_to_one_half(categorical):
+def test_lower_halves_are_closest_to_one_half(categorical):
     for seed in range(20):
         sizes = (2, 3, 5)
         features, design = table(sizes, seed, m=4 + seed, categorical=categorical)
@@ -78,7 +78,7 @@ def test_a_half_is_the_part_of_its_column_next_to_one_half(categorical):
             assert abs(shares @ row - 0.5) == pytest.approx(min(away))
 
 
-def test_a_column_with_one_cell_has_no_halves():
+def test_a_column_with_one_bin_has_no_median_split():
     X = grid(3, 2).indicators(np.array([[1, 1, 1], [0, 1, 0]], dtype=np.int16))
     design = WeightedPublicRows(X, np.full(3, 1 / 3), 9)
     np.testing.assert_array_equal(median_split_indicators(grid(3, 2), design), [[0, 0, 0, 1, 0]])
@@ -90,7 +90,7 @@ def test_a_column_with_one_cell_has_no_halves():
     )
 
 
-def test_tendencies_are_ranks_and_categories():
+def test_shift_features_are_ranks_and_categories():
     schema_column = SimpleNamespace(categorical=False, n_categories=0)
     numbers = np.array([[3.0], [np.nan], [1.0], [3.0], [7.0]])
     features = make_binner(SimpleNamespace(columns=[schema_column]), numbers, 4)
@@ -117,7 +117,7 @@ def bent(seed=0, m=400, n=20_000, bend=(0.8, 0.0, -0.6)):
     return x, design, chosen, counts, true / true.sum()
 
 
-def test_weights_follow_what_bent_the_rows():
+def test_weights_recover_the_density_ratio():
     x, design, chosen, counts, true = bent()
     found = estimate_shift(design, chosen, x, counts, 100.0, MIN_SHIFT_EVIDENCE)
     assert found.drift > 5
@@ -134,7 +134,7 @@ def test_weights_follow_what_bent_the_rows():
     assert again.drift < 0.1
 
 
-def test_weights_go_on_from_those_so_far():
+def test_weights_are_updated_from_the_current_ones():
     x, design, chosen, counts, true = bent()
     design = WeightedPublicRows(design.X, true, design.n)
     loud = estimate_shift(design, chosen, x, counts, 1e12, -np.inf)
@@ -144,7 +144,7 @@ def test_weights_go_on_from_those_so_far():
     assert estimate_shift(dropped, chosen, x, counts, 1e12, -np.inf).weights.min() > 0
 
 
-def test_evidence_is_that_of_gaussian_shifts():
+def test_evidence_equals_a_gaussian_density_ratio():
     x, design, chosen, counts, _ = bent(bend=(0.12, 0.05, 0.0))
     variance, n = 2e4, design.n
     Z = design.X @ chosen.T
@@ -179,7 +179,7 @@ def test_the_gradient_of_the_loss(monkeypatch):
     assert len(checked) == 2
 
 
-def test_rows_of_the_same_population_are_seldom_weighed():
+def test_rows_of_the_same_population_are_seldom_reweighted():
     weighed, drifts, runs = 0, [], 300
     for seed in range(runs):
         rng = np.random.default_rng(seed)
@@ -196,7 +196,7 @@ def test_rows_of_the_same_population_are_seldom_weighed():
     assert np.mean(drifts) == pytest.approx(1, abs=0.15)
 
 
-def test_rows_that_no_weights_make_alike_are_left_as_they_are():
+def test_extreme_weights_are_rejected():
     x, design, chosen, _, _ = bent(m=100)
     counts = np.where(np.arange(3) == 1, 0.5, 0.999) * design.n
     found = estimate_shift(design, chosen, x[:, [1, 1, 1]] ** 3, counts, 1.0, MIN_SHIFT_EVIDENCE)
@@ -205,7 +205,7 @@ def test_rows_that_no_weights_make_alike_are_left_as_they_are():
     assert found.drift > 5
 
 
-def test_weighted_cuts_are_those_of_repeated_rows():
+def test_weighted_cuts_equal_cuts_of_repeated_rows():
     @given(
         st.lists(st.tuples(st.integers(-9, 9), st.integers(1, 5)), min_size=1, max_size=30),
         st.integers(2, 9),
@@ -219,7 +219,7 @@ def test_weighted_cuts_are_those_of_repeated_rows():
     check()
 
 
-def test_a_look_costs_what_it_needs_and_no_more():
+def test_shift_share_is_the_smallest_sufficient_share():
     for pure in (False, True):
         budget = StageBudget(Fraction(1, 1000), pure)
         once = Sensitivity(12, 12)
@@ -257,7 +257,7 @@ def looks(clf):
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0])
-def test_biased_public_rows_are_found_out_before_sums_are_released(delta):
+def test_biased_public_rows_are_detected_before_histograms(delta):
     X, y, X_public = biased_rows()
     epsilon = 0.4 if delta else 1.0
     clf = SemiPrivateBoostingClassifier(epsilon=epsilon, delta=delta, random_state=1)
@@ -315,7 +315,7 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
 
 
 @pytest.mark.parametrize(("columns", "n"), [(15, 530), (22, 672), (30, 740), (4, 3000)])
-def test_looks_leave_as_much_for_sums(monkeypatch, columns, n):
+def test_shift_tests_leave_half_of_the_budget(monkeypatch, columns, n):
     """Even where trees have set aside most of the budget, and every look leads to another."""
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(n, columns)) + rng.normal(size=(n, 1)) > 0).astype(float)
@@ -352,7 +352,7 @@ def taken_by_trees(name, share):
     return share if "tree" in name or "leaves" in name else 0
 
 
-def test_nothing_is_looked_at_where_it_would_not_pay():
+def test_unaffordable_shift_tests_are_skipped():
     X, y, X_public = biased_rows(strength=0.0)
     few = SemiPrivateBoostingClassifier(epsilon=0.01, random_state=0)
     assert not looks(few.fit(X, y, X_public=X_public))  # too loud

@@ -1,4 +1,4 @@
-"""Newton boosting: what one row moves, that shares add up, and that nothing else tells of rows."""
+"""Privacy of Newton boosting: sensitivities, shares of the budget, and stored values."""
 
 import copy
 import itertools
@@ -51,7 +51,7 @@ NAMES = ("log-odds", "outcomes", "three labels", "three labels, pure", "five lab
 
 
 def of_loss(name):
-    """A loss, and what a row may have for an outcome."""
+    """Return a loss, and the possible outcomes of a row."""
     match name:
         case "log-odds":
             return LOGISTIC, (0, 1)
@@ -62,7 +62,7 @@ def of_loss(name):
 
 
 def of_one_row(loss, outcomes, model, ledger):
-    """The booster on every table of one row."""
+    """Yield the booster on every table of one row."""
     codes = every_row(FEATURES, 1)[0]
     weights = np.full(codes.shape[1], 1 / codes.shape[1])
     for position, y in itertools.product(range(codes.shape[1]), outcomes):
@@ -71,7 +71,7 @@ def of_one_row(loss, outcomes, model, ledger):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_row_moves_a_visit_by_more_than_the_noise_is_for(name):
+def test_sensitivity_of_an_update(name):
     loss, outcomes = of_loss(name)
     pure = name.endswith("pure")
     closest = 0.0
@@ -89,7 +89,7 @@ def test_no_row_moves_a_visit_by_more_than_the_noise_is_for(name):
 
 @pytest.mark.parametrize("depth", [2, 3])
 @pytest.mark.parametrize("name", NAMES)
-def test_no_row_moves_what_a_tree_explains_by_more_than_its_draw_is_for(name, depth):
+def test_sensitivity_of_a_tree_draw(name, depth):
     loss, outcomes = of_loss(name)
     codes = every_row(FEATURES, 1)[0]
     labels = np.arange(max(2, loss.n_targets))
@@ -115,8 +115,8 @@ def test_no_row_moves_what_a_tree_explains_by_more_than_its_draw_is_for(name, de
     assert furthest > (0.4 if name.endswith("pure") else 0.7 if loss.n_targets > 1 else 0.98)
 
 
-def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
-    """Whatever the number of rows, of questions and of labels."""
+def test_tree_errors_are_gradient_sums_of_leaves():
+    """For any number of rows, splits and labels."""
     rng = np.random.default_rng(0)
     for name, depth in itertools.product(NAMES, (2, 3)):
         loss, outcomes = of_loss(name)
@@ -143,7 +143,7 @@ def test_a_tree_is_drawn_by_the_sums_of_residuals_in_its_leaves():
 
 
 def some_path(depth, splits, code):
-    """A tree that asks these in turns and has one label for all leaves."""
+    """Return a tree that has these splits in turns and one label for all leaves."""
     if not depth:
         return code
     return splits[0], 2 * (some_path(depth - 1, splits[::-1], code),)
@@ -179,7 +179,7 @@ GROWING = {
 
 
 def paid(uses):
-    """All that was spent, as it adds up: ε if there is Laplace noise, else μ²."""
+    """Return the spent budget: the sum of ε with Laplace noise, else of μ²."""
     pure = {not call.gaussian for call in uses if call.kind == "noise"}
     assert len(pure) == 1
     if pure == {True}:
@@ -195,12 +195,12 @@ def held(epsilon, delta):
 
 
 @pytest.mark.parametrize("name", GROWING)
-def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name):
+def test_a_replaced_row_changes_newton_boosting_only_within_the_sensitivity(name):
     options = GROWING[name]
     trees = []
 
     def watch(*args, **kwargs):
-        """Also what public rows, and where the budget goes, may depend on."""
+        """Record the values that decisions depend on as well."""
         with pytest.MonkeyPatch.context() as patch:
             steps, ended = [], []
             for kind, method in ((NewtonBooster, "update_term"), (BinSplitter, "split")):
@@ -246,7 +246,7 @@ def test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name
 
 
 def noted(patch, kind, method, steps):
-    """Note what a method is asked for."""
+    """Record the arguments of a method."""
     true = getattr(kind, method)
 
     def noting(self, *args):
@@ -257,7 +257,7 @@ def noted(patch, kind, method, steps):
 
 
 def test_private_rows_are_not_kept():
-    """Neither their cells nor their margins: nothing that is stored is as long as the table."""
+    """Neither their bins nor their margins: no stored array is as long as the table."""
     X, y = some_rows(1, 157)
     clf = fitted(X, y, epsilon=50_000)
     todo, seen, sizes = [vars(clf)], set(), []
@@ -284,7 +284,7 @@ def test_private_rows_are_not_kept():
 
 
 def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **parameters):
-    """Return the uses of a fit whose decisions are made as if what is released had led to them."""
+    """Return the releases of a fit whose decisions are forced."""
     X, y = some_rows(5, n, n_classes)
     learn, class_balance, update_term = (
         AdditiveFit.update,
@@ -328,7 +328,7 @@ def dictated(even, unlike, stop, gains, worth, *, n_classes=2, n=150, **paramete
         ({"epsilon": 400, "max_rounds": 1}, 5),
     ],
 )
-def test_shares_of_growth_add_up_on_every_path(parameters, every):
+def test_shares_of_newton_boosting_add_up_on_every_path(parameters, every):
     whole = held(parameters["epsilon"], parameters.get("delta", 1e-6))
     n_draws, lengths = set(), set()
     paths = itertools.product(
@@ -350,7 +350,7 @@ def test_shares_of_growth_add_up_on_every_path(parameters, every):
 
 
 @pytest.mark.parametrize("accountant", ["auto", "pure", "zcdp", "gdp"])
-def test_a_budget_is_charged_no_less_than_growth_spends(accountant):
+def test_a_budget_is_charged_at_least_the_spent_amount(accountant):
     budget = PrivacyBudget(100_000, 1e-3, accountant=accountant, for_tests=True)
     for path in ((1.0, False, 0, (0,), True), (0.5, True, 0, (9,), False)):
         uses = dictated(*path, epsilon=400, budget=budget)
@@ -362,7 +362,7 @@ def test_a_budget_is_charged_no_less_than_growth_spends(accountant):
     assert budget.spent().epsilon <= 800
 
 
-def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
+def test_the_ledger_refuses_shares_above_the_plan(monkeypatch):
     """Shares that add up to more than the whole end in an error, not in a release."""
     monkeypatch.setattr(fit, "BIN_SPLIT_SHARE", Fraction(-1, 2))
     message = "costs more than the rest of the plan of this fit"
@@ -370,8 +370,8 @@ def test_a_ledger_refuses_growth_that_it_does_not_hold(monkeypatch):
         fitted(*some_rows(1), epsilon=100_000)
 
 
-def test_noise_that_is_too_loud_to_be_drawn_is_not_asked_for(monkeypatch):
-    """Where parts of an equal share are too small for a visit, blocks get whole ones or none."""
+def test_allocations_whose_noise_cannot_be_drawn_are_skipped(monkeypatch):
+    """If parts of an equal share are too small to be drawn, terms get whole shares or none."""
     found, shares = [], NewtonBooster._allocate
     monkeypatch.setattr(newton_boosting, "noise_is_representable", lambda *args: False)
     monkeypatch.setattr(
@@ -384,7 +384,7 @@ def test_noise_that_is_too_loud_to_be_drawn_is_not_asked_for(monkeypatch):
         assert all((share * len(each)).denominator == 1 for share in each)
 
 
-def test_trees_are_drawn_on_random_rows_whatever_order_these_are_in():
+def test_trees_are_drawn_on_random_rows_in_any_order():
     """A sorted table and a shuffled one: with roles coupled, the same tables and the same model."""
     X, y = some_rows(5, 150)
     order = np.random.default_rng(0).permutation(150)
@@ -425,7 +425,7 @@ def xor(n, seed, columns=3):
     return X, (X[:, :columns] > 0).sum(axis=1) % 2
 
 
-def test_three_columns_together_are_found():
+def test_an_interaction_of_three_columns_is_detected():
     X, y = xor(20_000, 0)
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0).fit(
         X, y, X_public=xor(300, 1)[0]
@@ -441,7 +441,7 @@ def bent(n, seed):
 
 
 def loss_of(epsilon, n=6000, m=300, seeds=2, **parameters):
-    """Expected loss on new rows beyond the least there is."""
+    """Return the excess loss on new rows."""
     new, log_odds = bent(3000, 99)
     truth, losses = 1 / (1 + np.exp(-log_odds)), []
     for seed in range(seeds):
@@ -466,7 +466,7 @@ def test_more_budget_and_more_rows_do_not_hurt():
 
 
 def test_few_public_rows_and_much_budget():
-    """Where growth has all the budget, 30 public rows say where cells are and little else."""
+    """If Newton boosting has all the budget, 30 public rows choose the bins and little else."""
     few = [loss_of(epsilon, m=30) for epsilon in (1, 10, 100)]
     assert few[2] < few[1] + 0.005
     assert few[2] < few[0]
