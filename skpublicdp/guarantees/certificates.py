@@ -98,8 +98,9 @@ class Certificate:
     def at(self, beta: float) -> float:
         """Return the bound on the excess error of the same draw with probability 1 - beta."""
         log_size = math.log(self.effective_size)
-        own_factor, new_factor = log_size - math.log1p(-self.probability), log_size - math.log(beta)
-        return self.excess_error * new_factor / own_factor
+        log_odds = log_size - math.log1p(-self.probability)
+        new_log_odds = log_size - math.log(beta)
+        return self.excess_error * new_log_odds / log_odds
 
     def __str__(self) -> str:
         return (

@@ -52,7 +52,7 @@ def labeller_error(
     Returns
     -------
     float
-        A sum of bounds, each of which fails with probability b = beta / (2 r + 1) for r labellers.
+        A sum of bounds that fail with probability b = beta / (2 r + 1) each, for r labellers.
         For the first one, with s scored rows of N, and L for `log_n_labelings`: ``2 (L(N) + ln(1 /
         b)) / (epsilon s)`` for the draw (Proposition A.1), plus ``1 / s + sqrt((s + 1) (L(2 s) +
         ln(2 / b))) / s`` and ``sqrt(ln(1 / b) / (2 s))`` for sampling. For each later one some

@@ -76,7 +76,7 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), if some member of the class has none (realizable).
+        Error in the population, in (0, 1), for the realizable case.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     d : int
@@ -129,7 +129,7 @@ def n_active_lower(
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), if some threshold has none (realizable).
+        Error in the population, in (0, 1), for the realizable case.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float

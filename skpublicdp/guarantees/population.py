@@ -59,7 +59,7 @@ class Promise(NamedTuple):
     bound : float or None
         Bound on the excess error over the best of the class, at most 1; None if none is proved.
     reason : str
-        The terms of the bound, or the reason why there is none.
+        The terms of the bound, or the reason why no bound is proved.
     """
 
     bound: float | None

@@ -57,8 +57,8 @@ def support_loss(supports: int, beta: float, d: int) -> float:
     rotating plane meets first, one further point for an edge at v, and its two neighbours. Further
     supports inside the cone or the halfspace do not change the cone, and all s - k others lie
     there. Suppose that a fixed set of k generates a cone that misses a share r of the other public
-    rows. Then none of the missed rows is among the s - k with probability at most ``(1 - r)^(s -
-    k)``. There are ``C(s, k)`` sets of k rows (sample compression, Littlestone and Warmuth 1986).
+    rows. Then the s - k rows contain no missed row with probability at most ``(1 - r)^(s - k)``.
+    There are ``C(s, k)`` sets of k rows (sample compression, Littlestone and Warmuth 1986).
 
     Examples
     --------

@@ -44,7 +44,7 @@ def n_query_release(
     dual : int, optional
         VC dimension of the dual class; by default Assouad's bound 2^(d+1) - 1.
     constants : {"paper", "tight"}, default="paper"
-        The constants of the paper, or those of ``PAPQueryRelease(method="pmw")``.
+        The constants of the paper, or of ``PAPQueryRelease(method="pmw")``.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def n_pmw_rows(
     """Return the smallest number of private rows at which rounds and sampling err at most `error`.
 
     `error` must be above `min_pmw_error`, and `enough` is the `alpha` of `choose_n_rounds`. The
-    budget of a round is that of zCDP, reduced by 2^-10, which is at most that of the plan calculus.
+    budget of a round comes from zCDP, reduced by 2^-10. The plan calculus allows at least as much.
     """
     rho = float(zcdp_rho(exact_fraction(epsilon), exact_fraction(delta))) if delta else 0.0
 

@@ -112,7 +112,7 @@ def n_generic_learner(
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), if some member of the class has none (realizable).
+        Error in the population, in (0, 1), for the realizable case.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float

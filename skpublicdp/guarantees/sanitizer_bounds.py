@@ -84,8 +84,7 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
     -------
     float
         The largest difference, over all thresholds on candidates of all columns, between the share
-        of the population above it and that of the released distribution. It is at most 1, and the
-        sum of
+        of the population above it and the released share. It is at most 1, and the sum of
 
         - sampling, by the inequality of Dvoretzky, Kiefer and Wolfowitz;
         - the largest mass between neighbouring cuts: each median leaves at most half of a node on

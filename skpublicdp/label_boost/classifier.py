@@ -6,7 +6,6 @@ from fractions import Fraction
 from numbers import Integral
 from typing import Any, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -33,7 +32,7 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
-from skpublicdp.data.bounds import bounds_by_position, parse_bounds
+from skpublicdp.data.bounds import bounds_by_position
 from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.validation import feature_names
@@ -46,6 +45,7 @@ from skpublicdp.label_boost.procedure import (
     DRAW_PROOF,
     LABELER_STAGE,
     base_stage_name,
+    public_centre,
     receipt_assumptions,
     record_stages,
     rows_for_base_learner,
@@ -139,7 +139,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         learner is a `SemiPrivateClassifier` whose class includes `hypotheses`, as a `FiniteClass`
         of the same models does. ``None`` if no bound is proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why there is none.
+        The terms of the bound, or the reason why no bound is proved.
     privacy_ : PrivacyReceipt
         The privacy cost of the base learner, and of each round together with all later steps.
     labeler_ : SemiPrivateClassifier
@@ -347,7 +347,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         # The set of labels in y is public, so rows of y need no additional row for each label.
         # Drawn labels and declared classes do.
         if X_base is not rows.X_labelled or self.classes is not None:
-            centre = self._centre(public, bounds)
+            centre = public_centre(self, public, bounds)
             X_base, y_base = add_row_per_label(base, X_base, y_base, rows.classes, centre)
         fitted = fit_base(
             base,
@@ -366,13 +366,9 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         else:
             n_features, n_classes = self.n_features_in_, len(rows.classes)
             guarantee = label_boost_guarantee(
-                plan,
-                hypotheses,
-                fitted,
-                float(self.beta),
-                len(X_base),
+                plan, hypotheses, fitted, float(self.beta), len(X_base),
                 lambda n: log_n_labelings(hypotheses, n, n_features, n_classes),
-            )
+            )  # fmt: skip
         self.guarantee_, self.guarantee_reason_ = guarantee
         warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_ = fitted
@@ -399,16 +395,6 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         """Return a ledger for ε and δ of the fit."""
         event = mechanism_event(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.of(self, event=event)
-
-    def _centre(self, X_public: Floats | None, bounds: Any) -> Floats:
-        """Return the centre of the bounds, else the median of public rows, else zero.
-
-        It does not depend on private rows.
-        """
-        centre = np.zeros(self.n_features_in_) if X_public is None else np.median(X_public, axis=0)
-        for column, (low, high) in parse_bounds(bounds, feature_names(self)).items():
-            centre[column] = low / 2 + high / 2
-        return centre
 
     def _plan(
         self, rows: LabelledRows, epsilon: Fraction, delta: Fraction

@@ -47,7 +47,7 @@ def label_boost_guarantee(
     n_base: int,
     log_n_labelings: Callable[[Any], Floats],
 ) -> Promise:
-    """Return the guarantee of LabelBoost: the error of relabelling plus that of the base learner.
+    """Return the guarantee of LabelBoost: the sum of a relabelling and a base learner error.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def label_boost_guarantee(
 def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
     """Return the sum of the guarantees of a released labeler and of the base learner.
 
-    The two are fitted to disjoint rows, so both guarantees hold. That of the base learner is
+    The two are fitted to disjoint rows, so both guarantees hold. The base learner's guarantee is
     relative to the labeler, which makes no error on the rows that it labels.
 
     Parameters

@@ -54,7 +54,7 @@ class SplitLabelings(EnumeratedLabelings):
     pairs : sequence of (int, int)
         Codes of the labels above and below a split; the two must differ.
     n_classes : int
-        Number of labels, each of which makes a constant labeling.
+        Number of labels. Each label gives one constant labeling.
     """
 
     def __init__(

@@ -211,7 +211,7 @@ def _search_rounds(
 ) -> _Proposal:
     """Return the rounds with the smallest error bound on a grid of budgets and sizes.
 
-    The parameters are those of `tight_plan`; `base_sample_cost` is alpha n_base. If no point of
+    The parameters are as in `tight_plan`, and `base_sample_cost` is alpha n_base. If no point of
     the grid has a bound, the error is infinite and there are no rounds.
     """
     grid = _search_grid(n_rounds, n_unlabelled, epsilon)

@@ -205,7 +205,7 @@ def affordable_base_budget(
 def _relabelling_costs(epsilon: Fraction, n_classes: int) -> tuple[Any, Any]:
     """Return the ε that relabelling adds for labelled and for unlabelled rows, as decimals.
 
-    The precision is that of the current decimal context.
+    They have the precision of the current decimal context.
     """
     u = (to_decimal(epsilon) / 2).exp()
     return 2 * (n_classes - 1 + u).ln(), 2 * to_decimal(Fraction(n_classes)).ln()

@@ -9,7 +9,9 @@ import numpy as np
 
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.base_learner import mechanism_event
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.labelled_inputs import LabelledRows
+from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, rounds_epsilon
@@ -69,6 +71,17 @@ def rows_for_base_learner(
     # amplification by subsampling holds for sets, but a base learner may depend on the order
     order = ledger.order(len(X))
     return X[order], y[order]
+
+
+def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
+    """Return a point for additional rows that does not depend on private rows.
+
+    In each column it is the centre of the bounds, else the median of public rows, else zero.
+    """
+    centre = np.zeros(learner.n_features_in_) if X_public is None else np.median(X_public, axis=0)
+    for column, (low, high) in parse_bounds(bounds, feature_names(learner)).items():
+        centre[column] = low / 2 + high / 2
+    return centre
 
 
 PAPER_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.6; docs/proofs/label_boost.md"

@@ -34,7 +34,7 @@ def integer_class_weights(
     Returns
     -------
     tuple of int
-        Two integers whose ratio is that of the weights, or close to it.
+        Two integers in the ratio of the weights, or close to it.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def integer_class_weights(
     smaller, larger = sorted([private_weight, public_weight])
     if larger > MAX_WEIGHT_RATIO * smaller:
         raise ValueError(
-            "class_weight must have weights of which one is at most 2**30 times the other; got "
+            "class_weight must have a ratio of weights between 2**-30 and 2**30; got "
             f"{class_weight!r}."
         )
     return _small_integers(private_weight, public_weight)
@@ -71,7 +71,7 @@ def integer_class_weights(
 def _small_integers(
     private_weight: float | Fraction, public_weight: float | Fraction
 ) -> tuple[int, int]:
-    """Return small integers whose ratio is that of two weights, or close to it."""
+    """Return small integers in the ratio of two weights, or close to it."""
     smaller, larger = sorted([exact_fraction(private_weight), exact_fraction(public_weight)])
     ratio = larger / smaller
     if ratio.numerator > MAX_WEIGHT_RATIO:  # ratios of floats have denominators up to 2**52

@@ -73,8 +73,8 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         Lowest and highest value of the features, from public knowledge. They may be a hundred times
         too wide. Without bounds see `sanitizers.QuantileSanitizer`.
     sanitizer : object, default=None
-        Makes the synthetic points. It has a parameter `epsilon`, which is set to that of the
-        learner, and methods `fit(X)` and `sample(n)`, such as `PAPQueryRelease(delta=0)`. ``None``
+        Makes the synthetic points, for example `PAPQueryRelease(delta=0)`. It has methods `fit(X)`
+        and `sample(n)` and a parameter `epsilon`, which is set to the ε of the learner. ``None``
         means `sanitizers.QuantileSanitizer()`. `sanitizers.BLRSanitizer` is the sanitizer of the
         theorem, for tiny domains. It is cloned. If its parameters `bounds`, `hypotheses` and
         `random_state` are None, they are set to the values of the learner.
@@ -127,7 +127,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         `sanitizers.QuantileSanitizer` or in the domain of `sanitizers.BLRSanitizer`. ``None`` if no
         bound is proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why there is none.
+        The terms of the bound, or the reason why no bound is proved.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -357,7 +357,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         X_public: Any,
         rows_per_person: int,
     ) -> Promise:
-        """Return the bound on the excess error in the population, or the reason for none.
+        """Return the bound on the excess error in the population, or why there is no bound.
 
         `sanitizer` is None if the cover does not depend on unlabelled rows.
         """
@@ -410,13 +410,13 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             return SyntheticPoints(points, use.secure_randomness, True)
         if len(rows.X_public):
             return SyntheticPoints(rows.X_public[:0], True, False)
-        few = "Too few" if len(X) else "No"
+        amount = "Too few" if len(X) else "No"
         n_bounded = len(parse_bounds(bounds, feature_names(self)))
         grid = (
             "the given bounds" if n_bounded == self.n_features_in_ else "standard-normal features"
         )
         warn(
-            f"{few} unlabelled rows were given to be sanitized at epsilon = "
+            f"{amount} unlabelled rows were given to be sanitized at epsilon = "
             f"{float(self.epsilon):g}, so the hypotheses come from a data-independent grid "
             f"over {grid}.",
             NoPublicDataWarning,

@@ -211,8 +211,8 @@ def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
     Returns
     -------
     Promise
-        The guarantee. It has no bound if the base learner states none, or one that may fail with
-        a probability above `beta`.
+        The guarantee. It has no bound if the base learner states no bound, or if its bound may
+        fail with a probability above `beta`.
     """
     name = type(base).__name__
     if not hasattr(base, "guarantee_reason_"):

@@ -53,10 +53,10 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
 
     For mixtures of a private and a public population (PPM), for example if people who tested
     positive share their data and people who tested negative do not. The two populations differ, but
-    the error of a learned rule can be close to that of the best halfspace. Public rows generate a
-    finite family of halfspaces. One exact draw of the exponential mechanism selects an intersection
-    of a few of them, whose inside gets the public label (Algorithms 1 and 2 of [1]_). If the family
-    is too large to enumerate and there are many rows, one to three further draws search around the
+    a learned rule can be nearly as accurate as the best halfspace. Public rows generate a finite
+    family of halfspaces. One exact draw of the exponential mechanism selects an intersection of a
+    few of them, whose inside gets the public label (Algorithms 1 and 2 of [1]_). If the family is
+    too large to enumerate and there are many rows, one to three further draws search around the
     drawn rule.
 
     Parameters
@@ -123,7 +123,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         all private ones have the private label. It depends on public numbers only. At 1 it is no
         restriction; ``None`` if no bound is proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why there is none.
+        The terms of the bound, or the reason why no bound is proved.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -432,5 +432,5 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         )
 
     def _is_theorem(self) -> bool:
-        """Return whether the settings are those of Theorem 4.6."""
+        """Return whether `pool` and `max_intersections` have the values of Theorem 4.6."""
         return self.pool == "paper" and self.max_intersections is None

@@ -107,7 +107,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
     cover_size_ : int
         Number of hypotheses in the cover, of the last round if there are several.
     cover_radius_ : float or None
-        Radius of the cover on the public rows (on the reference sample, if there are none): each
+        Radius of the cover on the public rows (on the reference sample, without public rows): each
         member of the class disagrees with some member of the cover on at most this share of them.
         ``None`` if no bound is known, as for halfspaces along directions. In the population the
         share may be larger, even if this is 0; `guarantee_` accounts for that.
@@ -121,7 +121,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         1 - beta over the private rows, the public rows and the draw, if all rows are independent
         draws from one population. ``None`` if no bound is proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why there is none.
+        The terms of the bound, or the reason why no bound is proved.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -368,7 +368,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         described: tuple[str, ...],
         rows_per_person: int,
     ) -> Promise:
-        """Return the bound on the excess error in the population, or the reason for none.
+        """Return the bound on the excess error in the population, or why there is no bound.
 
         `described` has the assumptions of public rows that were written from a description.
         """
@@ -435,7 +435,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         return table
 
     def _public_sample(self, rows: Dataset) -> PublicSample:
-        """Return the public rows, or a reference sample if there are none."""
+        """Return the public rows, or a reference sample if there are no public rows."""
         X_public = rows.X_public
         if not len(X_public):
             grid = describe_reference(rows.schema, rows.bounded, "features")
