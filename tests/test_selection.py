@@ -249,11 +249,11 @@ class TestPicking:
         values = arithmetic.weights(np.array([[0, 1, 2]]))
         assert values.roundings == one
         assert arithmetic.total(values).roundings == one + 3
-        assert arithmetic.times(values, values).roundings == 2 * one + 1
-        assert arithmetic.scaled(values, [1, 2, 3]).roundings == one + 2
+        assert arithmetic.multiply(values, values).roundings == 2 * one + 1
+        assert arithmetic.multiply_by_integers(values, [1, 2, 3]).roundings == one + 2
         few, many = self.floats(1, 1.0), self.floats(9, 1.0)
-        assert arithmetic.stacked([few, many], axis=0).roundings == 9
-        assert arithmetic.stacked([many, few], axis=-1).roundings == 9
+        assert arithmetic.stack([few, many], axis=0).roundings == 9
+        assert arithmetic.stack([many, few], axis=-1).roundings == 9
 
     @pytest.mark.parametrize("mass", [2.0**901, 1e300, np.inf])
     def test_floats_leave_large_masses_alone(self, mass):
@@ -261,10 +261,10 @@ class TestPicking:
         with pytest.raises(exponential._UndecidedError):
             arithmetic.pick(self.floats(1, mass, mass), Fraction(1, 4), self.WIDTH)
         with pytest.raises(exponential._UndecidedError):
-            arithmetic.times(self.floats(1, mass), self.floats(1, 1.0))
+            arithmetic.multiply(self.floats(1, mass), self.floats(1, 1.0))
 
     def test_integers_enclose_products(self):
         arithmetic = exponential._FixedArithmetic(self.RATE, 4)
         odd = np.array([7], dtype=object), np.array([7], dtype=object)
-        lower, upper = arithmetic.times(odd, odd)
+        lower, upper = arithmetic.multiply(odd, odd)
         assert (lower[0], upper[0]) == (3, 4)  # 49 / 16

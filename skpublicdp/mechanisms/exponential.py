@@ -123,16 +123,16 @@ class _Arithmetic(Protocol[V]):
     def weights(self, exponents: Integers) -> V:
         """Return ``q**exponents`` for q = exp(-rate)."""
 
-    def times(self, left: V, right: V) -> V:
+    def multiply(self, left: V, right: V) -> V:
         """Return the elementwise product."""
 
-    def scaled(self, values: V, factors: Prior) -> V:
+    def multiply_by_integers(self, values: V, factors: Prior) -> V:
         """Return the values, multiplied by integer factors along the last axis."""
 
     def total(self, values: V) -> V:
         """Return the sums over the last axis."""
 
-    def stacked(self, values: list[V], axis: int) -> V:
+    def stack(self, values: list[V], axis: int) -> V:
         """Stack values along a new axis (-1) or join them along the first (0)."""
 
     def pick(self, values: V, uniform: Fraction, width: Fraction) -> int:
@@ -162,7 +162,7 @@ def _mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
             for factor in factors[1:]:
                 factor_offset, factor_mass = _mass(factor, arithmetic)
                 offset = offset + factor_offset
-                mass = arithmetic.times(mass, factor_mass)
+                mass = arithmetic.multiply(mass, factor_mass)
             return offset, mass
         case Choice() | OneOf():
             offset, masses = _option_masses(family, arithmetic)
@@ -170,7 +170,7 @@ def _mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
         case Lazy():
             chunks = [_mass(chunk, arithmetic) for chunk in family.chunks()]
             offset = np.concatenate([offset for offset, _ in chunks])
-            return offset, arithmetic.stacked([mass for _, mass in chunks], axis=0)
+            return offset, arithmetic.stack([mass for _, mass in chunks], axis=0)
     raise TypeError(f"family must be a node of mechanisms.families; got {type(family).__name__}.")
 
 
@@ -181,11 +181,11 @@ def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[
     else:
         options = [_mass(option, arithmetic) for option in family.options]
         offsets = np.stack([offset for offset, _ in options], axis=-1)
-        masses = arithmetic.stacked([mass for _, mass in options], axis=-1)
+        masses = arithmetic.stack([mass for _, mass in options], axis=-1)
     if family.prior is not None:  # before the weights, so that no prior magnifies an underflow
-        masses = arithmetic.scaled(masses, family.prior)
+        masses = arithmetic.multiply_by_integers(masses, family.prior)
     offset = offsets.min(axis=-1)
-    return offset, arithmetic.times(masses, arithmetic.weights(offsets - offset[..., None]))
+    return offset, arithmetic.multiply(masses, arithmetic.weights(offsets - offset[..., None]))
 
 
 def _descend(family: Family, rate: Fraction, bits: RandomBits) -> Path:
@@ -273,13 +273,15 @@ class _FloatArithmetic:
         """Return ``q**exponents`` for q = exp(-rate)."""
         return _ApproximateFloats(self._powers(exponents), self._powers.roundings)
 
-    def times(self, left: _ApproximateFloats, right: _ApproximateFloats) -> _ApproximateFloats:
+    def multiply(self, left: _ApproximateFloats, right: _ApproximateFloats) -> _ApproximateFloats:
         """Return the elementwise product."""
         with np.errstate(over="ignore"):
             product = self._checked(left.values * right.values)
         return _ApproximateFloats(product, left.roundings + right.roundings + 1)
 
-    def scaled(self, values: _ApproximateFloats, factors: Prior) -> _ApproximateFloats:
+    def multiply_by_integers(
+        self, values: _ApproximateFloats, factors: Prior
+    ) -> _ApproximateFloats:
         """Return the values, multiplied by integer factors along the last axis."""
         if np.max(factors) > self.limit:
             raise _UndecidedError
@@ -293,7 +295,7 @@ class _FloatArithmetic:
             self._checked(values.values.sum(axis=-1)), values.roundings + terms
         )
 
-    def stacked(self, values: list[_ApproximateFloats], axis: int) -> _ApproximateFloats:
+    def stack(self, values: list[_ApproximateFloats], axis: int) -> _ApproximateFloats:
         """Stack values along a new axis (-1) or join them along the first (0)."""
         join = np.stack if axis == -1 else np.concatenate
         roundings = max(value.roundings for value in values)
@@ -345,12 +347,12 @@ class _FixedArithmetic:
         bounds_of_weights = bounds[inverse.reshape(exponents.shape)]
         return bounds_of_weights[..., 0], bounds_of_weights[..., 1]
 
-    def times(self, left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
+    def multiply(self, left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
         """Return the elementwise product."""
         lower = left[0] * right[0] >> self._precision
         return lower, -(-(left[1] * right[1]) >> self._precision)
 
-    def scaled(self, values: tuple[Any, Any], factors: Prior) -> tuple[Any, Any]:
+    def multiply_by_integers(self, values: tuple[Any, Any], factors: Prior) -> tuple[Any, Any]:
         """Return the values, multiplied by integer factors along the last axis."""
         multipliers = np.array(factors, dtype=object)
         return values[0] * multipliers, values[1] * multipliers
@@ -359,7 +361,7 @@ class _FixedArithmetic:
         """Return the sums over the last axis."""
         return values[0].sum(axis=-1), values[1].sum(axis=-1)
 
-    def stacked(self, values: list[tuple[Any, Any]], axis: int) -> tuple[Any, Any]:
+    def stack(self, values: list[tuple[Any, Any]], axis: int) -> tuple[Any, Any]:
         """Stack values along a new axis (-1) or join them along the first (0)."""
         join = np.stack if axis == -1 else np.concatenate
         lower, upper = zip(*values, strict=True)
