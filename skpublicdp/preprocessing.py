@@ -48,7 +48,7 @@ def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
     """Return a decorator of methods that exist if the wrapped transformer has `method`."""
 
     def check(self: PublicFit) -> bool:
-        # raises AttributeError, which scikit-learn shows as the cause
+        """Return True, or raise AttributeError if the transformer lacks the method."""
         getattr(getattr(self, "transformer_", None) or self._transformer_or_default(), method)
         return True
 

@@ -157,7 +157,7 @@ class Fault:
 HELD_ARRAY = HELD.to_numpy(copy=True)
 HELD_POLARS = pl.DataFrame(HELD)
 DROP = r".*(convert|encode)"
-ENCODE = r"olumn job .*(text|categories).*encode.*(Boosting.* as it is|ColumnTransformer)"
+ENCODE = r"olumn job .*(text|categories).*encode.*(Boosting.* needs no encoding|ColumnTransformer)"
 MISSING = r"Columns? .*hours.*missing.*PublicFit.*Boosting"
 
 

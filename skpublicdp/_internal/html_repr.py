@@ -110,6 +110,7 @@ class HTMLReprMixin:
         return lambda: diagram() + fit_html(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Return the representations of scikit-learn, with the fit added to the HTML."""
         bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
             bundle["text/html"] += fit_html(self)

@@ -145,6 +145,7 @@ class _CategoryCountingTable(Table):
         dtypes, n_categories = [], len(column.values)
 
         def code_and_status(values: NDArray[Any]) -> Integers:
+            """Return 3 * code + status, where status is 0 (known), 1 (unknown) or 2 (missing)."""
             codes, categories = code(values), column.encode(values)
             dtypes.append(codes.dtype)
             status = (categories >= n_categories).astype(np.int64) + (categories > n_categories)
@@ -180,6 +181,7 @@ def _predict_streamed(
     schema_columns = _schema_columns(estimator)
 
     def predict_chunk(chunk: Chunk) -> tuple[NDArray[Any], Any, Integers]:
+        """Return predictions, labels, and counts of known and unknown categories."""
         counting_table = _CategoryCountingTable(chunk.X, schema_columns)
         predictions = rule(counting_table)
         labels = None if chunk.y is None else np.asarray(chunk.y)

@@ -124,6 +124,7 @@ class Column:
         }
 
         def code_of(value: Any) -> int:
+            """Return the code of one value."""
             try:
                 if is_missing(value):
                     return missing_code
@@ -169,8 +170,9 @@ class Column:
     def format(self, number: float) -> str:
         """Return the text of an encoded number or date.
 
-        The time of day is omitted if it is midnight, or if the column appears to hold whole days:
-        all public values do, and they are many or `number` is a cut point between two of them.
+        The time of day is omitted if it is midnight, or if the column appears to hold whole days.
+        This is assumed if all public values are whole days, and either there are at least
+        `MIN_WHOLE_DAYS` of them or `number` is the midpoint of two neighbouring values.
         """
         if not self.has_offset:
             return f"{number:.6g}"

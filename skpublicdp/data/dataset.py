@@ -139,6 +139,7 @@ class Dataset:
         encode_target = self._encode
 
         def call(chunk: Chunk) -> R:
+            """Encode the rows and targets of a chunk, and call the function."""
             table, y = Table(chunk.X), chunk.y
             if y is None:
                 y = np.zeros(table.shape[0], dtype=np.intp)

@@ -94,6 +94,7 @@ def read_fit_inputs(
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     if X_public is not None and X_public is X:
         raise ValueError(SHARED_MEMORY)
+
     source, table, n = _open_rows(estimator, X, y, is_public, groups, numeric=numeric)
     is_in_memory = source is None
     public_mask = check_mask(is_public, n)
@@ -142,11 +143,9 @@ def read_fit_inputs(
     encoded_tables = [schema.encode(public, clamp=clamp) for public in public_tables]
     raw_public = np.concatenate([np.empty((0, table.shape[1])), *encoded_tables])
     if public_tables and min_public_rows is not None:
-        has_target = np.zeros(len(raw_public), dtype=bool)
-        if encoding.targets is not None:
-            has_target[: len(encoding.targets.has_target)] = encoding.targets.has_target
-        declared = [table, *public_tables]
-        sample = augment_public(schema, raw_public, declared, bounded, has_target, min_public_rows)
+        has_target = _public_target_mask(encoding.targets, len(raw_public))
+        tables = [table, *public_tables]
+        sample = augment_public(schema, raw_public, tables, bounded, has_target, min_public_rows)
     elif use_reference and not public_tables:
         sample = without_augmentation(_reference(schema, bounded))
     else:
@@ -187,6 +186,14 @@ def _open_rows(
     if not source.n_rows:
         raise ValueError("X must hold at least one private row; it is empty.")
     return _OpenedRows(source, table, source.n_rows)
+
+
+def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
+    """Return a mask of the public rows that have a target; rows at the end may have none."""
+    has_target = np.zeros(n_public, dtype=bool)
+    if targets is not None:
+        has_target[: len(targets.has_target)] = targets.has_target
+    return has_target
 
 
 def _reference(schema: Schema, bounded: frozenset[int]) -> Floats:

@@ -64,7 +64,7 @@ def scratch_array(
 
 
 def _reserve(descriptor: int, size: int) -> bool:
-    """Allocate disk space for a file, and return whether this succeeded.
+    """Indicate whether disk space for a file could be allocated.
 
     Without allocation the file would be sparse, and a full disk would later kill the process.
     """

@@ -331,6 +331,7 @@ def as_numbers(table: Table) -> Floats:
     refusal = NotNumbersError(not_numbers_message(nullable or names))
 
     def convert() -> Floats:
+        """Return all columns as floats; an exception may quote a value."""
         rows = np.empty(table.shape)
         for position, name in enumerate(names):
             rows[:, position] = to_numbers(table.column(position), name)

@@ -80,6 +80,7 @@ class DatasetReader(RowReader):
         return files if all(has_schema(file, self._dataset.schema) for file in files) else []
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        """Yield tables file by file if possible, otherwise with a scanner of Arrow."""
         assert self.names is not None
         pa = optional_imports.pyarrow()
         names = [self.names[c] for c in columns]
@@ -204,6 +205,7 @@ class RecordBatchesReader(RowReader):
         return decode_dictionaries(self._schema.empty_table())
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        """Yield one table per record batch, with the schema of the first batch."""
         pa = optional_imports.pyarrow()
         for batch in self._batches():
             if not has_same_columns(batch.schema, self._schema):

@@ -150,6 +150,7 @@ class DaskReader(RowReader):
         return self._empty_table if self.flat else pick_columns(self._empty_table, columns)
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        """Yield the non-empty partitions, computed on the workers and sent here."""
         template = self._template(columns)
         partitions = zip(self._partitions(columns), self.lengths, strict=True)
         tasks = [

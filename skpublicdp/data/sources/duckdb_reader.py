@@ -58,12 +58,14 @@ class DuckDBReader(RowReader):
         return self._relation.limit(0).to_arrow_table()
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        """Yield one table per Arrow batch of the streamed query."""
         assert self.names is not None
         pa = optional_imports.pyarrow()
         quoted = ('"' + self.names[c].replace('"', '""') + '"' for c in columns)
-        # a relation without columns has no rows
+        # a relation without columns has no rows, so without columns all are read
         relation = self._relation.project(", ".join(quoted)) if columns else self._relation
-        with relation.to_arrow_reader(CHUNK_ROWS) as reader:  # left open it blocks the connection
+        # an open reader would block the connection
+        with relation.to_arrow_reader(CHUNK_ROWS) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
 

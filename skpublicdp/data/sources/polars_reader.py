@@ -38,6 +38,7 @@ class PolarsReader(RowReader):
         return all(line.strip().startswith(ORDER_PRESERVING_PREFIXES) for line in lines)
 
     def _count(self) -> int:
+        """Count the rows with the streaming engine."""
         import polars as pl
 
         return int(self._frame.select(pl.len()).collect(engine="streaming").item())
@@ -46,6 +47,7 @@ class PolarsReader(RowReader):
         return self._frame.head(0).collect()
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        """Yield one frame per batch of the streamed query."""
         assert self.names is not None
         frame = self._frame.select([self.names[c] for c in columns]) if columns else self._frame
         yield from frame.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True)
