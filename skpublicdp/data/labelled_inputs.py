@@ -71,10 +71,19 @@ def read_partially_labelled(
 ) -> LabelledRows:
     """Validate partly labelled rows, and split labelled, unlabelled and public rows.
 
-    Labels of public rows are never read. With `is_labelled`, only the marked entries of `y` are
-    read. Without it, -1 (or ``"-1"`` among text labels) marks an unlabelled row unless -1 is itself
-    a label. It is a label if it is in `classes`, or if `classes` is not given and `y` has at most
-    one other value.
+    Labels of public rows are never read.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator that is fitted. Its feature names are set.
+    X, y, X_public, is_public, groups
+        Arguments of its `fit`.
+    is_labelled : array-like of bool, shape (n,), optional
+        Marks the labelled rows; other entries of `y` are not read. Without it, -1 (or ``"-1"``
+        among text labels) marks an unlabelled row, unless -1 is itself a label.
+    classes : array-like, optional
+        All possible labels. Without it, -1 is a label if `y` has exactly one other value.
     """
     name = type(estimator).__name__
     if y is None:
@@ -88,23 +97,7 @@ def read_partially_labelled(
     separate_public = read_public_numbers(estimator, table, X_public)
     refuse_text(estimator, table.take(public))
     X = as_numbers(table)
-    if is_labelled is not None:
-        labelled = check_mask(is_labelled, n, "is_labelled", "unlabelled") & ~public
-        check_length(y, n)
-        # an unmarked label must not even decide the common type of the labels
-        y_labelled = label_column(
-            take_rows(y, np.flatnonzero(labelled)), listed=classes is not None
-        )
-    else:
-        if public.any():
-            check_length(y, n)
-            y = take_rows(y, np.flatnonzero(~public))
-        y = label_column(y, listed=classes is not None)
-        check_length(y, n - int(public.sum()))
-        unlabelled = _unlabelled_mask(y, classes)
-        labelled = np.zeros(n, dtype=bool)
-        labelled[~public] = ~unlabelled
-        y_labelled = y[~unlabelled]
+    labelled, y_labelled = _read_labels(y, public, is_labelled, classes)
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
     may_count = ~public
@@ -122,6 +115,38 @@ def read_partially_labelled(
         classes=label_codes.classes,
         X_public=np.concatenate([X[public], separate_public]),
     )
+
+
+def _read_labels(
+    y: Any, public: Mask, is_labelled: ArrayLike | None, classes: ArrayLike | None
+) -> tuple[Mask, NDArray[Any]]:
+    """Return (mask of the labelled private rows among all rows, labels of these rows).
+
+    Parameters
+    ----------
+    y : array-like, shape (n,)
+        Labels of all rows.
+    public : ndarray of bool, shape (n,)
+        Mask of the public rows.
+    is_labelled, classes
+        As in `read_partially_labelled`.
+    """
+    n = len(public)
+    if is_labelled is not None:
+        labelled = check_mask(is_labelled, n, "is_labelled", "unlabelled") & ~public
+        check_length(y, n)
+        # an unmarked label must not even decide the common type of the labels
+        marked = take_rows(y, np.flatnonzero(labelled))
+        return labelled, label_column(marked, listed=classes is not None)
+    if public.any():
+        check_length(y, n)
+        y = take_rows(y, np.flatnonzero(~public))
+    y = label_column(y, listed=classes is not None)
+    check_length(y, n - int(public.sum()))
+    unlabelled = _unlabelled_mask(y, classes)
+    labelled = np.zeros(n, dtype=bool)
+    labelled[~public] = ~unlabelled
+    return labelled, y[~unlabelled]
 
 
 def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
@@ -188,6 +213,15 @@ def read_label_status(
 
     The mask `is_public` decides which rows are public. Without it all rows are private if
     `X_public` is given. Otherwise the rows without the private label are public.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator that is fitted. Its feature names are set.
+    X, y, is_public, X_public, y_public, groups
+        Arguments of its `fit`.
+    private_label : label, optional
+        The label whose rows are private; by default the last of the sorted labels.
     """
     if y is None:
         name = type(estimator).__name__
