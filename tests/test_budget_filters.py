@@ -235,7 +235,7 @@ def value_of_the_game(cap, *, depth, events, goal=None, start=ZERO_SPENT):
         """All of the noise that is still admitted, in 1/8 of the most."""
         for eighths in range(8, 0, -1):
             event = Gaussian(most * eighths / 8)
-            if most and cap.admits(total + SpentTotals.of(event)):
+            if most and cap.admits(total + SpentTotals.from_event(event)):
                 return math.sqrt(event.mu_squared)
         return 0.0
 
@@ -249,7 +249,7 @@ def value_of_the_game(cap, *, depth, events, goal=None, start=ZERO_SPENT):
         if not left:
             return best
         for event in events:
-            after = total + SpentTotals.of(event)
+            after = total + SpentTotals.from_event(event)
             if not cap.admits(after):
                 continue
             for where in (0.1, 0.5, 0.75, 0.9) if isinstance(event, Draw) else (0.5,):
@@ -335,7 +335,10 @@ def test_the_counterexample_of_the_proof_page():
     left = gaussian_mu_squared(Fraction(1), MILLIONTH) - mu_squared_price(draw)
     (p, rest), _ = worst_pair(draw, 0.75)
     steps = Steps((draw, Approximate(Fraction(9, 10), MILLIONTH)))
-    assert (SpentTotals.of(steps).pure, SpentTotals.of(steps).delta) == (1, MILLIONTH)
+    assert (SpentTotals.from_event(steps).pure, SpentTotals.from_event(steps).delta) == (
+        1,
+        MILLIONTH,
+    )
     reached = p * gaussian_delta(left, exact_fraction(1 - 0.075)) + rest * 1e-6
     assert reached == pytest.approx(1.27e-6, rel=0.01)
 
@@ -356,27 +359,29 @@ def test_the_natural_filter_would_pass_the_cap():
 def test_prices_are_those_of_the_table():
     epsilon = Fraction(1, 2)
     noise, nothing = Gaussian(epsilon), Fraction(0)
-    pure, draw = SpentTotals.of(Pure(epsilon)), SpentTotals.of(Draw(epsilon))
+    pure, draw = SpentTotals.from_event(Pure(epsilon)), SpentTotals.from_event(Draw(epsilon))
     assert (pure.rho, draw.rho) == (epsilon**2 / 2, epsilon**2 / 8)
     assert 1 <= draw.mu_squared / Fraction(11, 112) <= 1 + Fraction(1, 2**62)
     for one in (pure, draw):
         assert (one.delta, one.pure, one.noise, one.noisy, one.fits) == (0, epsilon, 0, 0, 1)
-    assert SpentTotals.of(noise) == (0, epsilon / 2, epsilon, 0, epsilon, 1, 1)
-    assert SpentTotals.of(Approximate(epsilon, MILLIONTH)) == pure._replace(delta=MILLIONTH)
-    assert SpentTotals.of(Approximate(nothing, MILLIONTH)).fits == 1
-    assert SpentTotals.of(Gaussian(nothing)) == SpentTotals.of(Steps(())) == ZERO_SPENT
+    assert SpentTotals.from_event(noise) == (0, epsilon / 2, epsilon, 0, epsilon, 1, 1)
+    assert SpentTotals.from_event(Approximate(epsilon, MILLIONTH)) == pure._replace(delta=MILLIONTH)
+    assert SpentTotals.from_event(Approximate(nothing, MILLIONTH)).fits == 1
+    assert (
+        SpentTotals.from_event(Gaussian(nothing)) == SpentTotals.from_event(Steps(())) == ZERO_SPENT
+    )
     tenth = Fraction(1, 10)
     below = exact_fraction(subsampled_epsilon(epsilon, tenth))
-    assert SpentTotals.of(Subsampled(tenth, Pure(epsilon))).pure == below
-    failing = SpentTotals.of(Subsampled(tenth, Approximate(epsilon, MILLIONTH)))
-    assert failing == SpentTotals.of(Pure(below))._replace(delta=failing.delta)
+    assert SpentTotals.from_event(Subsampled(tenth, Pure(epsilon))).pure == below
+    failing = SpentTotals.from_event(Subsampled(tenth, Approximate(epsilon, MILLIONTH)))
+    assert failing == SpentTotals.from_event(Pure(below))._replace(delta=failing.delta)
     assert failing.delta == pytest.approx(MILLIONTH / 10)
-    assert SpentTotals.of(Subsampled(tenth, noise)) == (0, None, None, 0, None, 1, 1)
+    assert SpentTotals.from_event(Subsampled(tenth, noise)) == (0, None, None, 0, None, 1, 1)
     parts = (noise, Approximate(epsilon, MILLIONTH), Pure(epsilon))
-    mixed = SpentTotals.of(Steps(parts))
+    mixed = SpentTotals.from_event(Steps(parts))
     assert (mixed.delta, mixed.pure, mixed.noisy, mixed.fits) == (MILLIONTH, 0, 1, 1)
     assert mixed.noise == mixed.mu_squared == pytest.approx(epsilon + 2 * pure.mu_squared)
-    assert SpentTotals.of(Either(parts)).mu_squared == max(epsilon, pure.mu_squared)
+    assert SpentTotals.from_event(Either(parts)).mu_squared == max(epsilon, pure.mu_squared)
     both = Steps((Either((Draw(epsilon), Gaussian(Fraction(1, 8)))), Draw(epsilon)))
     assert basic_price(both) == (math.inf, 0)
     assert rho_price(both) == Fraction(1, 16) + Fraction(1, 32)
@@ -426,7 +431,7 @@ def test_pure_prices_are_superadditive(one, other):
 def test_prices_survive_being_written_down(events):
     total = ZERO_SPENT
     for event in events:
-        total = total + SpentTotals.of(event)
+        total = total + SpentTotals.from_event(event)
     assert SpentTotals.from_text(total.to_text()) == total
 
 

@@ -463,11 +463,11 @@ class TestGrid:
     def test_reading_between_the_points(self):
         values = 1 / (1 + np.exp(np.arange(-24, 25) / 8))
         for a in (0.0, 0.3, 1.0, 2.9):
-            assert 1 / (1 + math.exp(a)) <= self.GRID.at(a, values)
-            assert self.GRID.at(a, values) <= 1.01 / (1 + math.exp(a))
-        assert self.GRID.at(5.0, values) >= values[-1]
+            assert 1 / (1 + math.exp(a)) <= self.GRID.value_at(a, values)
+            assert self.GRID.value_at(a, values) <= 1.01 / (1 + math.exp(a))
+        assert self.GRID.value_at(5.0, values) >= values[-1]
         middle = math.log((1 + math.exp(1 / 8)) / 2)  # half way in u
-        assert self.GRID.at(middle, values) == pytest.approx((values[24] + values[25]) / 2)
+        assert self.GRID.value_at(middle, values) == pytest.approx((values[24] + values[25]) / 2)
 
     def test_multiples_are_exact(self):
         step = round(0.124 * 2**24) / 2**24
@@ -477,7 +477,7 @@ class TestGrid:
             assert grid._multiple_below(math.nextafter(count * step, 0)) == count - 1
         just_below = math.nextafter(8 * step, 0)
         values = np.append(np.linspace(0.9, 0.1, 16), 0.0)
-        assert grid.at(just_below, values) >= 0
+        assert grid.value_at(just_below, values) >= 0
         assert grid.draw(just_below, values).shape == values.shape
 
     @pytest.mark.parametrize("size", [0.05, 0.125, 0.3, 1.0])

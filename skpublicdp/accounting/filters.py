@@ -80,7 +80,7 @@ class SpentTotals(NamedTuple):
 
     Examples
     --------
-    >>> once = SpentTotals.of(Draw(Fraction(1, 2)))
+    >>> once = SpentTotals.from_event(Draw(Fraction(1, 2)))
     >>> (once + once).rho
     Fraction(1, 16)
     """
@@ -94,7 +94,7 @@ class SpentTotals(NamedTuple):
     fits: int
 
     @classmethod
-    def of(cls, event: Event) -> SpentTotals:
+    def from_event(cls, event: Event) -> SpentTotals:
         """Return the prices of an event, with ρ and μ² rounded up to 64 binary digits."""
         epsilon, delta = basic_price(event)
         event = without_failures(event)
@@ -291,7 +291,7 @@ class Filter:
 
     def refusal_message(self, event: Event, total: SpentTotals) -> str:
         """Return the error message for an event that is not admitted after a total."""
-        price = SpentTotals.of(event)
+        price = SpentTotals.from_event(event)
         accountant = f"accountant={self.accountant!r}"
         cap = f"of the budget of ε = {float(self.epsilon):g}, δ = {float(self.delta):g}"
         if price.mu_squared is None or (price.noisy and self.accountant == "pure"):
@@ -351,7 +351,7 @@ class Filter:
         """Return the largest float ε at which an event is admitted after a total, by bisection."""
 
         def admitted(epsilon: Any) -> bool:
-            return self.admits(total + SpentTotals.of(make_event(exact_fraction(epsilon))))
+            return self.admits(total + SpentTotals.from_event(make_event(exact_fraction(epsilon))))
 
         low, high = 0.0, float(self.epsilon)
         while high < MAX_FIT_EPSILON and admitted(high):

@@ -56,7 +56,7 @@ class CurveGrid:
         start: Floats = np.maximum(0.0, -np.expm1(self._logarithms))
         return start
 
-    def at(self, logarithm: float, values: Floats) -> float:
+    def value_at(self, logarithm: float, values: Floats) -> float:
         """Return an upper bound of a curve at the point e^logarithm >= 1."""
         j = self._multiple_below(logarithm)
         index = j - self.first + 1

@@ -235,7 +235,7 @@ def _plan_delta(plan: Event, epsilon: Fraction) -> float:
         return 0.0
     logarithm = float_down(min(epsilon, PLAN_EPSILON_CAP))
     grid = _choose_grid(plan, logarithm)
-    delta = grid.at(logarithm, _curve_before(plan, grid.start(), grid))
+    delta = grid.value_at(logarithm, _curve_before(plan, grid.start(), grid))
     return min(1.0, delta + UNDERFLOW_BOUND)
 
 

@@ -425,7 +425,11 @@ class SubsamplingActiveLearner(
         total_epsilon = k * plan.epsilon
         # amplification is proved for one row; persons have only the (ε, δ) of group privacy
         event = plan.event if k == 1 else mechanism_event(total_epsilon, delta)
-        return plan, is_counted, Ledger.of(self, epsilon=total_epsilon, event=event, ticket=ticket)
+        return (
+            plan,
+            is_counted,
+            Ledger.from_estimator(self, epsilon=total_epsilon, event=event, ticket=ticket),
+        )
 
     def _read_labels(self, y: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
         """Return the label codes and the classes of rows that must all have a label."""

@@ -300,8 +300,8 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         """Return the ledger: its plan is a single draw, or any mechanism with (ε, δ)."""
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         if all(candidate.is_semi_private for candidate in candidates):
-            return Ledger.of(self, delta=0, event=Draw(epsilon))
-        return Ledger.of(self, event=mechanism_event(epsilon, delta))
+            return Ledger.from_estimator(self, delta=0, event=Draw(epsilon))
+        return Ledger.from_estimator(self, event=mechanism_event(epsilon, delta))
 
     def _screen(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
         """Return the positions that public screening leaves, and the value of `chosen_by_`."""

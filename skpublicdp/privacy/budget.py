@@ -275,7 +275,7 @@ class PrivacyBudget:
         (ε, δ) of the whole budget, since a decision to stop that depends on earlier results is an
         adaptive choice (docs/proofs/budgets.md).
         """
-        return self._largest_spent(self._totals_of_groups(self._file.read(LAST_TOTALS)))
+        return self._largest_spent(self._parse_last_totals(self._file.read(LAST_TOTALS)))
 
     @overload
     def remaining(self, kind: None = None) -> Remaining: ...
@@ -326,7 +326,7 @@ class PrivacyBudget:
         if delta is not None:
             _check_delta(delta)
         exact_delta = None if delta is None else exact_fraction(delta)
-        totals = self._limiting_totals(self._totals_of_groups(self._file.read(LAST_TOTALS)))
+        totals = self._limiting_totals(self._parse_last_totals(self._file.read(LAST_TOTALS)))
         return min(self._filter.largest_epsilon(total, kind, exact_delta) for total in totals)
 
     def history(self) -> list[Spent]:
@@ -340,17 +340,13 @@ class PrivacyBudget:
 
     def to_dict(self) -> dict[str, Any]:
         """Return terms, spending and entries as a dict that JSON can store."""
-        fields = ("number", "time", "who", "n_rows", "group", "seeded")
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "accountant": self.accountant,
             "for_tests": self.for_tests,
             "spent": list(self.spent()),
-            "entries": [
-                {name: getattr(entry, name) for name in fields} | {"event": to_text(entry.event)}
-                for entry in self.ledger
-            ],
+            "entries": [entry.to_dict() for entry in self.ledger],
         }
 
     def plot(self, ax: Any = None) -> Any:
@@ -382,10 +378,10 @@ class PrivacyBudget:
     def _repr_html_(self) -> str:
         return budget_html(self)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PrivacyBudget):
+    def __eq__(self, budget: object) -> bool:
+        if not isinstance(budget, PrivacyBudget):
             return NotImplemented
-        return (self._file, self._group) == (other._file, other._group)
+        return (self._file, self._group) == (budget._file, budget._group)
 
     def __hash__(self) -> int:
         return hash((self._file, self._group))
@@ -393,7 +389,7 @@ class PrivacyBudget:
     def __sklearn_clone__(self) -> Self:
         return self
 
-    def _totals_of_groups(self, records: list[Any]) -> dict[str, SpentTotals]:
+    def _parse_last_totals(self, records: list[Any]) -> dict[str, SpentTotals]:
         """Parse the result of `LAST_TOTALS`: the totals by group, "" for fits on all rows."""
         return {group: _parse_totals(total) for group, total, _ in records}
 
@@ -418,8 +414,8 @@ class PrivacyBudget:
         # compute the noise that it shares with another one.
         if seeded and not self.for_tests and connection.execute(N_SEEDED).fetchone()[0]:
             raise PrivacyBudgetError(SEEDED_TWICE)
-        price = SpentTotals.of(event)
-        groups = self._totals_of_groups(connection.execute(LAST_TOTALS).fetchall())
+        price = SpentTotals.from_event(event)
+        groups = self._parse_last_totals(connection.execute(LAST_TOTALS).fetchall())
         for total in self._limiting_totals(groups):
             if not self._filter.admits(total + price):
                 raise PrivacyBudgetError(self._filter.refusal_message(event, total))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skpublicdp.accounting import Event
+from skpublicdp.accounting.events import to_text
 
 
 class Entry(NamedTuple):
@@ -36,3 +37,8 @@ class Entry(NamedTuple):
     n_rows: int
     group: str | None
     seeded: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as a dict that JSON can store, with the event as text."""
+        fields = ("number", "time", "who", "n_rows", "group", "seeded")
+        return {name: getattr(self, name) for name in fields} | {"event": to_text(self.event)}

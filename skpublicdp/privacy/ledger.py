@@ -143,7 +143,9 @@ class Ledger:
         self.plan(self._plan)
 
     @classmethod
-    def of(cls, estimator: Any, *, event: Event | None = None, **settings: Any) -> Ledger:
+    def from_estimator(
+        cls, estimator: Any, *, event: Event | None = None, **settings: Any
+    ) -> Ledger:
         """Return the ledger of a fit, with the parameters of its estimator.
 
         `settings` are further arguments of `Ledger`. They override the estimator's parameters.
@@ -157,6 +159,9 @@ class Ledger:
             "seeded_parts": any(map(has_seed, estimator.get_params(deep=False).values())),
         }
         return cls(event=event, who=type(estimator).__name__, **parameters | settings)
+
+    of = from_estimator
+    """Short name of `from_estimator`."""
 
     @property
     def secure(self) -> bool:
@@ -223,7 +228,7 @@ class Ledger:
         return self._cap.equal_draws(count)
 
     def draw(self, family: Family, event: Draw, sensitivity: int, *, name: str, proof: str) -> Path:
-        """Draw a member of a family by the exponential mechanism, exactly.
+        """Draw a member of a family exactly by the exponential mechanism, and return its path.
 
         Parameters
         ----------
@@ -235,11 +240,6 @@ class Ledger:
             Largest change of an error count when one row is replaced.
         name, proof : str
             Name and reference in the receipt.
-
-        Returns
-        -------
-        Path
-            Path of the member in the family.
         """
         self._enter(event, name, proof)
         return self._sample_member(family, event.epsilon, sensitivity * self.rows_per_person)
@@ -247,7 +247,7 @@ class Ledger:
     def add_noise(
         self, table: Integers, sensitivity: Sensitivity, event: Event, *, name: str, proof: str
     ) -> Measurement:
-        """Add exactly sampled noise to integers: rounded Gaussian or discrete Laplace.
+        """Return integers of any shape plus exact noise: rounded Gaussian or discrete Laplace.
 
         Parameters
         ----------
@@ -259,11 +259,6 @@ class Ledger:
             Price of the release, which also decides the kind of noise.
         name, proof : str
             Name and reference in the receipt.
-
-        Returns
-        -------
-        Measurement
-            Noisy integers of the same shape.
         """
         if table.dtype != np.int64:
             raise TypeError("table must be of int64, since noise is exact on integers.")
