@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 
 from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.budget_split import MISMATCH
+from skpublicdp.boosting.term_posterior import smooth_kernel
 from skpublicdp.typing import Floats
 
 LOG_VARIANCE_MEAN, LOG_VARIANCE_SD = -1.5, 1.5
@@ -191,9 +192,8 @@ def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Flo
 def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats]:
     """Return each column's prior covariance of bin scores at prior variance 1.
 
-    Scores of a numeric column are smooth in the public rank: the sum of a linear trend, a Gaussian
-    process with a squared-exponential kernel, and white noise. Scores of categories and of missing
-    values are independent.
+    Scores of a numeric column are smooth in the public rank, see `smooth_kernel`. Scores of
+    categories and of missing values are independent.
     """
     blocks = []
     shares = design.weights @ design.X
@@ -203,10 +203,7 @@ def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats
             n_bins = bins.size - 1  # without the bin of missing values, which has no neighbours
             mass = shares[start : start + n_bins]
             rank = np.cumsum(mass) - mass / 2
-            distance = (rank[:, None] - rank) / 0.25
-            trend = 6 * np.outer(rank - 0.5, rank - 0.5)
-            smooth = trend + 0.5 * np.exp(-(distance**2) / 2)
-            block[:n_bins, :n_bins] = smooth + 0.1 * np.eye(n_bins)
+            block[:n_bins, :n_bins] = smooth_kernel(rank)
         blocks.append(block)
     return blocks
 

@@ -245,11 +245,23 @@ def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
     return guess
 
 
+def smooth_kernel(ranks: Floats) -> Floats:
+    """Return the covariance of a smooth function of the rank, for prior variance 1.
+
+    The function is the sum of a linear trend, a Gaussian process with a squared-exponential kernel,
+    and white noise.
+    """
+    distance = (ranks[:, None] - ranks) / 0.25
+    trend = 6 * np.outer(ranks - 0.5, ranks - 0.5)
+    kernel: Floats = trend + 0.5 * np.exp(-(distance**2) / 2) + 0.1 * np.eye(len(ranks))
+    return kernel
+
+
 def smoothing_prior(ranks: Floats) -> Floats:
     """Return the prior covariance of a numeric column's scores, for prior variance 1.
 
-    It is a sum of a linear trend, a Gaussian kernel, an exponential kernel and white noise. The
-    last bin, for missing values, is independent of the others.
+    It is the sum of a smooth part, `smooth_kernel`, and a rough part: an exponential kernel and
+    white noise. The last bin, for missing values, is independent of the others.
 
     Parameters
     ----------
@@ -257,8 +269,7 @@ def smoothing_prior(ranks: Floats) -> Floats:
         Positions of the bins in the public population, from 0 to 1.
     """
     distance = np.abs(ranks[:, None] - ranks)
-    trend = 6 * np.outer(ranks - 0.5, ranks - 0.5)
-    smooth = trend + 0.5 * np.exp(-((distance / 0.25) ** 2) / 2) + 0.1 * np.eye(len(ranks))
+    smooth = smooth_kernel(ranks)
     rough = 0.5 * np.exp(-distance / 0.06) + 0.5 * np.eye(len(ranks))
     kernel = np.eye(len(ranks) + 1)
     kernel[:-1, :-1] = smooth + ROUGHNESS * rough
