@@ -84,14 +84,14 @@ NO_TREES = {"TREE_TRIALS": (TreeTrial(Fraction(1, 10), Fraction(3, 10), np.inf),
 
 # module, name, workload, other values
 LINES = (
-    # the first fit
+    # additive fit
     (
         "stage_budget",
         "CLASS_COUNT_SHARE",
         "little",
         {"1/100": Fraction(1, 100), "1/25": Fraction(1, 25)},
     ),
-    ("budget_split", "MAX_ROUNDS_WITH_SHIFT_TEST", "little", {"no look": 0}),
+    ("budget_split", "MAX_ROUNDS_WITH_SHIFT_TEST", "little", {"no shift test": 0}),
     ("budget_split", "MAX_ROUNDS", "little", {"3": 3, "8": 8}),
     ("budget_split", "BALANCED", "little", {"0": 0.0, "1": 1.0}),
     ("budget_split", "N_BINS", "little", {"8": 8, "18": 18}),
@@ -111,7 +111,7 @@ LINES = (
     ("budget_split", "MAX_SHIFT_NOISE", "little", {"1/4": 1 / 4}),
     ("covariate_shift", "MIN_EFFECTIVE_FRACTION", "little", {"0": 0.0}),
     ("budget_split", "SIGNAL_PER_TREE", "several labels", {"4": 4, "64": 64}),
-    # growth
+    # Newton boosting
     ("budget_split", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MIN_ROWS_PER_NOISE", "much", {"350": 350, "1400": 1400}),

@@ -177,7 +177,7 @@ class BinSplitter:
     def _split_significant(self, cuts: dict[int, Floats], sums: Floats, variance: float) -> None:
         """Split the bins whose halves differ significantly in gradient per hessian.
 
-        The p-value is that of a chi-squared test with one degree of freedom per target.
+        The test is a chi-squared test with one degree of freedom per target.
 
         Parameters
         ----------

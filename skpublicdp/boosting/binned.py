@@ -172,6 +172,15 @@ class FineBinnedRows:
         with ThreadPoolExecutor(n_threads) as pool:
             return sum(pool.map(sum_span, *zip(*spans, strict=True)), np.int64(0))
 
+    def for_each_chunk(self, f: Callable[[slice], None]) -> None:
+        """Call ``f(chunk)`` for all chunks of rows, by several threads."""
+
+        def run(chunk: slice) -> int:
+            f(chunk)
+            return 0
+
+        self.sum_over_chunks(run)
+
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class BinnedData:
@@ -234,7 +243,7 @@ class BinnedData:
         Parameters
         ----------
         splits : BinSplits
-            Splits of the tree's nodes, breadth first, on the bins here.
+            Splits of the tree's nodes in breadth-first order, on the current bins.
         """
         assert isinstance(splits, BinSplits)
         fine_splits = refine_splits(splits, self.binner, self.rows.fine_binner)
@@ -261,12 +270,10 @@ class BinnedData:
         """
         change = scores.astype(np.int32)
 
-        def add_chunk(chunk: slice) -> int:
-            """Change the margins of a chunk. Return 0, since only the side effect matters."""
+        def add_to_chunk(chunk: slice) -> None:
             margins[:, chunk] += np.take(change, bins_of_rows(chunk), axis=1)
-            return 0
 
-        self.rows.sum_over_chunks(add_chunk)
+        self.rows.for_each_chunk(add_to_chunk)
 
     def margins(self, model: AdditiveModel) -> NDArray[np.int32]:
         """Return the margins of all training rows, shape (n_targets, n).
@@ -281,15 +288,13 @@ class BinnedData:
         leaf_indexers = [self.leaf_indexer(tree.splits) for tree in model.trees]
         leaf_scores = [scores.astype(np.int32) for scores in model.leaf_scores]
 
-        def fill_chunk(chunk: slice) -> int:
-            """Write the margins of a chunk. Return 0, since only the side effect matters."""
+        def fill_chunk(chunk: slice) -> None:
             margins = result[:, chunk]
             margins[:] = model.intercepts[:, None]
             for table, column in zip(tables, self.rows.columns, strict=True):
                 margins += np.take(table, column[chunk], axis=1)
             for scores, leaf_of_row in zip(leaf_scores, leaf_indexers, strict=True):
                 margins += np.take(scores, leaf_of_row(chunk), axis=1)
-            return 0
 
-        self.rows.sum_over_chunks(fill_chunk)
+        self.rows.for_each_chunk(fill_chunk)
         return result

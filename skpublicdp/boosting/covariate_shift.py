@@ -174,7 +174,7 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
     Parameters
     ----------
     deviation : ndarray of float64, shape (n,)
-        Released fractions minus those of the public rows.
+        Released fractions minus fractions of the public rows.
     covariance : ndarray of float64, shape (n, n)
         Covariance C of the deviation without a shift.
     jacobian : ndarray of float64, shape (n, n_features)

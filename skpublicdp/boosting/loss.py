@@ -176,7 +176,7 @@ class ScalarLoss(Loss):
 
 
 class LogisticLoss(ScalarLoss):
-    """Logistic loss of two labels: gradient and hessian are looked up in one packed table."""
+    """Logistic loss of two labels, with gradients and hessians from one packed table."""
 
     def __init__(self) -> None:
         super().__init__(SIGMOID_TABLE, SIGMOID_TABLE * (1 - SIGMOID_TABLE))

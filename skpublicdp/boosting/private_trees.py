@@ -45,7 +45,7 @@ LEAF_VALUE_PRIOR = 0.8
 
 
 class PrivateTreeBooster:
-    """Adds trees to a model, each drawn with weights on the rows that the model misclassifies.
+    """Boosting of trees that are drawn by the exponential mechanism, with weights on errors.
 
     Parameters
     ----------
@@ -82,7 +82,15 @@ class PrivateTreeBooster:
         self._margins = self._data.margins(start.model)
 
     def add_voting_tree(self, event: Draw, rate: float) -> None:
-        """Draw a tree for two labels whose leaves move the log-odds by 2 · `rate` up or down."""
+        """Draw a tree for two labels, whose leaves change the log-odds by ± 2 `rate`.
+
+        Parameters
+        ----------
+        event : Draw
+            Privacy event of the draw.
+        rate : float
+            Half of the absolute score of a leaf, in logits.
+        """
         tree = self._draw_tree(event)
         signs = 2 * tree.leaves[None].astype(np.int64) - 1  # -1 or 1, shape (1, n_leaves)
         self._add_tree(tree, round(2 * rate * MARGIN_UNIT) * signs)
@@ -117,8 +125,8 @@ class PrivateTreeBooster:
             models = [start.model for start in self._warm_starts]
         offsets = [model.raw_predict(self._data.public_codes) / MARGIN_UNIT for model in models]
         posteriors = [
-            # the tree was drawn on the gradients of the last model; its leaf values may be zero
-            # under the other models
+            # the draw used row weights of the last model, so the tree may be useless for the
+            # other models
             _leaf_values(leaf_rows, statistics, offset, is_positive, may_be_zero=i > 0)
             for i, offset in enumerate(offsets)
         ]
@@ -195,7 +203,19 @@ class PrivateTreeBooster:
 def leaf_gradients(
     tree: DecisionTree, data: BinnedData, margins: NDArray[np.int32], *, pure: bool
 ) -> Integers:
-    """Return the sums of scaled gradients in each leaf, shape (n_targets, n_leaves)."""
+    """Return the sums of scaled gradients in each leaf, shape (n_targets, n_leaves).
+
+    Parameters
+    ----------
+    tree : DecisionTree
+        The tree.
+    data : BinnedData
+        Binned private rows.
+    margins : ndarray of int32, shape (n_targets, n)
+        Margins of the private rows.
+    pure : bool
+        Whether gradients are scaled for the 1-norm or the Euclidean norm.
+    """
     leaf_of_row = data.leaf_indexer(tree.splits)
 
     def tabulate_chunk(chunk: slice) -> Integers:

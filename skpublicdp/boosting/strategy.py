@@ -106,7 +106,8 @@ def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStra
 
     With Laplace noise a column with two public bins is measured by their difference. With Gaussian
     noise counts of weight `MAX_GRADIENT` do not raise the sensitivity. A row that changes bins then
-    changes two gradients and two counts, and the norm of this change is that of a flipped label.
+    changes two gradients and two counts, and the norm of this change equals the norm of the change
+    by a flipped label.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class TermPosterior:
     covariance : ndarray of float64, shape (n_targets, n_bins, n_bins)
         Posterior covariance of each target's scores.
     gain : float
-        Log marginal likelihood of nonzero scores minus that of zero scores.
+        Log Bayes factor of nonzero scores against zero scores.
     """
 
     def __init__(
