@@ -1,4 +1,4 @@
-"""Random sessions with every public estimator: odd rows and odd parameters in any order."""
+"""Random sessions with every public estimator: valid and invalid rows and parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INTERNALS = re.compile(
     r"|inhomog|object of type|unhashable|unsupported operand|not iterable|unpack|broadcast",
     re.IGNORECASE,
 )
-"""Words of those who work underneath."""
+"""Words of errors of other libraries."""
 
 NUMBERS = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, np.nan, np.inf, -np.inf, 1e308, 5e-324, SECRET]),
@@ -61,120 +61,122 @@ PARAMETERS = {
     "method": (["auto"], ["moments", "votes", "pmw", "public", "none", None]),
     "max_rounds": ([1, 3], [0, None]),
 }
-"""What most estimators take, and what some or all refuse."""
+"""Valid values, and values that some or all estimators refuse."""
 
 
 @st.composite
 def tables(draw, secret=False):
-    """Rows in any container: mostly numbers, sometimes a mixture of anything."""
+    """Draw rows in any container: mostly numbers, sometimes a mixture of any values."""
     n = draw(st.integers(0, 12))
     values = draw(st.sampled_from([st.floats(-100, 100, width=32)] * 3 + [NUMBERS, VALUES]))
-    made = {name: draw(st.lists(values, min_size=n, max_size=n)) for name in ("age", "hours")}
+    columns = {name: draw(st.lists(values, min_size=n, max_size=n)) for name in ("age", "hours")}
     if secret and n:
-        made["hours"][0] = SECRET
+        columns["hours"][0] = SECRET
     if draw(st.booleans()):
-        made = dict(reversed(made.items()))
+        columns = dict(reversed(columns.items()))
     container = draw(st.sampled_from(list(CONTAINERS)))
     with warnings.catch_warnings(action="ignore"):
         try:
-            return CONTAINERS[container](made)
+            return CONTAINERS[container](columns)
         except (TypeError, ValueError, OverflowError, pa.ArrowException, pl.exceptions.PolarsError):
-            return pd.DataFrame(made, dtype=object)
+            return pd.DataFrame(columns, dtype=object)
 
 
 LABELS = st.sampled_from([st.integers(0, 1)] * 3 + [st.integers(-1, 2), VALUES])
 
 
-def size_of(table):
-    return len(table)
-
-
 class Session(RuleBasedStateMachine):
-    """One user, one budget, one estimator at a time."""
+    """Session of one user with one budget and one estimator."""
 
     @initialize(kind=st.sampled_from(sorted(LEARNERS)))
     def begin(self, kind):
         self.budget = PrivacyBudget(CAP, 0.01, for_tests=True)
         self.kind, self.learner = kind, LEARNERS[kind]
         self.estimator, self.fitted = self.learner.make(), False
-        self.spoiled = {}
-        known = self.estimator.get_params()
-        self.set_all({"budget": self.budget, "random_state": 0, "epsilon": 0.1}, known)
+        self.valid_values = {}  # of the parameters that are set to invalid values
+        self.set_valid_names({"budget": self.budget, "random_state": 0, "epsilon": 0.1})
 
-    def set_all(self, values, known):
-        self.estimator.set_params(**{name: of for name, of in values.items() if name in known})
+    def set_valid_names(self, values):
+        """Set the parameters that the estimator has."""
+        names = self.estimator.get_params()
+        self.estimator.set_params(
+            **{name: value for name, value in values.items() if name in names}
+        )
 
-    @rule(data=st.data(), name=st.sampled_from(sorted(PARAMETERS)), spoil=st.booleans())
-    def set_parameter(self, data, name, spoil):
-        known = self.estimator.get_params()
-        if name in known and spoil:
-            self.spoiled.setdefault(name, known[name])
-        self.set_all({name: data.draw(st.sampled_from(PARAMETERS[name][spoil]))}, known)
+    @rule(data=st.data(), name=st.sampled_from(sorted(PARAMETERS)), invalid=st.booleans())
+    def set_parameter(self, data, name, invalid):
+        parameters = self.estimator.get_params()
+        if name in parameters and invalid:
+            self.valid_values.setdefault(name, parameters[name])
+        self.set_valid_names({name: data.draw(st.sampled_from(PARAMETERS[name][invalid]))})
 
-    @rule(data=st.data(), X=tables(secret=True), aside=st.none() | tables())
-    def fit(self, data, X, aside):
-        n = size_of(X)
-        given = {
+    @rule(data=st.data(), X=tables(secret=True), X_public=st.none() | tables())
+    def fit(self, data, X, X_public):
+        n = len(X)
+        arguments = {
             "X": X,
-            "y": data.draw(LABELS.flatmap(lambda one: st.lists(one, min_size=n, max_size=n))),
+            "y": data.draw(LABELS.flatmap(lambda label: st.lists(label, min_size=n, max_size=n))),
         }
-        if aside is not None:
-            given["X_public"] = aside
+        if X_public is not None:
+            arguments["X_public"] = X_public
         elif data.draw(st.booleans()):
-            given["is_public"] = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+            arguments["is_public"] = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
         if self.estimator.get_params().get("max_rows_per_group"):
-            given["groups"] = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
-        given = {name: of for name, of in given.items() if name in self.learner.takes}
-        before, held = dict(vars(self.estimator)), len(self.budget.ledger)
-        error = self.refusal(lambda: self.estimator.fit(**given))
+            arguments["groups"] = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+        arguments = {name: arguments[name] for name in arguments if name in self.learner.takes}
+        before, n_entries = dict(vars(self.estimator)), len(self.budget.ledger)
+        error = self.refusal(lambda: self.estimator.fit(**arguments))
         if error is not None:
             assert vars(self.estimator).keys() == before.keys()
-            assert all(vars(self.estimator)[name] is of for name, of in before.items())
-            assert len(self.budget.ledger) == held
-            self.estimator.set_params(**self.spoiled)
-            self.spoiled = {}
+            assert all(vars(self.estimator)[name] is value for name, value in before.items())
+            assert len(self.budget.ledger) == n_entries
+            self.estimator.set_params(**self.valid_values)
+            self.valid_values = {}
             return
         self.fitted = True
-        known = self.estimator.get_params()
-        if "budget" in known and self.kind != "search":
+        parameters = self.estimator.get_params()
+        if "budget" in parameters and self.kind != "search":
             receipt = self.estimator.privacy_
-            assert len(self.budget.ledger) == held + (receipt.epsilon > 0)
-            assert receipt.epsilon <= Fraction(str(known["epsilon"])) * (1 + Fraction(1, 10**9))
+            assert len(self.budget.ledger) == n_entries + (receipt.epsilon > 0)
+            epsilon = Fraction(str(parameters["epsilon"]))
+            assert receipt.epsilon <= epsilon * (1 + Fraction(1, 10**9))
 
     @precondition(lambda self: self.fitted)
     @rule(rows=tables(secret=True))
     def predict(self, rows):
-        use = getattr(self.estimator, "predict", None) or getattr(self.estimator, "transform", None)
-        if use is None or self.kind == "release":
+        estimator = self.estimator
+        method = getattr(estimator, "predict", None) or getattr(estimator, "transform", None)
+        if method is None or self.kind == "release":
             return
-        said = []
-        if self.refusal(lambda: said.append(use(rows))) is None and is_classifier(self.estimator):
-            assert len(said[0]) == size_of(rows)
-            assert set(said[0]) <= set(self.estimator.classes_)
+        outputs = []
+        error = self.refusal(lambda: outputs.append(method(rows)))
+        if error is None and is_classifier(estimator):
+            assert len(outputs[0]) == len(rows)
+            assert set(outputs[0]) <= set(estimator.classes_)
 
     @precondition(lambda self: self.fitted)
-    @rule(way=st.sampled_from([pickle.dumps, copy.deepcopy, repr, clone]))
-    def carry(self, way):
-        found = way(self.estimator)
-        if way is pickle.dumps:
-            found = pickle.loads(found)
-        if way in (pickle.dumps, copy.deepcopy):
-            assert vars(found).keys() == vars(self.estimator).keys()
-            self.estimator = found
-        if way is clone:
-            assert vars(found).keys() == found.get_params(deep=False).keys()
+    @rule(function=st.sampled_from([pickle.dumps, copy.deepcopy, repr, clone]))
+    def copy_estimator(self, function):
+        result = function(self.estimator)
+        if function is pickle.dumps:
+            result = pickle.loads(result)
+        if function in (pickle.dumps, copy.deepcopy):
+            assert vars(result).keys() == vars(self.estimator).keys()
+            self.estimator = result
+        if function is clone:
+            assert vars(result).keys() == result.get_params(deep=False).keys()
 
     @precondition(lambda self: self.fitted and is_classifier(self.estimator))
     @rule(data=st.data(), rows=tables(secret=True), epsilon=st.sampled_from([0.01, 1, 0, "1", 30]))
     def score(self, data, rows, epsilon):
-        n, held = size_of(rows), len(self.budget.ledger)
+        n, n_entries = len(rows), len(self.budget.ledger)
         y = data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
         error = self.refusal(
             lambda: private_scores(
                 self.estimator, rows, y, epsilon=epsilon, budget=self.budget, random_state=0
             )
         )
-        assert len(self.budget.ledger) == held + (error is None)
+        assert len(self.budget.ledger) == n_entries + (error is None)
 
     @invariant()
     def the_cap_holds(self):
@@ -182,16 +184,19 @@ class Session(RuleBasedStateMachine):
             assert self.budget.spent().epsilon <= CAP
 
     def refusal(self, call):
-        """Return what an estimator refuses with, if it does: a sentence without a private value."""
-        with warnings.catch_warnings(record=True, action="always") as said:
+        """Call a function and return its error, or None; check all messages for private values."""
+        with warnings.catch_warnings(record=True, action="always") as records:
             try:
                 call()
                 error = None
             except REFUSALS as refused:
                 error = refused
-        for words in [str(one.message) for one in said] + ([] if error is None else [str(error)]):
-            assert not INTERNALS.search(words), words
-            assert not any(secret in words for secret in SECRETS), words
+        messages = [str(record.message) for record in records]
+        if error is not None:
+            messages.append(str(error))
+        for message in messages:
+            assert not INTERNALS.search(message), message
+            assert not any(secret in message for secret in SECRETS), message
         if error is not None and not isinstance(error, PrivacyBudgetError):
             assert re.fullmatch(r"[^\n]{15,700}", str(error)), str(error)
         return error

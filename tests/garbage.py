@@ -1,4 +1,4 @@
-"""A table of what is handed over to `fit` by mistake, and of what is said of it."""
+"""Invalid arguments of `fit`, each with the message of its error."""
 
 import datetime
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ RNG = np.random.default_rng(0)
 
 
 def frame(n, **changed):
-    """Columns age and hours."""
+    """Return a frame of n rows with the columns age and hours, and with changed columns."""
     columns = {"age": RNG.integers(17, 90, n) + 0.5, "hours": RNG.integers(1, 99, n) + 0.25}
     return pd.DataFrame({**columns, **changed})
 
@@ -49,7 +49,17 @@ PERSONS = np.arange(N)
 
 @dataclass(frozen=True)
 class Learner:
-    """An estimator, and what its `fit` takes."""
+    """An estimator, the arguments of its `fit` and the rows that it accepts.
+
+    Attributes
+    ----------
+    make : callable
+        Returns a new estimator with given parameters.
+    takes : frozenset of str
+        Names of the arguments of `fit`.
+    text, missing, streams, dated : bool
+        Whether it accepts columns of text, missing numbers, streams and dates.
+    """
 
     make: Any
     takes: frozenset
@@ -58,9 +68,10 @@ class Learner:
     streams: bool = False
     dated: bool = False
 
-    def given(self, **changed):
-        usual = {"X": X, "y": Y, "X_public": X_PUBLIC}
-        return {name: of for name, of in {**usual, **changed}.items() if name in self.takes}
+    def fit_arguments(self, **changed):
+        """Return valid arguments of `fit`, with changed ones in their place."""
+        arguments = {"X": X, "y": Y, "X_public": X_PUBLIC, **changed}
+        return {name: value for name, value in arguments.items() if name in self.takes}
 
 
 def takes(*names):
@@ -116,7 +127,7 @@ LEARNERS = {
     ),
 }
 
-HELD = X.assign(hours=SECRET)  # what faults are made of: nothing of it may be said
+HELD = X.assign(hours=SECRET)  # rows of most faults; no error may quote a value of them
 
 
 def with_column(values, name="job", rows=X):
@@ -124,34 +135,47 @@ def with_column(values, name="job", rows=X):
 
 
 def spoiled(value, kind=object):
-    """All rows, one private value of column hours being another one."""
+    """Return all rows, with another value in the last row of the column hours."""
     column = HELD["hours"].astype(kind)
     column.iloc[-1] = value
     return HELD.assign(hours=column)
 
 
 def both(change):
-    """X and X_public, changed alike."""
+    """Return a function that makes X and X_public, both changed in the same way."""
     return lambda: {"X": change(HELD), "X_public": change(X_PUBLIC)}
 
 
 def x(make):
+    """Return a function that makes X."""
     return lambda: {"X": make()}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that is wrong, and what is said of it."""
+    """Invalid arguments of `fit`, and their error.
 
-    given: Any
-    says: str
-    who: Any = lambda learner: True
+    Attributes
+    ----------
+    make_arguments : callable
+        Returns the arguments of `fit` that differ from valid ones.
+    message : str
+        Regular expression of the error.
+    is_fault_of : callable
+        Takes a learner and returns whether the arguments are invalid for it.
+    parameters : dict
+        Parameters of the estimator.
+    """
+
+    make_arguments: Any
+    message: str
+    is_fault_of: Any = lambda learner: True
     parameters: dict = field(default_factory=dict)
 
-    def hits(self, learner, argument):
-        """Tell whether an estimator takes what is at fault."""
-        known = set(learner.make().get_params()) >= set(self.parameters)
-        return known and argument in learner.takes and self.who(learner)
+    def applies_to(self, learner, argument):
+        """Return whether an estimator has the argument and the parameters of the fault."""
+        has_parameters = set(learner.make().get_params()) >= set(self.parameters)
+        return has_parameters and argument in learner.takes and self.is_fault_of(learner)
 
 
 HELD_ARRAY = HELD.to_numpy(copy=True)
@@ -663,4 +687,4 @@ FAULTS = {
     ]
     for name, fault in table.items()
 }
-"""By name: the argument that is at fault, and the fault."""
+"""All faults by name, each with the name of the invalid argument."""

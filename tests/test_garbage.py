@@ -1,4 +1,4 @@
-"""What is handed over by mistake: one sentence says what to do, and nothing else comes of it."""
+"""Invalid arguments: the error is one sentence with a remedy, and the estimator is unchanged."""
 
 import re
 import tempfile
@@ -24,22 +24,22 @@ INTERNALS = re.compile(
     r"|cannot cast",
     re.IGNORECASE,
 )
-"""Words of those who work underneath."""
+"""Words of errors of other libraries."""
 
 
 def chain(error):
-    """List an error and all that it came of."""
-    found = []
+    """Return an error and all of its causes."""
+    errors = []
     while error is not None:
-        found.append(error)
+        errors.append(error)
         error = error.__cause__ or error.__context__
-    return found
+    return errors
 
 
-def check_sentence(error, says):
-    # how scikit-learn ends what it says of parameters
+def check_sentence(error, message):
+    # the end of scikit-learn's errors about parameters
     text = re.sub(r"\. Got .* instead\.$", ".", str(error))
-    assert re.search(says, str(error))
+    assert re.search(message, str(error))
     assert re.fullmatch(r"[^\n]{20,500}\.", text)
     assert len(re.findall(r"[^.]\.\s+[A-Z]", text)) <= 1  # at most two sentences
     assert not INTERNALS.search(text)
@@ -47,44 +47,46 @@ def check_sentence(error, says):
     assert not any(secret in everything for secret in SECRETS)
 
 
-BY_THE_TYPE = ("column: text", "X_public: other kinds", "stream: a stream beside other kinds")
+WITH_TEXT_TYPE = ("column: text", "X_public: other kinds", "stream: a stream beside other kinds")
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FAULTS)
-def test_one_sentence_and_nothing_else(name):
-    if name in BY_THE_TYPE and pd.__version__ < "3":
+def test_the_error_is_one_sentence_and_fit_changes_nothing(name):
+    if name in WITH_TEXT_TYPE and pd.__version__ < "3":
         pytest.skip("text has no type of its own in frames of pandas 2")
     argument, fault = FAULTS[name]
-    hit = {kind: one for kind, one in LEARNERS.items() if fault.hits(one, argument)}
-    assert hit
+    learners = {
+        kind: learner for kind, learner in LEARNERS.items() if fault.applies_to(learner, argument)
+    }
+    assert learners
     budget = PrivacyBudget(100, 1e-3)
-    for kind, learner in hit.items():
+    for kind, learner in learners.items():
         parameters = dict(fault.parameters)
         if "budget" in learner.make().get_params():
             parameters = {"budget": budget, "random_state": 0, **parameters}
         estimator = learner.make(**parameters)
-        given = learner.given(**fault.given())
+        arguments = learner.fit_arguments(**fault.make_arguments())
         before = dict(vars(estimator))
         with pytest.raises((TypeError, ValueError, RuntimeError)) as raised:
-            pytest.fail(f"{kind} took it: {estimator.fit(**given)}")
+            pytest.fail(f"{kind} accepts it: {estimator.fit(**arguments)}")
 
-        check_sentence(raised.value, fault.says)
+        check_sentence(raised.value, fault.message)
         assert vars(estimator).keys() == before.keys(), kind
         assert all(vars(estimator)[name] is value for name, value in before.items()), kind
         assert budget.ledger == [], kind
 
 
-def test_the_table_is_large():
+def test_at_least_sixty_faults_for_each_estimator():
     for learner in LEARNERS.values():
-        assert sum(fault.hits(learner, argument) for argument, fault in FAULTS.values()) >= 60
+        assert sum(fault.applies_to(learner, argument) for argument, fault in FAULTS.values()) >= 60
 
 
 def wrong_names(rows):
     return rows.rename(columns={"hours": "time"})
 
 
-LATER = {
+INVALID_NEW_ROWS = {
     "one row": (lambda: [1.0, 2.0], r"Expected 2D array.*Reshape"),
     "a Series": (lambda: X["age"], r"one column.*to_frame"),
     "a text": (lambda: "people.csv", r"X must be a table.*open_rows"),
@@ -103,36 +105,37 @@ LATER = {
     "a sparse matrix": (lambda: sparse.csr_array(X.to_numpy()), r"[Ss]parse.*toarray"),
 }
 LISTS = pd.ArrowDtype(pa.list_(pa.int64()))
-READERS = [kind for kind, one in LEARNERS.items() if hasattr(one.make(), "predict")]
+PREDICTORS = [kind for kind, learner in LEARNERS.items() if hasattr(learner.make(), "predict")]
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    found = {}
+    """Return all fitted predictors and the transformer, by kind."""
+    estimators = {}
     with warnings.catch_warnings(action="ignore"):
-        for kind in [*READERS, "public_fit"]:
+        for kind in [*PREDICTORS, "public_fit"]:
             seed = {} if kind == "public_fit" else {"random_state": 0}
-            found[kind] = LEARNERS[kind].make(**seed).fit(**LEARNERS[kind].given())
-    return found
+            estimators[kind] = LEARNERS[kind].make(**seed).fit(**LEARNERS[kind].fit_arguments())
+    return estimators
 
 
-@pytest.mark.parametrize("name", LATER)
-def test_later_rows(name, fitted):
-    make, says = LATER[name]
+@pytest.mark.parametrize("name", INVALID_NEW_ROWS)
+def test_invalid_new_rows(name, fitted):
+    make, message = INVALID_NEW_ROWS[name]
     for estimator in fitted.values():
-        use = getattr(estimator, "predict", None) or estimator.transform
+        method = getattr(estimator, "predict", None) or estimator.transform
         with pytest.raises((TypeError, ValueError)) as raised:
-            use(make())
-        check_sentence(raised.value, says)
+            method(make())
+        check_sentence(raised.value, message)
 
 
-def test_a_failed_fit_leaves_the_last_one(fitted):
+def test_a_failed_fit_keeps_the_model_of_the_last_fit(fitted):
     learner = clone(fitted["boosting"]).fit(X, Y, X_public=X_PUBLIC)
-    before, said = dict(vars(learner)), learner.predict(X)
+    before, predictions = dict(vars(learner)), learner.predict(X)
     with pytest.raises(ValueError, match="at least two classes"):
         learner.fit(X[["age"]], np.ones(N, int), X_public=X_PUBLIC[["age"]])
     assert vars(learner) == before
-    np.testing.assert_array_equal(learner.predict(X), said)
+    np.testing.assert_array_equal(learner.predict(X), predictions)
 
 
 def on_disk(rows):
@@ -148,7 +151,7 @@ def read_only(rows):
     return rows
 
 
-SAME = {
+EQUIVALENT_CONTAINERS = {
     "polars": pl.DataFrame,
     "Arrow": pa.Table.from_pandas,
     "an array": lambda rows: rows.to_numpy(),
@@ -175,35 +178,35 @@ SAME = {
 }
 
 
-def said(learner, rows, public, at):
-    """What a fit says of rows, or the rows that it makes."""
-    quick = {"random_state": 0, "max_rounds": 2}
-    known = learner.make().get_params()
-    quick = {name: value for name, value in quick.items() if name in known}
-    estimator = learner.make(**quick).fit(**learner.given(X=rows, X_public=public))
+def fitted_output(learner, rows, public, new_rows):
+    """Return the predictions of a fit for new rows, or rows that it transforms or samples."""
+    parameters = {"random_state": 0, "max_rounds": 2}
+    valid_names = learner.make().get_params()
+    parameters = {name: value for name, value in parameters.items() if name in valid_names}
+    estimator = learner.make(**parameters).fit(**learner.fit_arguments(X=rows, X_public=public))
     if hasattr(estimator, "predict"):
-        return np.asarray(estimator.predict(at))
-    if learner.make is PublicFit:  # of a type of its own
-        return np.asarray(estimator.transform(at), dtype=float).round(2)
-    made = estimator.sample(20)
-    made = made.to_pandas() if hasattr(made, "to_pandas") else made
-    return np.asarray(made).astype(str)
+        return np.asarray(estimator.predict(new_rows))
+    if learner.make is PublicFit:
+        return np.asarray(estimator.transform(new_rows), dtype=float).round(2)
+    samples = estimator.sample(20)
+    samples = samples.to_pandas() if hasattr(samples, "to_pandas") else samples
+    return np.asarray(samples).astype(str)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("name", EQUIVALENT_CONTAINERS)
 def test_the_same_numbers_are_the_same_rows(name):
-    convert = SAME[name]
+    convert = EQUIVALENT_CONTAINERS[name]
     for kind, learner in LEARNERS.items():
         if name in ("sparse columns", "float16") and kind == "public_fit":  # too much for a scaler
             continue
-        found = said(learner, convert(X), convert(X_PUBLIC), convert(X))
-        np.testing.assert_array_equal(found, said_of_pandas(kind), err_msg=kind)
+        output = fitted_output(learner, convert(X), convert(X_PUBLIC), convert(X))
+        np.testing.assert_array_equal(output, output_with_pandas(kind), err_msg=kind)
 
 
 @cache
-def said_of_pandas(kind):
-    return said(LEARNERS[kind], X, X_PUBLIC, X)
+def output_with_pandas(kind):
+    return fitted_output(LEARNERS[kind], X, X_PUBLIC, X)
 
 
 def mixed(n):
@@ -217,7 +220,7 @@ def mixed(n):
     )
 
 
-MIXED = {
+MIXED_CONTAINERS = {
     "polars": pl.DataFrame,
     "Arrow": pa.Table.from_pandas,
     "nullable": lambda rows: rows.convert_dtypes(),
@@ -229,34 +232,36 @@ MIXED = {
     ),
     "Arrow dictionaries": lambda rows: pa.Table.from_pandas(rows.astype({"job": "category"})),
 }
-OF_TEXT = {"categories", "polars Enum", "Arrow dictionaries"}
-DATED = {kind: one for kind, one in LEARNERS.items() if one.dated}
+NEEDING_TEXT = {"categories", "polars Enum", "Arrow dictionaries"}
+DATED = {kind: learner for kind, learner in LEARNERS.items() if learner.dated}
 
 
-def parts_of(learner):
-    """Rows of the kinds that an estimator takes: private, public, and those to speak of."""
+def mixed_rows(learner):
+    """Return private, public and new rows with all column types that an estimator accepts."""
     columns = ["born", "left"]
     columns += (["job"] if learner.text else []) + (["wage"] if learner.missing else [])
     return [mixed(n)[columns] for n in (N, M, N)]
 
 
 @cache
-def said_of_mixed(kind):
-    return said(LEARNERS[kind], *parts_of(LEARNERS[kind]))
+def output_with_mixed_pandas(kind):
+    return fitted_output(LEARNERS[kind], *mixed_rows(LEARNERS[kind]))
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("name", MIXED_CONTAINERS)
 def test_dates_texts_booleans_and_missing_numbers(name):
     for kind, learner in DATED.items():
-        if learner.text or name not in OF_TEXT:
-            found = said(learner, *map(MIXED[name], parts_of(learner)))
-            np.testing.assert_array_equal(found, said_of_mixed(kind), err_msg=kind)
+        if learner.text or name not in NEEDING_TEXT:
+            output = fitted_output(learner, *map(MIXED_CONTAINERS[name], mixed_rows(learner)))
+            np.testing.assert_array_equal(output, output_with_mixed_pandas(kind), err_msg=kind)
 
 
-def test_numbers_by_themselves_are_questions_about_one_column():
+def test_a_list_of_numbers_is_a_list_of_queries_of_one_column():
     release = PAPQueryRelease(random_state=0).fit(X[["age"]], X_public=X_PUBLIC[["age"]])
-    wanted = release.answer([[20], [50], [80]])
-    for asked in ([20, 50, 80], np.array([20.0, 50, 80]), pd.Series([20, 50, 80]), (20, 50, 80)):
-        np.testing.assert_array_equal(release.answer(asked), wanted)
-        np.testing.assert_array_equal(release.interval(asked), release.interval([[20], [50], [80]]))
+    expected = release.answer([[20], [50], [80]])
+    for queries in ([20, 50, 80], np.array([20.0, 50, 80]), pd.Series([20, 50, 80]), (20, 50, 80)):
+        np.testing.assert_array_equal(release.answer(queries), expected)
+        np.testing.assert_array_equal(
+            release.interval(queries), release.interval([[20], [50], [80]])
+        )
