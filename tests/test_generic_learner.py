@@ -81,7 +81,7 @@ def test_public_attributes():
     receipt = clf.privacy_
     assert (receipt.epsilon, receipt.delta) == (0.5, 0.0)
     assert (receipt.n_private, receipt.n_public) == (N, 0)
-    parts = {"on the labelled rows": 0.0, "on the others": 0.0}
+    parts = {"on the labelled rows": 0.0, "on the unlabelled rows": 0.0}
     for spent in receipt.mechanisms:
         parts[spent.name.split(":")[0]] += spent.epsilon
     assert list(parts.values()) == pytest.approx([0.5, 0.5])
@@ -210,7 +210,7 @@ class TestOtherSanitizers:
         clf = fitted(X=X[:, 1:2], bounds=(0, 100), sanitizer=PAPQueryRelease(delta=1e-6))
         assert (clf.privacy_.epsilon, clf.privacy_.delta) == (1.0, 1e-6)
         named = " ".join(spent.name for spent in clf.privacy_.mechanisms)
-        assert "on the others: " in named
+        assert "on the unlabelled rows: " in named
         assert "Gaussian" in named
 
     def test_one_without_a_receipt(self):
@@ -226,7 +226,7 @@ class TestOtherSanitizers:
 
         clf = fitted(sanitizer=Own(), epsilon=0.5)
         assert len(clf.sanitized_) == 1000
-        assert "on the others: Own" in repr(clf.privacy_)
+        assert "on the unlabelled rows: Own" in repr(clf.privacy_)
 
     @pytest.mark.parametrize(
         ("method", "message"),
@@ -272,7 +272,7 @@ class TestFewUnlabelledRows:
             clf = fitted(X=X[: 1000 + n], y=marks, bounds=bounds)
         assert caught[0].filename.endswith("test_generic_learner.py")
         np.testing.assert_array_equal(clf.sanitized_, reference_sample(3, bounds))
-        spent = {m.epsilon for m in clf.privacy_.mechanisms if "on the others" in m.name}
+        spent = {m.epsilon for m in clf.privacy_.mechanisms if "on the unlabelled rows" in m.name}
         assert spent == ({0.0} if n else set())
 
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

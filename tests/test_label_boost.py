@@ -483,7 +483,7 @@ class TestPersons:
         else:
             stages = zip(clf.privacy_.mechanisms, plain.privacy_.mechanisms, strict=True)
             assert all(one.event == other.event for one, other in stages)
-            assert "for one row, the whole for a person" in repr(clf.privacy_)
+            assert "for one row, the total is for a person" in repr(clf.privacy_)
         assert (clf.privacy_.epsilon, clf.privacy_.delta) == (2.0, delta)
         assert clf.privacy_.unit == "replace one person, up to 2 private rows"
         assert clf.privacy_.n_private == len(rows) < N
@@ -756,7 +756,7 @@ def test_the_paper_where_it_needs_no_round(monkeypatch):
     clf = fitted(Recorder(), X=x, y=y, constants="paper", n_base=1, alpha=0.05, epsilon=1.0)
     assert clf.n_rounds_ == 0
     assert clf.privacy_.epsilon == 1.0
-    assert "3465 rows kept and as many drawn from them with replacement" in repr(clf.privacy_)
+    assert "3465 rows sampled, as many drawn from them with replacement" in repr(clf.privacy_)
     assert len(clf.estimator_.X) == 3465 + 2  # and one row for each label
     # with replacement: about a share 1/e of the rows is missing, others come again
     assert 2100 < len(np.unique(clf.estimator_.X[:-2])) < 2300

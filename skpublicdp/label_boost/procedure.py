@@ -89,7 +89,7 @@ DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
 SUBSET_PROOF = "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/subsampling.md"
 BASE_PROOF = "its own"
 
-LABELER_STAGE = "draw of the labeler by the labelled rows"
+LABELER_STAGE = "labeler, drawn by its errors on the labelled rows"
 
 
 def base_stage_name(base: object) -> str:
@@ -105,9 +105,9 @@ def receipt_assumptions(learner: Any) -> tuple[str, ...]:
         "the base learner is private with the budget it is given, whatever the rows",
     ]
     if learner.release_labeler:
-        assumptions.append("no row is seen by both stages, so their budgets do not add up")
+        assumptions.append("the two stages use disjoint rows, so their costs do not add up")
     elif learner.max_rows_per_group is not None:
-        assumptions.append("the stages are counted for one row, the whole for a person")
+        assumptions.append("the costs of the stages are for one row, the total is for a person")
     return (*assumptions, *assumptions_of_class(learner.hypotheses))
 
 
@@ -132,8 +132,8 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
     stages = [(base_stage_name(base), mechanism_event(base_epsilon, base_delta), BASE_PROOF)]
     if plan.resampled:
         name = (
-            f"{plan.base_rows} rows kept and as many drawn from them with replacement, and the "
-            "base learner"
+            f"{plan.base_rows} rows sampled, as many drawn from them with replacement, and "
+            "the base learner"
         )
         stages.append((name, paper_event, PAPER_PROOF))
     labelled_delta, unlabelled_delta = base_delta, Fraction(0)
@@ -143,8 +143,8 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
         labelled_delta *= Fraction(step.sampled_labelled, step.n_labelled)
         name = (
             f"round {number}, {step.sampled_labelled} of {step.n_labelled} labelled and "
-            f"{step.sampled_new} of {step.n_new} other rows relabelled by a draw at "
-            f"ε₀ = {float(step.epsilon):g}, and all that follows"
+            f"{step.sampled_new} of {step.n_new} unlabelled rows relabelled by a draw at "
+            f"ε₀ = {float(step.epsilon):g}, and all later steps"
         )
         event = mechanism_event(
             exact_fraction(max(epsilon_by_round[number - 1])), max(labelled_delta, unlabelled_delta)
@@ -155,8 +155,8 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
             stages.append((name, event, RELABELLING_PROOF))
     if plan.resampled and plan.epsilon < 1:
         name = (
-            f"{plan.initial_labelled} labelled and {plan.initial_unlabelled} other rows kept, and "
-            "all that follows"
+            f"{plan.initial_labelled} labelled and {plan.initial_unlabelled} unlabelled rows "
+            "sampled, and all later steps"
         )
         stages.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSET_PROOF))
     for stage in reversed(stages):

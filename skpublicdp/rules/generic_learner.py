@@ -396,7 +396,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         """
         # Theorem 3.3 has thousands to millions of points; the cover hardly improves beyond 20,000
         n_points = int(min(max(1000, 2 / self.alpha), 20_000))
-        name = f"on the others: {type(sanitizer).__name__}"
+        name = f"on the unlabelled rows: {type(sanitizer).__name__}"
         X, use = rows.X_unlabelled, SanitizerUse(depends_on_rows=False, secure_randomness=True)
         if len(X):
             self._configure(sanitizer, bounds, ledger)

@@ -333,8 +333,8 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         self._codes = np.array([1 - rows.private_code, rows.private_code]) % len(rows.classes)
         self.privacy_ = ledger.receipt(
             assumptions=(
-                "it may be known which rows are private, and the set of labels in y",
-                "halfspaces are chosen by public rows, public randomness and what was drawn before",
+                "which rows are private, and the set of labels in y, may be known",
+                "halfspaces are chosen by public rows, public randomness and earlier draws",
                 *public_data_assumptions(X_public),
             )
         )

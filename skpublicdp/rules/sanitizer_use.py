@@ -76,8 +76,8 @@ def record_sanitizer(sanitizer: Any, ledger: Ledger) -> SanitizerUse:
         event = mechanism.event or Approximate(
             exact_fraction(mechanism.epsilon), exact_fraction(mechanism.delta)
         )
-        ledger.annotate(f"on the others: {mechanism.name}", event, mechanism.reference)
+        ledger.annotate(f"on the unlabelled rows: {mechanism.name}", event, mechanism.reference)
     depends_on_rows = bool(receipt.epsilon or receipt.delta)
     if not depends_on_rows:
-        ledger.annotate("on the others: not used", NO_EVENT, "its own receipt")
+        ledger.annotate("on the unlabelled rows: too few, not used", NO_EVENT, "its own receipt")
     return SanitizerUse(depends_on_rows, receipt.secure_randomness)
