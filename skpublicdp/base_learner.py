@@ -104,12 +104,12 @@ class BaseDelegatingClassifier(DelegatingClassifier):
     estimator_: Any
     n_features_in_: int
 
-    def _base(self) -> Any:
+    def _base_learner(self) -> Any:
         """Return the base learner parameter, or the default base learner."""
         raise NotImplementedError
 
     def _inner_estimator(self) -> Any:
-        return getattr(self, "estimator_", None) or self._base()
+        return getattr(self, "estimator_", None) or self._base_learner()
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self, "estimator_")
@@ -170,7 +170,7 @@ def check_base(estimator: BaseEstimator) -> None:
             "of them as public; use another base learner."
         )
     if isinstance(estimator, BaseDelegatingClassifier):
-        check_base(estimator._base())
+        check_base(estimator._base_learner())
 
 
 def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> None:

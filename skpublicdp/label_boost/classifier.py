@@ -302,7 +302,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             If `budget` does not suffice.
         """
         check_parameters(self)
-        base = self._base()
+        base = self._base_learner()
         check_base(base)
         ledger = self._ledger()
         rows = read_partially_labelled(
@@ -384,7 +384,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         )
         return self
 
-    def _base(self) -> Any:
+    def _base_learner(self) -> Any:
         """Return the base learner, or the default one."""
         if self.estimator is None:
             beta = float(self.beta) / 2  # the other half is for the relabelling
