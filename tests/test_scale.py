@@ -102,7 +102,7 @@ def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
 
 
 @pytest.mark.parametrize("name", ["labels", "pure, three labels", "one round", PERSONS])
-def test_growth_on_some_rows_and_then_on_more_pays_for_what_a_row_moves(name, monkeypatch):
+def test_newton_boosting_on_a_subsample_pays_for_one_replaced_row(name, monkeypatch):
     sizes = []
     update_term = newton_boosting.NewtonBooster.update_term
 
@@ -117,7 +117,7 @@ def test_growth_on_some_rows_and_then_on_more_pays_for_what_a_row_moves(name, mo
         "epsilon": min(10 * options["epsilon"], 2**20)
     }  # all stages run on fewer rows, too
     monkeypatch.setitem(whole_fits.GROWING, name, more)
-    whole_fits.test_a_replaced_row_moves_what_growth_asks_as_paid_for_and_nothing_else(name)
+    whole_fits.test_a_replaced_row_changes_newton_boosting_only_within_the_sensitivity(name)
     n = max(sizes)
     assert sizes[-1] == n
     assert name == "one round" or 16 <= min(sizes) <= n / 2
