@@ -283,14 +283,14 @@ class TestPlans:
         with pytest.raises(RuntimeError, match="before the ledger spends anything"):
             ledger.plan(Draw(TENTH))
 
-    def test_children_and_parts_may_promise_less_and_no_more(self):
-        child = Ledger(1).sub_ledger(Pure(TENTH), **SAID)
+    def test_sub_ledgers_and_parallel_ledgers_may_plan_less_and_no_more(self):
+        sub_ledger = Ledger(1).sub_ledger(Pure(TENTH), **SAID)
         with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
-            child.plan(Pure(HALF))
-        child.plan(Draw(TENTH))
-        drawn(child, TENTH)
+            sub_ledger.plan(Pure(HALF))
+        sub_ledger.plan(Draw(TENTH))
+        drawn(sub_ledger, TENTH)
         with pytest.raises(PrivacyBudgetError):
-            drawn(child, TENTH)
+            drawn(sub_ledger, TENTH)
         (part,) = Ledger(1).split(1)
         with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
             part.plan(Pure(Fraction(11, 10)))
@@ -413,30 +413,30 @@ class TestParts:
 
 
 class TestChildren:
-    def test_what_a_child_holds(self):
+    def test_a_sub_ledger_holds_its_event(self):
         ledger = Ledger(1)
-        child = ledger.sub_ledger(Pure(HALF), name="stage", proof="there")
-        drawn(child, Fraction(3, 10))
-        grandchild = child.sub_ledger(Pure(TENTH), name="inner", proof="there")
-        drawn(grandchild, TENTH)
-        for one, left in ((grandchild, 0), (child, TENTH), (ledger, HALF)):
+        sub_ledger = ledger.sub_ledger(Pure(HALF), name="stage", proof="there")
+        drawn(sub_ledger, Fraction(3, 10))
+        inner_ledger = sub_ledger.sub_ledger(Pure(TENTH), name="inner", proof="there")
+        drawn(inner_ledger, TENTH)
+        for one, left in ((inner_ledger, 0), (sub_ledger, TENTH), (ledger, HALF)):
             with pytest.raises(PrivacyBudgetError):
                 drawn(one, left + Fraction(1, 10**9))
-        drawn(child, TENTH)
+        drawn(sub_ledger, TENTH)
         drawn(ledger, HALF, "last")
         assert lines(ledger.receipt()) == [("stage", 0.5), ("last", 0.5)]
 
     def test_by_a_theorem_draws_are_not_added_up(self):
         ledger = Ledger(1)
-        child = ledger.sub_ledger(Pure(HALF), by_theorem=True, name="level", proof="there")
+        sub_ledger = ledger.sub_ledger(Pure(HALF), by_theorem=True, name="level", proof="there")
         for _ in range(5):
-            drawn(child, Fraction(3))
+            drawn(sub_ledger, Fraction(3))
         assert lines(ledger.receipt()) == [("level", 0.5)]
         drawn(ledger)
         with pytest.raises(PrivacyBudgetError):
             ledger.sub_ledger(Pure(TENTH), by_theorem=True, **SAID)
 
-    def test_a_child_is_paid_even_if_it_does_nothing(self):
+    def test_a_sub_ledger_is_paid_even_without_events(self):
         ledger = Ledger(1)
         ledger.sub_ledger(Pure(Fraction(1)), **SAID)
         assert ledger.receipt().epsilon == 1.0
@@ -446,10 +446,10 @@ class TestChildren:
     def test_notes_stand_in_place_of_the_line_that_pays(self):
         ledger = Ledger(1)
         drawn(ledger, TENTH, "before")
-        child = ledger.sub_ledger(Pure(HALF), by_theorem=True, name="stage", proof="there")
-        drawn(child, Fraction(1), "unsaid")
-        child.annotate("one", Draw(HALF), "a proof")
-        child.annotate("two", Pure(HALF), "another")
+        sub_ledger = ledger.sub_ledger(Pure(HALF), by_theorem=True, name="stage", proof="there")
+        drawn(sub_ledger, Fraction(1), "unsaid")
+        sub_ledger.annotate("one", Draw(HALF), "a proof")
+        sub_ledger.annotate("two", Pure(HALF), "another")
         drawn(ledger, TENTH, "after")
         receipt = ledger.receipt()
         assert [m.name for m in receipt.mechanisms] == ["before", "one", "two", "after"]

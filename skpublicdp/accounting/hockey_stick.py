@@ -131,15 +131,9 @@ class CurveGrid:
             start_weights, end_weights = _loss_probabilities(
                 epsilon, step * (np.arange(n_intervals, dtype=np.float64) + 0.5)
             )
-            # (n_intervals, size): the loss t varies along rows, u along columns
-            chord_starts = sliding_window_view(chord_starts, size)[::-1]
-            chord_ends = sliding_window_view(chord_ends, size)[::-1]
-            n_rows = max(1, CHORD_TABLE_ENTRIES // size)
-            for first_row in range(0, n_intervals, n_rows):
-                rows = slice(first_row, first_row + n_rows)
-                chords = start_weights[rows, None] * chord_starts[rows]
-                chords += end_weights[rows, None] * chord_ends[rows]
-                maximum = np.maximum(maximum, chords.max(axis=0))
+            maximum = np.maximum(
+                maximum, _max_chords(chord_starts, chord_ends, start_weights, end_weights)
+            )
         return _round_up(maximum)
 
     def pure(self, epsilon: float, values: Floats) -> Floats:
@@ -282,6 +276,38 @@ def _bounding_chords(
     factor = curvature / (sinh * denominator)
     a, b = np.maximum(a, 0.0) * factor, np.maximum(b, 0.0) * factor
     return start_middle + a + b, end_middle + a + exp_epsilon * b
+
+
+def _max_chords(
+    chord_starts: Floats, chord_ends: Floats, start_weights: Floats, end_weights: Floats
+) -> Floats:
+    """Return the highest chord at each point, over all intervals of y below it.
+
+    Parameters
+    ----------
+    chord_starts, chord_ends : ndarray of float64, shape (n_intervals + n_points - 1,)
+        Heights of the chord from each interval.
+    start_weights, end_weights : ndarray of float64, shape (n_intervals,)
+        Probabilities of both ends, by the distance of the point from the interval, nearest first.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_points,)
+        Maxima over the intervals.
+    """
+    n_intervals = len(start_weights)
+    n_points = len(chord_starts) - n_intervals + 1
+    # (n_intervals, n_points): the distance increases along rows
+    starts = sliding_window_view(chord_starts, n_points)[::-1]
+    ends = sliding_window_view(chord_ends, n_points)[::-1]
+    maximum = np.full(n_points, -np.inf)
+    n_rows = max(1, CHORD_TABLE_ENTRIES // n_points)
+    for first_row in range(0, n_intervals, n_rows):
+        rows = slice(first_row, first_row + n_rows)
+        chords = start_weights[rows, None] * starts[rows]
+        chords += end_weights[rows, None] * ends[rows]
+        maximum = np.maximum(maximum, chords.max(axis=0))
+    return maximum
 
 
 def _round_up(values: Floats) -> Floats:

@@ -78,9 +78,9 @@ class TwoSampleUStatistic:
         # nonnegative counts are biased, but a class size below the noise may be negative
         classes_are_detected = (table.counts.sum(1) > MIN_CLASS_Z * class_noise).all()
         sums = self.gradients_and_sums(table.counts if classes_are_detected else table.nonnegative)
-        if sums.denominator <= 0:
-            return 0.5
-        return float(np.clip(sums.numerator / sums.denominator, 0, 1))
+        if sums.denominator > 0:
+            return float(np.clip(sums.numerator / sums.denominator, 0, 1))
+        return 0.5
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
         """Return the two ends of Fieller's confidence interval, shape (2,).
