@@ -498,7 +498,7 @@ class TestPersons:
 @pytest.mark.parametrize(
     "hypotheses", [DecisionTrees(), Conjunctions(), Union([Stumps(), Thresholds()])]
 )
-def test_families_that_list_a_labeling_twice_are_refused(hypotheses):
+def test_classes_that_list_a_labeling_twice_are_refused(hypotheses):
     with pytest.raises(
         ValueError, match="each labeling of the private rows listed once; got"
     ) as caught:
@@ -606,7 +606,7 @@ def test_repeatable_and_cloneable():
     assert pickle.loads(pickle.dumps(fitted())).n_rounds_ == 1
 
 
-def test_receipts_of_two_rounds_tell_what_each_spends():
+def test_receipts_have_the_cost_of_each_of_two_rounds():
     plan = plan_for(500, 10_000_000, 1, 10**6)
     first, second, base = stages_of(plan)
     assert (base.epsilon, base.delta) == (plan.base_epsilon, plan.base_delta)
@@ -653,13 +653,13 @@ def test_plans_never_overspend(epsilon, n_labelled):
         assert plan.base_rows == labelled
 
 
-def test_plans_follow_hunger():
-    """Hungrier learners get more; enough labelled rows are left alone; two rounds may pay."""
+def test_plans_depend_on_the_sample_size_of_the_base_learner():
+    """A larger n_base gets more rows; many labelled rows need no round; two rounds may be best."""
     assert not plan_for(n_base=1000).rounds
     assert not plan_for(n_labelled=60_000).rounds
-    modest, hungry = plan_for(n_base=10_000), plan_for(n_base=100_000)
-    assert hungry.base_epsilon * hungry.base_rows > modest.base_epsilon * modest.base_rows
-    assert modest.rounds[0].sampled_labelled > hungry.rounds[0].sampled_labelled
+    small, large = plan_for(n_base=10_000), plan_for(n_base=100_000)
+    assert large.base_epsilon * large.base_rows > small.base_epsilon * small.base_rows
+    assert small.rounds[0].sampled_labelled > large.rounds[0].sampled_labelled
     assert len(plan_for(500, 10_000_000, 1, 10**6).rounds) == 2
 
 
@@ -680,13 +680,13 @@ CLAIMED = 13_992_437
 """Of Claim 4.9: 96000 / .09 · ln(2240 / (.09 · .05))."""
 
 
-def test_the_papers_schedule_to_the_letter():
-    hungry = 100_000  # a base learner for which there is a round
-    plan = paper(CLAIMED, 90_000 * hungry, delta=Fraction(41, 10**6), n_base=hungry)
+def test_the_papers_schedule():
+    large = 100_000  # an n_base for which there is a round
+    plan = paper(CLAIMED, 90_000 * large, delta=Fraction(41, 10**6), n_base=large)
     (step,) = plan.rounds
-    assert (step.n_labelled, step.n_new) == (CLAIMED, 30_000 * hungry)  # the exponential is larger
-    assert (step.sampled_labelled, step.sampled_new, step.epsilon) == (139_924, 300 * hungry, 1)
-    assert plan.base_rows == (139_924 + 300 * hungry) // 300
+    assert (step.n_labelled, step.n_new) == (CLAIMED, 30_000 * large)  # the exponential is larger
+    assert (step.sampled_labelled, step.sampled_new, step.epsilon) == (139_924, 300 * large, 1)
+    assert plan.base_rows == (139_924 + 300 * large) // 300
     assert (plan.base_epsilon, plan.base_delta) == (1.0, 1e-6)
     assert plan.resampled
     assert not paper(CLAIMED, 90_000 * 284).rounds
@@ -704,7 +704,7 @@ def test_the_papers_schedule_to_the_letter():
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("alpha", [0.09, 0.05, 0.01])
-def test_the_paper_refuses_by_the_size_of_its_promise(alpha, epsilon):
+def test_the_paper_refuses_fewer_rows_than_n_label_boost(alpha, epsilon):
     """Lemma 4.12: 11 α with probability 1 - 2 β, and one size for that."""
     beta, vc, n_base = 0.05, 2, 500
     size = n_label_boost(11 * alpha, 2 * beta, epsilon, vc, n_base, realizable=True)

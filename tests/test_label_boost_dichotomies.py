@@ -22,19 +22,19 @@ from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
 CLASSES = np.arange(2)
 
 
-def listed(kind, X, y):
+def errors_by_labeling(kind, X, y):
     """Return {labeling: errors} of a class, and refuse a labeling that is listed twice."""
-    ways = all_labelings(kind, X, CLASSES)
+    labelings = all_labelings(kind, X, CLASSES)
     found = {}
-    for path, errors, prior in ways.family(y).members():
-        labeling = tuple(ways.labels(path).tolist())
+    for path, errors, prior in labelings.family(y).members():
+        labeling = tuple(labelings.labels(path).tolist())
         assert labeling not in found
         assert prior == 1
         found[labeling] = errors
     return found
 
 
-def boxed(X):
+def box_labelings(X):
     """Return all labelings by boxes with sides at values of rows, and the empty one."""
     found = {(0,) * len(X)}
     sides = [itertools.combinations_with_replacement(np.unique(column), 2) for column in X.T]
@@ -44,15 +44,16 @@ def boxed(X):
     return found
 
 
-def split_sample_cover(X):
+def halfplane_labelings(X):
     """Return all labelings by halfspaces, by the arrangement of all lines through two points."""
-    points, place = np.unique(X, axis=0, return_inverse=True)
+    points, point_of_row = np.unique(X, axis=0, return_inverse=True)
     return {
-        tuple(way[place.ravel()].astype(int).tolist()) for way in HalfspaceDichotomies(points).signs
+        tuple(signs[point_of_row.ravel()].astype(int).tolist())
+        for signs in HalfspaceDichotomies(points).signs
     }
 
 
-BRUTE = {"boxes": (Rectangles(), boxed), "halfplanes": (Halfspaces(), split_sample_cover)}
+BRUTE = {"boxes": (Rectangles(), box_labelings), "halfplanes": (Halfspaces(), halfplane_labelings)}
 
 
 @pytest.mark.parametrize("name", BRUTE)
@@ -65,7 +66,7 @@ def test_against_brute_force(name, width, ties):
         n = int(rng.integers(1, 8))
         X = rng.integers(0, 3, (n, width)) / 1.0 if ties else rng.normal(size=(n, width))
         y = rng.integers(0, 2, rng.integers(1, n + 1))
-        found = listed(kind, X, y)
+        found = errors_by_labeling(kind, X, y)
         assert set(found) == brute(X)
         for labeling, errors in found.items():
             assert errors == (np.array(labeling[: len(y)]) != y).sum()
@@ -100,29 +101,29 @@ NEARLY = {
 
 @pytest.mark.parametrize("name", NEARLY)
 def test_no_rounding_adds_or_loses_a_halfplane(name):
-    """A line of k points parts them in 2 (k - 1) ways that no other line does; 2 are constant."""
+    """A line of k points gives 2 (k - 1) labelings that no other line does; 2 are constant."""
     X = NEARLY[name]
-    found = listed(Halfspaces(), X, np.zeros(1, dtype=int))
+    found = errors_by_labeling(Halfspaces(), X, np.zeros(1, dtype=int))
     assert len(found) == 2 + sum(2 * (k - 1) for k in lines_through(X))
-    # what the proof needs: without a row there are the same labelings of the others
+    # as the proof requires: without a row the other rows have the same labelings
     for row in range(len(X)):
-        rest = listed(Halfspaces(), np.delete(X, row, axis=0), np.zeros(1, dtype=int))
+        rest = errors_by_labeling(Halfspaces(), np.delete(X, row, axis=0), np.zeros(1, dtype=int))
         assert {labeling[:row] + labeling[row + 1 :] for labeling in found} == set(rest)
 
 
 @pytest.mark.parametrize("kind", [Rectangles(), Halfspaces()])
-def test_a_row_more_makes_two_of_a_labeling_at_most(kind):
+def test_an_additional_row_extends_a_labeling_in_at_most_two_ways(kind):
     X = np.random.default_rng(3).integers(0, 4, (8, 2)).astype(float)
     y = np.zeros(1, dtype=int)
-    common = listed(kind, X[:-1], y)
+    common = errors_by_labeling(kind, X[:-1], y)
     counts = dict.fromkeys(common, 0)
-    for labeling in listed(kind, X, y):
+    for labeling in errors_by_labeling(kind, X, y):
         counts[labeling[:-1]] += 1
     assert set(counts.values()) == {1, 2}
 
 
-def test_halfplanes_are_those_of_the_public_cover():
-    """Found in another way: by lines that turn about a point, equal bit patterns listed once."""
+def test_halfplanes_equal_the_cover_of_the_hypothesis_class():
+    """The cover enumerates them in another way: rotating lines, with duplicates removed."""
     X = np.random.default_rng(0).normal(size=(40, 2))
     y = np.random.default_rng(1).integers(0, 2, 40)
     cover = Halfspaces().build_cover(PublicSample(X, CLASSES, ("a", "b")), alpha=0.1, beta=0.1)
@@ -131,27 +132,27 @@ def test_halfplanes_are_those_of_the_public_cover():
 
 
 @pytest.mark.parametrize("kind", [Rectangles(), Halfspaces()])
-def test_draws_are_by_the_exponential_mechanism(kind):
+def test_draws_follow_the_exponential_mechanism(kind):
     X = np.random.default_rng(5).integers(0, 3, (6, 2)).astype(float)
     y = np.array([0, 1, 1, 0])
-    ways = all_labelings(kind, X, CLASSES)
-    family, flat = ways.family(y), listed(kind, X, y)
+    labelings = all_labelings(kind, X, CLASSES)
+    family, flat = labelings.family(y), errors_by_labeling(kind, X, y)
     plain = probabilities(Leaf(np.array(list(flat.values()), dtype=np.int64)), Fraction(3, 2), 1)
     expected = {labeling: plain[k] for k, labeling in enumerate(flat)}
     for path, (low, high) in probabilities(family, Fraction(3, 2), 1).items():
-        wanted = expected[tuple(ways.labels(path).tolist())]
-        assert max(low, wanted[0]) <= min(high, wanted[1])
+        low_high = expected[tuple(labelings.labels(path).tolist())]
+        assert max(low, low_high[0]) <= min(high, low_high[1])
 
 
 def test_columns_may_be_named():
     X = np.random.default_rng(6).normal(size=(5, 3))
     y = np.array([0, 1])
-    both = listed(Rectangles([0, 2]), X, y)
-    assert both == listed(Rectangles(), X[:, [0, 2]], y)
-    assert listed(Rectangles([1]), X, y) == listed(Intervals(1), X, y)
+    both = errors_by_labeling(Rectangles([0, 2]), X, y)
+    assert both == errors_by_labeling(Rectangles(), X[:, [0, 2]], y)
+    assert errors_by_labeling(Rectangles([1]), X, y) == errors_by_labeling(Intervals(1), X, y)
 
 
-def test_sizes_are_within_reach():
+def test_maximum_numbers_of_rows():
     for kind, width, most in (
         (Intervals(), 1, 11584),
         (Rectangles(), 2, 255),
