@@ -1,4 +1,4 @@
-"""The public verifier: what holds is found to hold, and every kind of planted defect is found."""
+"""The public verifier: correct estimators hold, and every kind of seeded defect is detected."""
 
 import math
 import re
@@ -36,12 +36,12 @@ from tests.helpers import two_up
 
 PAGE = Path(__file__).parent.parent / "docs" / "user_guide" / "why_believe_it.md"
 BITS = [[0.0], [1.0]]
-SAID = {"name": "counts", "proof": "none"}
-MOVED = Sensitivity(2, 2)
+ENTRY = {"name": "counts", "proof": "none"}
+COUNT_SENSITIVITY = Sensitivity(2, 2)
 
 
 class Counts(BaseEstimator):
-    """How many rows are 0 and 1, as anybody might release it."""
+    """Release of the numbers of rows that are 0 and 1, by Laplace or Gaussian noise."""
 
     def __init__(self, epsilon=1.0, delta=0.0, random_state=None, budget=None):
         self.epsilon, self.delta = epsilon, delta
@@ -58,29 +58,29 @@ class Counts(BaseEstimator):
         return np.bincount(X[:, 0].astype(int), minlength=2)
 
     def release(self, counts, ledger):
-        return ledger.add_noise(counts, MOVED, ledger.event, **SAID).values
+        return ledger.add_noise(counts, COUNT_SENSITIVITY, ledger.event, **ENTRY).values
 
     def after(self, X, X_public, ledger):
         pass
 
 
 class Mode(Counts):
-    """Which of two values is the more frequent one, by a draw."""
+    """The more frequent one of two values, by the exponential mechanism."""
 
     def release(self, counts, ledger):
         event = Draw(Fraction(self.epsilon))
         ledger.plan(event)
-        return ledger.draw(Leaf(-counts), event, 1, **SAID)
+        return ledger.draw(Leaf(-counts), event, 1, **ENTRY)
 
 
 class Around(Counts):
-    """Persons, protected by a learner of single rows."""
+    """Protection of persons by a learner that protects single rows."""
 
     max_rows_per_group = 2
 
     def fit(self, X, groups):
         ledger = Ledger.of(self)
-        paid = ledger.sub_ledger(ledger.event, **SAID)
+        paid = ledger.sub_ledger(ledger.event, **ENTRY)
         self.values_ = Counts(*map(self.share, paid.per_row(paid.epsilon, paid.delta))).fit(X)
         self.privacy_ = self.receipt(ledger)
         return self
@@ -93,12 +93,12 @@ class Around(Counts):
 
 
 class Relabels(Mode):
-    """Two draws that a theorem pays for, of which the first turns the second around."""
+    """Two draws that a theorem pays for; the first may swap the counts of the second."""
 
     def release(self, counts, ledger):
         paid = ledger.sub_ledger(ledger.event, name="both", proof="none", by_theorem=True)
         epsilon = Fraction(self.epsilon) / 2
-        swapped = paid.draw(Leaf(np.array([0, 0])), Draw(epsilon), 1, **SAID)
+        swapped = paid.draw(Leaf(np.array([0, 0])), Draw(epsilon), 1, **ENTRY)
         swapped ^= int(counts[0] > 1)  # the same member, and another rule
         return Mode(epsilon).release(counts[::-1] if swapped else counts, Ledger(epsilon))
 
@@ -107,40 +107,40 @@ def verified(kind, n=3, **settings):
     return verify_privacy(kind, BITS, n, **settings)
 
 
-class TestWhatHolds:
+class TestCorrectEstimators:
     def test_laplace_noise_attains_its_claim(self):
-        found = verified(Counts)
-        assert found.holds, found
-        assert found.attained == pytest.approx(1)
-        assert found.witness == "all draws, noise by sensitivity"
-        assert found.rows() == [{"use": "counts", "kind": "noise", "share": pytest.approx(1)}]
+        result = verified(Counts)
+        assert result.holds, result
+        assert result.attained == pytest.approx(1)
+        assert result.witness == "all draws, noise by sensitivity"
+        assert result.rows() == [{"use": "counts", "kind": "noise", "share": pytest.approx(1)}]
 
     def test_gaussian_noise_attains_its_claim(self):
-        found = verified(lambda: Counts(2.0, 1e-5), max_fits=60)
-        assert found.holds, found
-        assert found.attained == pytest.approx(2, abs=1e-4)
-        assert found.attained_delta == pytest.approx(1e-5, rel=1e-3)
-        assert found.witness == "replay"
+        result = verified(lambda: Counts(2.0, 1e-5), max_fits=60)
+        assert result.holds, result
+        assert result.attained == pytest.approx(2, abs=1e-4)
+        assert result.attained_delta == pytest.approx(1e-5, rel=1e-3)
+        assert result.witness == "replay"
 
-    def test_a_draw_is_known_exactly(self):
-        """Of one row: the counts (1, 0) and (0, 1), and e^(-ε/2) between the two."""
-        found = verified(Mode, 1)
-        assert found.holds, found
-        assert found.attained == pytest.approx(1 / 2, rel=1e-12)
-        assert found.witness == "all outcomes"
-        assert (found.n_data_sets, found.n_pairs) == (2, 1)
+    def test_a_draw_is_verified_exactly(self):
+        """With one row, the counts are (1, 0) or (0, 1); probabilities differ by e^(ε/2)."""
+        result = verified(Mode, 1)
+        assert result.holds, result
+        assert result.attained == pytest.approx(1 / 2, rel=1e-12)
+        assert result.witness == "all outcomes"
+        assert (result.n_data_sets, result.n_pairs) == (2, 1)
 
-    def test_secret_roles_count(self):
-        """One of two rows, and nobody knows which: ln((1 + e^(ε/2)) / 2)."""
+    def test_secret_roles_reduce_the_loss(self):
+        """With a secret choice of one of two rows, the loss is ln((1 + e^(ε/2)) / 2)."""
 
         class OneOfTwo(Mode):
             def release(self, counts, ledger):
                 rows = np.repeat([0, 1], counts)[ledger.subset(int(counts.sum()), 1)]
                 return super().release(np.bincount(rows, minlength=2), ledger)
 
-        found = verified(OneOfTwo, 2)
-        assert found.holds, found
-        assert found.attained == pytest.approx(math.log((1 + math.exp(1 / 2)) / 2))
+        result = verified(OneOfTwo, 2)
+        assert result.holds, result
+        assert result.attained == pytest.approx(math.log((1 + math.exp(1 / 2)) / 2))
 
     def test_persons(self):
         class Persons(Counts):
@@ -149,63 +149,63 @@ class TestWhatHolds:
             def fit(self, X, groups):
                 return super().fit(X)
 
-        found = verified(Persons, 2, rows_per_person=2)
-        assert found.holds, found
-        assert found.attained == pytest.approx(1)
-        assert found.n_data_sets == 6  # two of the three persons that there can be
+        result = verified(Persons, 2, rows_per_person=2)
+        assert result.holds, result
+        assert result.attained == pytest.approx(1)
+        assert result.n_data_sets == 6  # two of three possible persons
 
     @pytest.mark.parametrize("delta", [0, 1e-5])
-    def test_a_learner_inside_is_paid_for_a_row_and_moved_by_a_person(self, delta):
-        """Theorem 2.2 of Dwork and Roth (2014): what is ε/k for a row is ε for k of them."""
-        found = verified(lambda: Around(2.0, delta), 2, rows_per_person=2, max_fits=100)
-        assert found.holds, found
-        assert found.attained == pytest.approx(2) if not delta else 1 < found.attained < 2
-        assert found.uses[0]["share"] == pytest.approx(1)
+    def test_an_inner_learner_of_rows_inside_a_learner_of_persons(self, delta):
+        """Theorem 2.2 of Dwork and Roth (2014): ε/k for one row is ε for k rows."""
+        result = verified(lambda: Around(2.0, delta), 2, rows_per_person=2, max_fits=100)
+        assert result.holds, result
+        assert result.attained == pytest.approx(2) if not delta else 1 < result.attained < 2
+        assert result.uses[0]["share"] == pytest.approx(1)
 
-    def test_a_rule_that_is_not_released_may_turn_all_that_follows(self):
-        found = verified(Relabels, 2, max_fits=100)
-        assert found.holds, found
+    def test_a_secret_draw_may_change_all_later_steps(self):
+        result = verified(Relabels, 2, max_fits=100)
+        assert result.holds, result
         with pytest.raises(ValueError, match="max_fits=8 is too small to enumerate all outcomes"):
             verified(Relabels, 2, max_fits=8)
 
-    def test_a_part_that_a_theorem_pays_for_is_released(self):
-        """As the medians of a level, each of its own rows: they are replayed and priced."""
+    def test_a_draw_within_a_part_that_a_theorem_pays_for(self):
+        """The draw is released, like the medians of a level. It is replayed and its loss counts."""
 
         class Parts(Mode):
             def release(self, counts, ledger):
                 half = Draw(Fraction(self.epsilon) / 2)
                 paid = ledger.sub_ledger(half, name="parts", proof="none", by_theorem=True)
-                return paid.draw(Leaf(-self.weight * counts), half, 1, **SAID)
+                return paid.draw(Leaf(-self.weight * counts), half, 1, **ENTRY)
 
             weight = 1
 
-        found = verified(Parts, 6, max_fits=12)
-        assert found.holds, found
-        assert found.witness == "replay"
-        found = verified(planted(Parts, weight=2), 6, max_fits=12)
-        assert "counts: the privacy loss exceeds its ledger entry" in found.findings
+        result = verified(Parts, 6, max_fits=12)
+        assert result.holds, result
+        assert result.witness == "replay"
+        result = verified(with_defect(Parts, weight=2), 6, max_fits=12)
+        assert "counts: the privacy loss exceeds its ledger entry" in result.findings
 
-    def test_an_estimator_itself_is_refused(self):
+    def test_an_estimator_in_place_of_a_class_is_refused(self):
         with pytest.raises(TypeError, match="a class or a function"):
             verify_privacy(Fraction(1, 2), [[0.0], [1.0]], 2)
 
-    def test_what_cannot_be_fitted_is_not_verified(self):
+    def test_a_fit_that_always_fails(self):
         with pytest.raises(ValueError, match="fit must succeed"):
             verified(lambda: Counts(epsilon="much"))
 
 
-# planted defects: (what is done, what is said of it)
+# seeded defects: (estimator, part of the finding)
 
 
-def planted(base=Counts, **methods):
+def with_defect(base=Counts, **methods):
     return type("Defect", (base,), methods)
 
 
 def sensitivity_of_one(self, counts, ledger):
-    return ledger.add_noise(counts, Sensitivity(1, 1), ledger.event, **SAID).values
+    return ledger.add_noise(counts, Sensitivity(1, 1), ledger.event, **ENTRY).values
 
 
-def a_second_look(self, X, X_public, ledger):
+def unpaid_second_release(self, X, X_public, ledger):
     other = Ledger(self.epsilon)
     self.more_ = Counts.release(self, self.count(X), other)
 
@@ -216,7 +216,7 @@ def no_entry(self, counts, ledger):
 
 def before_the_entry(self, counts, ledger):
     drawn = ledger._sample_noise(ledger.event, Fraction(2), counts)
-    ledger._enter(ledger.event, **SAID)
+    ledger._enter(ledger.event, **ENTRY)
     return counts + drawn
 
 
@@ -249,7 +249,7 @@ def floats(self, X):
 def cover_of_rows(self, counts, ledger):
     event = Draw(Fraction(self.epsilon))
     ledger.plan(event)
-    return ledger.draw(Leaf(-counts[counts > 0]), event, 1, **SAID)
+    return ledger.draw(Leaf(-counts[counts > 0]), event, 1, **ENTRY)
 
 
 def warn(self, X, X_public, ledger):
@@ -282,10 +282,10 @@ def remember(self, X, X_public, ledger):
     self.order_ = [float(value) for value in X[:1, 0]]
 
 
-def look_at_noise(self, X, X_public, ledger):
-    """A branch that private rows decide."""
+def branch_on_rows(self, X, X_public, ledger):
+    """Branch on private rows."""
     if self.count(X)[0] > 1:
-        ledger.sub_ledger(Pure(Fraction(0)), **SAID)
+        ledger.sub_ledger(Pure(Fraction(0)), **ENTRY)
         self.values_ = self.values_ * 2
 
 
@@ -298,42 +298,42 @@ def deny_the_seed(self, X, X_public, ledger):
 
 
 DEFECTS = {
-    "wrong sensitivity": (planted(release=sensitivity_of_one), "exceeds its ledger entry"),
-    "unpaid second look": (planted(after=a_second_look), None),
-    "no entry": (planted(release=no_entry), "no ledger entry"),
-    "drawn before its entry": (planted(release=before_the_entry), "no ledger entry"),
-    "noise from a known seed": (planted(release=known_seed), "ledger's source"),
-    "no noise": (planted(release=one_seed_for_all), "distinguishable"),
-    "a global generator": (planted(release=global_noise), "global random generator"),
-    "what a function closes over": (planted(release=unscaled), "distinguishable"),
-    "sums of floats": (planted(count=floats), "depends on other rows"),
-    "a cover of private rows": (planted(release=cover_of_rows), None),
-    "a warning": (planted(after=warn), "warnings"),
-    "an error": (planted(after=fail), "distinguishable"),
-    "printed": (planted(after=say), "printed"),
-    "a count in an attribute": (planted(after=store), "n_ones_"),
-    "a type in an attribute": (planted(after=store_type), "kind_"),
-    "public rows written to": (planted(after=publish), "arguments"),
-    "a row is kept": (planted(after=remember), "order_"),
-    "a branch by private rows": (planted(after=look_at_noise), "distinguishable"),
-    "a receipt that says less": (planted(after=understate), "costs more"),
+    "wrong sensitivity": (with_defect(release=sensitivity_of_one), "exceeds its ledger entry"),
+    "unpaid second release": (with_defect(after=unpaid_second_release), None),
+    "no entry": (with_defect(release=no_entry), "no ledger entry"),
+    "drawn before its entry": (with_defect(release=before_the_entry), "no ledger entry"),
+    "noise from a known seed": (with_defect(release=known_seed), "ledger's source"),
+    "no noise": (with_defect(release=one_seed_for_all), "distinguishable"),
+    "a global generator": (with_defect(release=global_noise), "global random generator"),
+    "a closure": (with_defect(release=unscaled), "distinguishable"),
+    "sums of floats": (with_defect(count=floats), "depends on other rows"),
+    "a cover of private rows": (with_defect(release=cover_of_rows), None),
+    "a warning": (with_defect(after=warn), "warnings"),
+    "an error": (with_defect(after=fail), "distinguishable"),
+    "printed": (with_defect(after=say), "printed"),
+    "a count in an attribute": (with_defect(after=store), "n_ones_"),
+    "a type in an attribute": (with_defect(after=store_type), "kind_"),
+    "public rows are changed": (with_defect(after=publish), "arguments"),
+    "a row in an attribute": (with_defect(after=remember), "order_"),
+    "a branch on private rows": (with_defect(after=branch_on_rows), "distinguishable"),
+    "a receipt with a smaller epsilon": (with_defect(after=understate), "costs more"),
 }
 
 
 class TestDefects:
     @pytest.mark.parametrize("name", DEFECTS)
-    def test_is_found(self, name):
-        kind, said = DEFECTS[name]
+    def test_is_detected(self, name):
+        kind, finding_text = DEFECTS[name]
         public = {"X_public": np.array([[0.5]])}
-        found = verify_privacy(kind, BITS, 3, fit_params=public, max_fits=150)
-        assert not found.holds
-        assert said is None or any(said in finding for finding in found.findings), found
-        assert "VIOLATED" in repr(found)
+        result = verify_privacy(kind, BITS, 3, fit_params=public, max_fits=150)
+        assert not result.holds
+        assert finding_text is None or finding_text in "; ".join(result.findings), result
+        assert "VIOLATED" in repr(result)
 
     def test_a_seed_that_is_denied(self):
-        kind = planted(after=deny_the_seed)
-        found = verified(lambda: kind(random_state=0))
-        assert "the receipt calls seeded randomness secure" in found.findings
+        kind = with_defect(after=deny_the_seed)
+        result = verified(lambda: kind(random_state=0))
+        assert "the receipt calls seeded randomness secure" in result.findings
 
     def test_charged_too_late(self, monkeypatch):
         def late(self, family, event, sensitivity, *, name, proof):
@@ -342,20 +342,20 @@ class TestDefects:
             return path
 
         monkeypatch.setattr(Ledger, "draw", late)
-        found = verified(Mode, 1)
-        assert found.findings == ("counts: drawn before it was charged",)
+        result = verified(Mode, 1)
+        assert result.findings == ("counts: drawn before it was charged",)
 
     def test_a_persons_budget_for_each_row(self):
-        found = verified(
-            planted(Around, share=lambda self, budget: 2 * budget), 2, rows_per_person=2
+        result = verified(
+            with_defect(Around, share=lambda self, budget: 2 * budget), 2, rows_per_person=2
         )
-        assert found.attained == pytest.approx(2)
-        assert not found.holds
+        assert result.attained == pytest.approx(2)
+        assert not result.holds
 
     def test_a_receipt_for_rows(self):
-        kind = planted(Around, receipt=lambda self, ledger: Ledger(1).receipt())
-        said = "the receipt protects single rows, but max_rows_per_group is set"
-        assert said in verified(kind, 2, rows_per_person=2).findings
+        kind = with_defect(Around, receipt=lambda self, ledger: Ledger(1).receipt())
+        finding_text = "the receipt protects single rows, but max_rows_per_group is set"
+        assert finding_text in verified(kind, 2, rows_per_person=2).findings
 
     def test_half_a_person(self, monkeypatch):
         class Persons(Counts):
@@ -372,27 +372,27 @@ class TestAttacks:
     ROWS = {"X": np.array([[0.0], [1.0]])}, {"X": np.array([[1.0], [1.0]])}
 
     @pytest.mark.parametrize("statistic", [None, lambda fitted: fitted.values_[0]])
-    def test_the_claim_is_not_reached(self, statistic):
+    def test_bounds_are_below_the_claim(self, statistic):
         rng = np.random.default_rng(0)
-        found = audit_privacy(
+        result = audit_privacy(
             lambda: Counts(3.0, random_state=rng), *self.ROWS, statistic, n_runs=300
         )
-        assert found.holds
-        assert 0.5 < found.epsilon < 3
-        assert 0.5 < found.mu < found.claimed_mu
+        assert result.holds
+        assert 0.5 < result.epsilon < 3
+        assert 0.5 < result.mu < result.claimed_mu
 
     def test_a_claim_that_is_too_small(self):
         rng = np.random.default_rng(0)
-        kind = planted(release=lambda self, counts, ledger: counts, after=a_second_look)
+        kind = with_defect(release=lambda self, counts, ledger: counts, after=unpaid_second_release)
         kind.after = lambda self, X, X_public, ledger: Counts.release(self, self.count(X), ledger)
-        found = audit_privacy(
+        result = audit_privacy(
             lambda: kind(random_state=rng),
             *self.ROWS,
             lambda fitted: fitted.values_[0],
             n_runs=100,
         )
-        assert not found.holds
-        assert "VIOLATED" in repr(found)
+        assert not result.holds
+        assert "VIOLATED" in repr(result)
 
     def test_secret_roles_need_a_statistic(self):
         class Roles(Counts):
@@ -403,11 +403,11 @@ class TestAttacks:
             audit_privacy(Roles, *self.ROWS, n_runs=2)
 
 
-# its own formulas
+# formulas of the verifier
 
 
 @given(st.floats(0.05, 5), st.floats(0, 5))
-def test_gaussian_delta_is_that_of_the_accounting(mu, epsilon):
+def test_gaussian_delta_equals_the_accounting(mu, epsilon):
     expected = accounting.gaussian_delta(Fraction(mu) ** 2, Fraction(epsilon))
     assert float(gaussian_delta(mu, epsilon)) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
@@ -442,7 +442,7 @@ def families(rng, errors):
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=20)
-def test_ranges_and_masses_are_those_of_the_members(seed):
+def test_ranges_and_partition_functions_equal_sums_over_members(seed):
     rng = np.random.default_rng(seed)
     pairs = [
         list(families(np.random.default_rng(seed), lambda shape: rng.integers(0, 9, shape)))
@@ -473,22 +473,17 @@ def test_families_that_differ_in_more_than_errors(one, other):
         error_range(one, other)
 
 
-# what can be seen
+# observations
 
 
-def test_contents_tell_what_differs():
-    def of(number, inside):
-        held = [number, np.array([1.0, np.nan])]
-        return {"a": {"b": held}, "f": lambda: inside}
+def test_the_first_difference_of_forms():
+    def form(number, closure):
+        values = [number, np.array([1.0, np.nan])]
+        return canonical_form({"a": {"b": values}, "f": lambda: closure})
 
-    assert canonical_form(of(1, 2)) == canonical_form(of(1, 2))
-    assert (
-        describe_difference(canonical_form(of(1, 2)), canonical_form(of(3, 2)))
-        == "['a']['b'][0]: 1 and 3"
-    )
-    assert describe_difference(canonical_form(of(1, 2)), canonical_form(of(1, 5))).endswith(
-        ": 2 and 5"
-    )
+    assert form(1, 2) == form(1, 2)
+    assert describe_difference(form(1, 2), form(3, 2)) == "['a']['b'][0]: 1 and 3"
+    assert describe_difference(form(1, 2), form(1, 5)).endswith(": 2 and 5")
     assert describe_difference(
         canonical_form(np.zeros(2)), canonical_form(np.zeros(2, int))
     ).startswith(" (type and shape): float64")
@@ -499,10 +494,10 @@ def test_contents_tell_what_differs():
 
 
 class Fitted:
-    """Holds what it is given, as a fitted estimator does."""
+    """Object with given attributes, like a fitted estimator."""
 
-    def __init__(self, **held):
-        self.__dict__.update(held)
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
 
 
 NUMBERS = np.arange(6.0).reshape(2, 3)
@@ -510,7 +505,7 @@ OTHER = NUMBERS + np.array([[0, 0, 0], [0, 0.5, 0]])
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "said"),
+    ("one", "other", "finding_text"),
     [
         (Fitted(n_=3), Fitted(n_=4), "estimator.n_: 3 and 4"),
         (Fitted(n_=0.1), Fitted(n_=0.25), "estimator.n_: 0.10000000000000001 and 0.25"),
@@ -531,10 +526,10 @@ OTHER = NUMBERS + np.array([[0, 0, 0], [0, 0.5, 0]])
         ),
     ],
 )
-def test_findings_name_what_differs(one, other, said):
-    """In words that a user of an estimator knows: its attributes, keys and entries."""
+def test_findings_name_attributes_and_entries(one, other, finding_text):
+    """A finding uses names that a user knows: attributes, keys and entries."""
     seen = [canonical_form({"error": "", "object": fitted}) for fitted in (one, other)]
-    assert first_difference(*seen) == said
+    assert first_difference(*seen) == finding_text
 
 
 def test_findings_name_the_part_of_a_fit():
@@ -594,21 +589,21 @@ QUICK = [
 
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.filterwarnings("ignore")
-def test_the_table_says_what_is_found(name):
+def test_the_table_equals_the_results(name):
     (case,) = (case for case in catalogue() if case.name == name)
-    found = case.verify()
-    assert found.holds, found
-    *_, line = table([found])
+    result = case.verify()
+    assert result.holds, result
+    *_, line = table([result])
     assert line == f"| {page_rows()[name]} |"
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_all_of_the_table():
-    found = list(evidence.verify_all())
-    assert all(each.holds for each in found), [each for each in found if not each.holds]
+    result = list(evidence.verify_all())
+    assert all(each.holds for each in result), [each for each in result if not each.holds]
     rows = page_rows()
-    for each, line in zip(found, list(table(found))[2:], strict=True):
+    for each, line in zip(result, list(table(result))[2:], strict=True):
         assert line == f"| {rows[each.name]} |"
 
 
@@ -620,10 +615,10 @@ def test_all_of_the_table():
     ],
 )
 def test_the_command(monkeypatch, capsys, findings, code, verdict):
-    """The table and a verdict are its output; what is running goes to standard error."""
-    found = Verification("one", 1.0, 0.0, 0.5, 0.0, "replay", 1, 1, 1, (), findings)
+    """The output is the table and a verdict; standard error shows the running check."""
+    result = Verification("one", 1.0, 0.0, 0.5, 0.0, "replay", 1, 1, 1, (), findings)
     fine = Verification("two", 1.0, 0.0, 0.5, 0.0, "replay", 1, 1, 1)
-    checks = {"one": lambda: found, "two": lambda: fine}
+    checks = {"one": lambda: result, "two": lambda: fine}
     monkeypatch.setattr(evidence, "_checks", lambda: checks)
     assert command.main() == code
     out, err = capsys.readouterr()
@@ -637,7 +632,7 @@ def test_the_command_stops_at_names_that_are_not_in_the_table():
         command.main("PublicFit", "nobody")
 
 
-def test_what_cannot_be_verified_does_not_hold(monkeypatch, capsys):
+def test_a_check_that_raises_does_not_hold(monkeypatch, capsys):
     monkeypatch.setattr(evidence, "_checks", lambda: {"broken": lambda: 1 / 0})
     assert command.main() == 1
     assert capsys.readouterr().out.endswith("\n1 check, 1 violated: broken.\n")
