@@ -41,11 +41,11 @@ from skpublicdp.privacy.ledger import Ledger
 from tests.kit import Recorder
 from tests.test_boosting_privacy import grid
 
-LOOK = "noisy counts of lower halves of columns"
+SHIFT_TEST = "noisy counts of lower halves of columns"
 
 
 def table(sizes, seed=0, m=40, *, categorical=False):
-    """Public rows of a grid of cells."""
+    """Return a grid of bins, and public rows in it."""
     rng = np.random.default_rng(seed)
     features = grid(*sizes)
     if categorical:
@@ -104,8 +104,8 @@ def test_shift_features_are_ranks_and_categories():
     np.testing.assert_array_equal(shift_features(categories, design.X, np.zeros((40, 1))), design.X)
 
 
-def bent(seed=0, m=400, n=20_000, bend=(0.8, 0.0, -0.6)):
-    """Public rows, and the counts of a population that has exp(bend · x) times as many of each."""
+def tilted_rows(seed=0, m=400, n=20_000, bend=(0.8, 0.0, -0.6)):
+    """Return public rows, and counts of a population with the density ratio exp(bend · x)."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(m, 3))
     features, weights = grid(8, 8, 8), np.full(m, 1 / m)
@@ -118,7 +118,7 @@ def bent(seed=0, m=400, n=20_000, bend=(0.8, 0.0, -0.6)):
 
 
 def test_weights_recover_the_density_ratio():
-    x, design, chosen, counts, true = bent()
+    x, design, chosen, counts, true = tilted_rows()
     found = estimate_shift(design, chosen, x, counts, 100.0, MIN_SHIFT_EVIDENCE)
     assert found.drift > 5
     assert found.weights.sum() == pytest.approx(1)
@@ -126,7 +126,7 @@ def test_weights_recover_the_density_ratio():
     fit = np.linalg.lstsq(np.c_[np.ones(400), x], np.log(found.weights), rcond=None)[0][1:]
     np.testing.assert_allclose(fit, [0.8, 0.0, -0.6], atol=0.15)
     assert np.corrcoef(found.weights, true)[0, 1] > 0.9
-    # what is weighed already needs no more of it
+    # after reweighting there is no shift left
     again = estimate_shift(
         WeightedPublicRows(design.X, true, design.n), chosen, x, counts, 100.0, MIN_SHIFT_EVIDENCE
     )
@@ -135,17 +135,17 @@ def test_weights_recover_the_density_ratio():
 
 
 def test_weights_are_updated_from_the_current_ones():
-    x, design, chosen, counts, true = bent()
+    x, design, chosen, counts, true = tilted_rows()
     design = WeightedPublicRows(design.X, true, design.n)
-    loud = estimate_shift(design, chosen, x, counts, 1e12, -np.inf)
-    np.testing.assert_allclose(loud.weights, true, rtol=1e-3)
-    # and none is lost for good: logarithms are taken of them
+    noisy = estimate_shift(design, chosen, x, counts, 1e12, -np.inf)
+    np.testing.assert_allclose(noisy.weights, true, rtol=1e-3)
+    # no weight is 0, since their logarithms are taken
     dropped = WeightedPublicRows(design.X, np.where(np.arange(400) < 40, 0, true), design.n)
     assert estimate_shift(dropped, chosen, x, counts, 1e12, -np.inf).weights.min() > 0
 
 
 def test_evidence_equals_a_gaussian_density_ratio():
-    x, design, chosen, counts, _ = bent(bend=(0.12, 0.05, 0.0))
+    x, design, chosen, counts, _ = tilted_rows(bend=(0.12, 0.05, 0.0))
     variance, n = 2e4, design.n
     Z = design.X @ chosen.T
     shares = design.weights @ Z
@@ -164,7 +164,7 @@ def test_evidence_equals_a_gaussian_density_ratio():
 
 
 def test_the_gradient_of_the_loss(monkeypatch):
-    x, design, chosen, counts, _ = bent(m=60)
+    x, design, chosen, counts, _ = tilted_rows(m=60)
     minimize, checked = module.minimize, []
 
     def checking(function, start, **options):
@@ -197,7 +197,7 @@ def test_rows_of_the_same_population_are_seldom_reweighted():
 
 
 def test_extreme_weights_are_rejected():
-    x, design, chosen, _, _ = bent(m=100)
+    x, design, chosen, _, _ = tilted_rows(m=100)
     counts = np.where(np.arange(3) == 1, 0.5, 0.999) * design.n
     found = estimate_shift(design, chosen, x[:, [1, 1, 1]] ** 3, counts, 1.0, MIN_SHIFT_EVIDENCE)
     assert found.weights is None
@@ -235,7 +235,7 @@ def test_shift_share_is_the_smallest_sufficient_share():
                 assert MIN_SHIFT_SHARE <= share <= MAX_SHIFT_SHARE
                 deviation = np.sqrt(budget.fraction(share).variance(once)) / n
                 assert deviation <= MAX_SHIFT_NOISE * (1 + 1e-6)
-        # of persons with four rows there are as good as a fourth
+        # persons with four rows count like a quarter of the rows
         fourfold = Ledger(1, rows_per_person=4).for_person(once)
         assert [shift_share(budget, 4 * n, fourfold) for n in sizes] == found
     assert shift_share(StageBudget(Fraction(1), pure=False), 1000, Sensitivity(0, 0)) is None
@@ -252,8 +252,8 @@ def biased_rows(n=3000, m=300, strength=4.0, seed=0):
     return X[:n], y[:n], X[n:][np.argsort(keys)[:m]]
 
 
-def looks(clf):
-    return [m for m in clf.privacy_.mechanisms if m.name == LOOK]
+def shift_tests(clf):
+    return [m for m in clf.privacy_.mechanisms if m.name == SHIFT_TEST]
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0])
@@ -263,19 +263,19 @@ def test_biased_public_rows_are_detected_before_histograms(delta):
     clf = SemiPrivateBoostingClassifier(epsilon=epsilon, delta=delta, random_state=1)
     with pytest.warns(DriftWarning, match="differ from the private ones"):
         clf.fit(X, y, X_public=X_public)
-    assert len(looks(clf)) == 2
+    assert len(shift_tests(clf)) == 2
     assert clf.drift_ > 1.6
     names = [m.name for m in clf.privacy_.mechanisms]
     sums = [k for k, name in enumerate(names) if "gradient histogram" in name]
-    assert max(k for k, name in enumerate(names) if name == LOOK) < min(sums)
-    # cells are where private rows are: of the public ones, three quarters are in the last cells
+    assert max(k for k, name in enumerate(names) if name == SHIFT_TEST) < min(sums)
+    # bins follow the private rows: three quarters of the public rows are in the last bins
     below = clf.shapes_[0].shares[: len(clf.shapes_[0].cuts) // 2]
     assert below.sum() < 0.3
     _, _, alike = biased_rows(strength=0.0, seed=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DriftWarning)
         clf.fit(X, y, X_public=alike)
-    assert len(looks(clf)) == 1
+    assert len(shift_tests(clf)) == 1
     assert clf.drift_ < 1.6
 
 
@@ -288,7 +288,7 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
     weights = np.random.default_rng(0).dirichlet(np.full(300, 5.0), size=2)
     seen = []
 
-    def compared(design, chosen, T, counts, variance, unlikely):
+    def forced_estimate(design, chosen, T, counts, variance, unlikely):
         seen.append((design.weights, unlikely))
         position = len(seen) - 1
         seen_unlike = position < len(found)
@@ -296,16 +296,16 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
             2.0 + position, weights[position] if seen_unlike else None, seen_unlike
         )
 
-    monkeypatch.setattr(fit_steps, "estimate_shift", compared)
+    monkeypatch.setattr(fit_steps, "estimate_shift", forced_estimate)
     with Recorder() as recorder:
-        look, spent = fit._estimate_shift(Fraction(1))
+        shift, spent = fit._estimate_shift(Fraction(1))
     share = shift_share(fit._budget, len(X), Sensitivity(4, 4))
-    looks = 2 if found else 1
-    assert spent == looks * share
+    shift_tests = 2 if found else 1
+    assert spent == shift_tests * share
     assert spent == sum(call.event.mu_squared for call in recorder.calls) / fit._budget.amount
-    assert look.drift == 2.0
-    np.testing.assert_array_equal(look.weights, weights[len(found) - 1] if found else None)
-    assert [unlikely for _, unlikely in seen] == [MIN_SHIFT_EVIDENCE, 0.0][:looks]
+    assert shift.drift == 2.0
+    np.testing.assert_array_equal(shift.weights, weights[len(found) - 1] if found else None)
+    assert [unlikely for _, unlikely in seen] == [MIN_SHIFT_EVIDENCE, 0.0][:shift_tests]
     for (used, _), wanted in zip(seen[1:], weights, strict=False):
         np.testing.assert_array_equal(used, wanted)
     # no more than may be spent
@@ -316,7 +316,7 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
 
 @pytest.mark.parametrize(("columns", "n"), [(15, 530), (22, 672), (30, 740), (4, 3000)])
 def test_shift_tests_leave_half_of_the_budget(monkeypatch, columns, n):
-    """Even where trees have set aside most of the budget, and every look leads to another."""
+    """Even where trees have set aside most of the budget, and every shift test leads to another."""
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(n, columns)) + rng.normal(size=(n, 1)) > 0).astype(float)
     X_public = (rng.normal(size=(200, columns)) > 0).astype(float)
@@ -338,13 +338,13 @@ def test_shift_tests_leave_half_of_the_budget(monkeypatch, columns, n):
         (call.name, amount / fit._budget.amount)
         for call, amount in zip(recorder.calls, amounts, strict=True)
     ]
-    looks = [share for name, share in shares if name == LOOK]
+    shift_tests = [share for name, share in shares if name == SHIFT_TEST]
     assert sum(share for _, share in shares) <= 1
-    assert looks
+    assert shift_tests
     sums = [share for name, share in shares if "gradient histogram" in name]
     assert min(sums) >= MIN_HISTOGRAM_SHARE
     later = sum(taken_by_trees(name, share) for name, share in shares)
-    assert sum(looks) <= MAX_SHIFT_FRACTION * (1 - CLASS_COUNT_SHARE - later)
+    assert sum(shift_tests) <= MAX_SHIFT_FRACTION * (1 - CLASS_COUNT_SHARE - later)
 
 
 def taken_by_trees(name, share):
@@ -355,8 +355,8 @@ def taken_by_trees(name, share):
 def test_unaffordable_shift_tests_are_skipped():
     X, y, X_public = biased_rows(strength=0.0)
     few = SemiPrivateBoostingClassifier(epsilon=0.01, random_state=0)
-    assert not looks(few.fit(X, y, X_public=X_public))  # too loud
+    assert not shift_tests(few.fit(X, y, X_public=X_public))  # too noisy
     many = SemiPrivateBoostingClassifier(epsilon=30, random_state=0)
-    assert not looks(many.fit(X, y, X_public=X_public))  # rounds of sums correct themselves
+    assert not shift_tests(many.fit(X, y, X_public=X_public))  # later rounds correct the first
     votes = SemiPrivateBoostingClassifier(method="votes", random_state=0)
-    assert not looks(votes.fit(X, y, X_public=X_public))
+    assert not shift_tests(votes.fit(X, y, X_public=X_public))
