@@ -90,7 +90,7 @@ class Ledger:
     Warns
     -----
     SeededRandomnessWarning
-        If the fit or a part of it is seeded and charged to a budget that is not for tests.
+        If the fit, or a nested estimator, is seeded and charged to a budget that is not for tests.
 
     Examples
     --------
@@ -160,8 +160,7 @@ class Ledger:
         }
         return cls(event=event, who=type(estimator).__name__, **parameters | settings)
 
-    of = from_estimator
-    """Short name of `from_estimator`."""
+    of = from_estimator  # former name
 
     @property
     def secure(self) -> bool:
@@ -331,7 +330,7 @@ class Ledger:
         Returns
         -------
         Ledger
-            Ledger with the plan `event`. Its annotations replace this line in the receipt.
+            Ledger with the plan `event`. Its lines replace the line of the stage in the receipt.
         """
         sub_ledger = object.__new__(type(self))
         sub_ledger.__dict__.update(
