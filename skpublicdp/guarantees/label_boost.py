@@ -264,17 +264,17 @@ def _tight_sizes(
         log_pairs = 2 * log_n_labelings(2 * n)
         return relative_deviation_bound(alpha / 4, n, log_pairs, beta / 4) <= alpha / 2
 
-    half = epsilon / 2
-    base_rows = max(smallest_integer(base_error_transfers), math.ceil(n_base / half))
+    half_epsilon = epsilon / 2
+    base_rows = max(smallest_integer(base_error_transfers), math.ceil(n_base / half_epsilon))
 
     def draw_is_accurate(s: int) -> bool:
         n_listed = max(s, base_rows)
-        labeller = LabellerDraw(s, n_listed, half)
+        labeller = LabellerDraw(s, n_listed, half_epsilon)
         if labeller_error([labeller], log_n_labelings, beta / 4) <= alpha / 2:
             return True
         if not realizable:
             return False
-        draw_error = 2 * (log_n_labelings(n_listed) + math.log(8 / beta)) / (half * s)
+        draw_error = 2 * (log_n_labelings(n_listed) + math.log(8 / beta)) / (half_epsilon * s)
         log_pairs = 2 * log_n_labelings(2 * s)
         return relative_deviation_bound(draw_error, s, log_pairs, beta / 8) <= alpha / 2
 
@@ -283,8 +283,10 @@ def _tight_sizes(
     _check_relabelled(max(base_rows, 2 * labelled), most_rows)
     unlabelled = max(base_rows - labelled, 0)
     privacy_loss = math.expm1(epsilon)
-    labelled_rate = privacy_loss / (math.exp(half) * (1 + math.exp(half / 2)) ** 2 - 1)
-    unlabelled_rate = privacy_loss / (4 * math.exp(half) - 1)
+    labelled_rate = privacy_loss / (
+        math.exp(half_epsilon) * (1 + math.exp(half_epsilon / 2)) ** 2 - 1
+    )
+    unlabelled_rate = privacy_loss / (4 * math.exp(half_epsilon) - 1)
     return SampleSize(
         math.ceil(labelled / min(labelled_rate, 1)),
         math.ceil(unlabelled / min(unlabelled_rate, 1)),

@@ -55,13 +55,13 @@ def n_levels(n: int, epsilon: float) -> int:
     return min(max(2 + math.floor(math.log(signal / 128, 4)), MIN_LEVELS), MAX_LEVELS)
 
 
-def max_spurious_mass(parts: int, scale: float) -> float:
+def max_spurious_mass(n_parts: int, scale: float) -> float:
     """Return the noisy count below which a part of a column is dropped as possibly empty.
 
     Laplace noise exceeds t times its scale with probability about exp(-t) / 2. By a union bound
     over the parts, no empty part is kept except with probability `SPURIOUS_PROBABILITY`.
     """
-    return scale * math.log(parts / (2 * SPURIOUS_PROBABILITY))
+    return scale * math.log(n_parts / (2 * SPURIOUS_PROBABILITY))
 
 
 def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: int = 1) -> float:
