@@ -544,7 +544,7 @@ def test_few_chunks_wait_at_once():
     passes.close()
 
 
-def test_containers_that_are_streamed_are_told_from_tables(tmp_path):
+def test_streamed_containers_are_recognised(tmp_path):
     streamed = [
         *(parquet(tmp_path)[0], parquet(tmp_path)[1], ds.dataset(tmp_path), parts(), parts),
         *(duckdb.connect().from_arrow(arrow()), dask_parts(), dask_parts()["age"]),
@@ -651,7 +651,7 @@ def test_neither_shows_rows():
 
 
 @pytest.mark.parametrize("limit", [0, 2**20])
-def test_a_store_is_zeros_that_can_be_written(limit):
+def test_a_scratch_array_is_writable_zeros(limit):
     codes = scratch_array((7, 3), np.uint16, limit=limit)
     assert codes.shape == (7, 3)
     assert codes.dtype == np.uint16
@@ -664,7 +664,7 @@ def test_a_store_is_zeros_that_can_be_written(limit):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="lists open files by /proc")
-def test_a_large_store_has_no_name_and_one_reader(tmp_path, monkeypatch):
+def test_a_large_scratch_array_has_no_name_and_one_reader(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = []
 
@@ -682,7 +682,7 @@ def test_a_large_store_has_no_name_and_one_reader(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_store_asks_for_room_before_anything_is_written(tmp_path, monkeypatch):
+def test_a_scratch_array_reserves_its_space_before_it_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(OSError, match="Set the environment variable TMPDIR"):
         scratch_array((2**30, 2**30), np.uint8)

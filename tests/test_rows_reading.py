@@ -138,8 +138,8 @@ def test_few_results_wait_and_few_messages_are_sent(monkeypatch):
     client = Client()
     monkeypatch.setattr(dask_reader, "_client", lambda: client)
     frame = dd.from_pandas(pd.DataFrame({"a": range(100)}), npartitions=50)
-    scan = dask_reader.DaskReader(frame)
-    assert scan.n_rows == 100
+    reader = dask_reader.DaskReader(frame)
+    assert reader.n_rows == 100
     assert client.calls <= 13
     assert client.most <= 8
     assert client.waiting == 0

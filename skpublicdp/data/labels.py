@@ -38,10 +38,10 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
     """
     text_dtype = object if hasattr(labels, "__array__") else str  # lists become arrays of text
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
-        refusal = _refusal("O", listed, name)
+        refusal = _invalid_labels_error("O", listed, name)
         labels = call_or_raise(np.asarray, labels, dtype=object, error=refusal)
     refuse_types(labels, "labels, text or whole numbers")
-    refusal = _refusal(labels.dtype.kind, listed, name)
+    refusal = _invalid_labels_error(labels.dtype.kind, listed, name)
     labels = call_or_raise(check_array, labels, dtype=None, error=refusal, **NO_CHECKS)
     if labels.shape[1:] == (1,):
         warn(
@@ -64,10 +64,11 @@ def check_flat(y: NDArray[Any]) -> None:
         )
 
 
-_KINDS = "all text or all numbers in y, y_public and classes"
+_SAME_KINDS = "all text or all numbers in y, y_public and classes"
+"""Rule about the types of labels, for messages."""
 
 
-def _refusal(kind: str, listed: bool, name: str = "y") -> RefusedError:
+def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedError:
     """Return one error for all invalid labels, since a private label decides which fault occurs.
 
     Parameters
@@ -85,7 +86,7 @@ def _refusal(kind: str, listed: bool, name: str = "y") -> RefusedError:
         rule = "numbers must be whole and below 2**53 to be labels"
     else:
         faults = f"missing labels{unlisted} or labels of mixed types"
-        rule = f"labels must be {_KINDS}, the numbers whole and below 2**53"
+        rule = f"labels must be {_SAME_KINDS}, the numbers whole and below 2**53"
     if name == "y_public":
         return RefusedError(
             f"{name} contains {faults}; {rule}. Mark rows without a label by -1, and use "
@@ -207,7 +208,7 @@ def encode_labels(
         labels[~mask] for labels, mask in zip(public, unlabelled, strict=True) if not mask.all()
     ]
     parts = [private, *public_parts]
-    refusal = _refusal(private.dtype.kind, declared is not None)
+    refusal = _invalid_labels_error(private.dtype.kind, declared is not None)
     typed_parts = parts if declared is None else [declared, *parts]
     if len({part.dtype.kind in "OU" for part in typed_parts}) > 1:
         raise refusal
@@ -248,7 +249,7 @@ def _check_kinds(y: Any, classes: Any) -> None:
     if y_is_text != classes_are_text:
         y_kind, classes_kind = ("text", "numbers") if y_is_text else ("numbers", "text")
         raise ValueError(
-            f"Labels must be {_KINDS}; got {y_kind} in y or y_public, and {classes_kind} in "
+            f"Labels must be {_SAME_KINDS}; got {y_kind} in y or y_public, and {classes_kind} in "
             "classes."
         )
 
