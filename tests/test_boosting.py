@@ -539,7 +539,7 @@ def secretive(frame):
             {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
             "age.* must hold numbers only",
         ),
-        ({"rows": FRAME, "y": FRAME_Y, "X_public": None}, "only public rows may say which"),
+        ({"rows": FRAME, "y": FRAME_Y, "X_public": None}, "categories must come from public rows"),
         ({"epsilon": 0}, "The 'epsilon' parameter of SemiPrivateBoostingClassifier"),
         ({"delta": 1}, "The 'delta' parameter of SemiPrivateBoostingClassifier"),
         ({"method": "trees"}, "The 'method' parameter of SemiPrivateBoostingClassifier"),
