@@ -47,7 +47,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("domain", "hypotheses", "case"), CASES, ids=repr)
-def test_it_is_private_and_spends_most_of_it(domain, hypotheses, case):
+def test_privacy_loss_is_at_most_epsilon_and_close_to_it(domain, hypotheses, case):
     found = worst(domain, hypotheses, **case)
     assert math.exp(-case["epsilon"] / 2) < found <= 1
 
@@ -61,7 +61,7 @@ def test_a_draw_of_sensitivity_one_is_caught(domain, hypotheses, case):
     assert worst(domain, hypotheses, **case, kind=Mutant) > 1
 
 
-def test_all_data_sets_are_there_and_score_as_the_rules_say():
+def test_all_data_sets_are_listed_with_their_errors():
     n_points, rows = 3, np.array([0, 0, 1, 3, 3, 3, 2])
     sets = _multisets(n_points, 4)
     listed = {tuple(np.repeat(range(4), counts)) for counts in sets}
@@ -82,7 +82,7 @@ def test_all_data_sets_are_there_and_score_as_the_rules_say():
 
 
 @pytest.mark.parametrize("n_points", [1, 2, 3, 6])
-def test_some_data_set_answers_as_well_as_is_said(n_points):
+def test_some_data_set_has_the_bounded_error(n_points):
     """All data sets of seven rows over four points, all queries."""
     queries = np.array(list(itertools.product([False, True], repeat=4)))
     sets = _multisets(n_points, 4)
@@ -94,7 +94,7 @@ def test_some_data_set_answers_as_well_as_is_said(n_points):
     assert promised / 4 < worst_best <= promised
 
 
-def test_answers_are_as_near_the_population_as_promised():
+def test_errors_in_the_population_are_within_the_bound():
     n, beta, trials, n_points = 800, 0.2, 40, 8
     rng = np.random.default_rng(0)
     rules = [np.arange(4) > cut for cut in np.arange(5) - 0.5]
@@ -140,7 +140,7 @@ def test_theorem_3_3_at_its_own_sample_size(hypotheses, d):
     assert_failures_allowed(failures, trials, beta)
 
 
-def test_another_class_than_that_of_the_queries_is_promised_nothing():
+def test_another_class_has_no_bound():
     rng = np.random.default_rng(0)
     rows, y = rng.choice(LINE[:, 0], size=(2000, 1)), rng.integers(0, 2, size=2000)
     marks = np.arange(2000) < 500
@@ -153,7 +153,7 @@ def test_another_class_than_that_of_the_queries_is_promised_nothing():
         assert clf.privacy_.epsilon == 1
 
 
-def test_sampled_rows_are_the_points_over_and_over():
+def test_sampled_rows_repeat_the_points():
     sanitizer = BLRSanitizer(LINE, n_points=3, epsilon=200, random_state=0)
     sanitizer.fit([[-50.0], [0.4], [2.6]])  # moved to 0, 0 and 3
     np.testing.assert_array_equal(sanitizer.points_[:, 0], [0, 0, 3])

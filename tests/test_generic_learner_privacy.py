@@ -27,8 +27,8 @@ from tests.kit import (
 )
 
 
-class Look(EnumeratedRun):
-    """Coins of the first look matter as far as they are 0 or not."""
+class ColumnDrawRun(EnumeratedRun):
+    """Coins of the column draw matter only as far as they are 0 or not."""
 
     def draw_uniform(self, bound, sample, ledger):
         return self.next_outcome(
@@ -37,7 +37,7 @@ class Look(EnumeratedRun):
 
 
 def released(run):
-    """Of the first look only the set is released: it shows in the names of what follows."""
+    """Only the set of the column draw is released, by the names of the following mechanisms."""
     return tuple(
         (call.name, call.outcome if call.kind == "draw" else None)
         for call in run.calls
@@ -45,7 +45,7 @@ def released(run):
     )
 
 
-def every_release(fit, kind=Look):
+def every_release(fit, kind=ColumnDrawRun):
     return index_by_release(enumerate_runs(fit, kind), released)
 
 
@@ -75,7 +75,9 @@ class TestSanitizerIsPrivate:
     """All data sets of a tiny domain, all neighbours, all that can be released."""
 
     @staticmethod
-    def worst(monkeypatch, *, n, grid, levels=1, n_features=1, epsilon=1, points=None, kind=Look):
+    def worst(
+        monkeypatch, *, n, grid, levels=1, n_features=1, epsilon=1, points=None, kind=ColumnDrawRun
+    ):
         monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: levels)
         monkeypatch.setattr(quantile_sanitizer, "candidate_grid", lambda bounds: grid)
         points = points or list(itertools.product(grid.values.tolist(), repeat=n_features))
@@ -113,7 +115,7 @@ class TestSanitizerIsPrivate:
         ],
     )
     def test_mutants_are_caught(self, monkeypatch, mutant, case):
-        class Mutant(Look):
+        class Mutant(ColumnDrawRun):
             def draw_member(self, family, epsilon, sensitivity, *others):
                 sensitivity = mutant.get("sensitivity", sensitivity)
                 return super().draw_member(family, epsilon, sensitivity, *others)
@@ -149,22 +151,22 @@ class TestSanitizerIsPrivate:
         assert_fits(counts, [expected[place] for place in range(5)])
 
 
-class TestFirstLookIsPrivate:
-    """Which columns have many values, then cuts for some and medians for the others."""
+class TestColumnDrawIsPrivate:
+    """A draw of the many-valued columns, then medians for them and cuts for the others."""
 
     OTHERS = ((3,), (0, 0), (5, 2, 5), (0, 7, 1, 7))
 
     @staticmethod
-    def played(others, epsilon=Fraction(1, 2), kind=Look):
+    def played(others, epsilon=Fraction(1, 2), kind=ColumnDrawRun):
         """Return {set: (lower, upper) bound of its probability}."""
 
-        def look():
+        def draw_columns():
             chosen = binary_columns.draw_many_valued_columns(
                 np.array(others), epsilon, Ledger(epsilon)
             )
             return tuple(chosen.tolist())
 
-        runs = index_by_release(enumerate_runs(look, kind), lambda run: run.result)
+        runs = index_by_release(enumerate_runs(draw_columns, kind), lambda run: run.result)
         return {chosen: (run.lower, run.upper) for chosen, run in runs.items()}
 
     @staticmethod
@@ -182,7 +184,7 @@ class TestFirstLookIsPrivate:
         return {sets[place]: bound for (place, _), bound in bounds.items()}
 
     @classmethod
-    def agree(cls, others, kind=Look):
+    def agree(cls, others, kind=ColumnDrawRun):
         played, listed = cls.played(others, kind=kind), cls.listed(others)
         return played.keys() == listed.keys() and all(
             played[one][0] <= listed[one][1] and listed[one][0] <= played[one][1] for one in listed
@@ -195,7 +197,7 @@ class TestFirstLookIsPrivate:
     @pytest.mark.parametrize("others", OTHERS[2:])
     @pytest.mark.parametrize("mutant", ["prior", "coins", "order"])
     def test_another_draw_of_the_set_is_caught(self, monkeypatch, others, mutant):
-        class Mutant(Look):
+        class Mutant(ColumnDrawRun):
             def draw_member(self, family, *others):
                 if mutant == "prior":
                     family = Choice(family.options, [1] * len(family.prior))
@@ -240,7 +242,7 @@ class TestFirstLookIsPrivate:
         {"n": 4, "grid": tiny(range(3)), "epsilon": 4},
     )
 
-    def worst(self, monkeypatch, case, kind=Look):
+    def worst(self, monkeypatch, case, kind=ColumnDrawRun):
         monkeypatch.setattr(quantile_sanitizer, "MIN_FEATURES_FOR_COLUMN_DRAW", 1)
         monkeypatch.setattr(binary_columns, "ZERO_ONE_CUT_WEIGHT", 10**6)
         return TestSanitizerIsPrivate.worst(monkeypatch, **case, kind=kind)
@@ -254,7 +256,7 @@ class TestFirstLookIsPrivate:
     @pytest.mark.parametrize("case", CASES[:2])
     @pytest.mark.parametrize("mutant", ["cut", "count", "share"])
     def test_mutants_are_caught(self, monkeypatch, case, mutant):
-        class Mutant(Look):
+        class Mutant(ColumnDrawRun):
             def draw_member(self, family, epsilon, *others):
                 return super().draw_member(family, (2 if mutant == "cut" else 1) * epsilon, *others)
 
@@ -273,7 +275,7 @@ class TestFirstLookIsPrivate:
 
     @pytest.mark.parametrize("n_many", range(11))
     def test_the_budget_adds_up_in_every_branch(self, n_many):
-        """The price of all that is drawn and of all noise is ε, whatever the first look says."""
+        """The cost of all draws and of all noise is ε, for every set of the column draw."""
         flags = np.arange(10) >= n_many
 
         class Chosen(Recorder):
@@ -289,9 +291,11 @@ class TestFirstLookIsPrivate:
         with Chosen() as recorder:
             sanitizer = QuantileSanitizer(epsilon=1.5, random_state=0).fit(rows)
         spent = sum(call.cost for call in recorder.calls_of("noise"))
-        looks, cuts = ([u for u in recorder.calls_of("draw") if u.name == name] for name in NAMES)
-        assert (len(looks), len(cuts)) == (1, 10 - n_many)
-        spent += sum(call.cost for call in looks + cuts)
+        column_draws, cuts = (
+            [u for u in recorder.calls_of("draw") if u.name == name] for name in NAMES
+        )
+        assert (len(column_draws), len(cuts)) == (1, 10 - n_many)
+        spent += sum(call.cost for call in column_draws + cuts)
         # of the draws of one level every row is in one
         medians = {
             call.event.epsilon for call in recorder.calls_of("draw") if call.name == QUANTILES_NAME
@@ -311,7 +315,7 @@ class TestLearnerIsPrivate:
 
     POINTS = (0.0, 1.0, 2.0)
 
-    def worst(self, monkeypatch, kind=Look, epsilon=1):
+    def worst(self, monkeypatch, kind=ColumnDrawRun, epsilon=1):
         monkeypatch.setattr(quantile_sanitizer, "n_levels", lambda n, epsilon: 1)
         monkeypatch.setattr(quantile_sanitizer, "candidate_grid", lambda bounds: tiny(self.POINTS))
         labelled = list(itertools.product(self.POINTS, (0, 1)))
@@ -332,7 +336,7 @@ class TestLearnerIsPrivate:
         assert Fraction(1, 5) < self.worst(monkeypatch) <= 1
 
     def test_a_draw_that_overspends_is_caught(self, monkeypatch):
-        class Mutant(Look):
+        class Mutant(ColumnDrawRun):
             def draw_member(self, family, epsilon, *others):
                 return super().draw_member(
                     family, (3 if isinstance(family, Leaf) else 1) * epsilon, *others
@@ -341,7 +345,7 @@ class TestLearnerIsPrivate:
         assert self.worst(monkeypatch, Mutant) > 1
 
     def test_a_sanitizer_that_overspends_is_caught(self, monkeypatch):
-        class Mutant(Look):
+        class Mutant(ColumnDrawRun):
             def noise_scale(self, spread):
                 return spread / 3
 

@@ -45,7 +45,7 @@ ARRANGED = {
 EACH = pytest.mark.parametrize("case", ARRANGED)
 
 
-def arranged(case):
+def cover_of(case):
     queries, X_public = ARRANGED[case]
     return queries, X_public, queries.build_cover(X_public)
 
@@ -65,59 +65,55 @@ def some_queries(queries, rng, n, width):
     return rng.normal(size=(n, width + 1))
 
 
-def on_rows(arrangement, query, X):
+def on_rows(cover, query, X):
     """Whether a member of the cover holds in the cells of rows."""
-    return arrangement.incidence_row(query)[arrangement.assign_cells(X)].sum(axis=1) > 0
+    return cover.incidence_row(query)[cover.assign_cells(X)].sum(axis=1) > 0
 
 
 @pytest.mark.parametrize("case", ["thresholds", "intervals", "rectangles", "stumps"])
 def test_queries_agree_with_their_members_on_all_public_rows(case):
-    """Algorithm 3: the cover has a member for each way to divide the public rows."""
-    queries, X_public, arrangement = arranged(case)
+    """Algorithm 3: the cover has a member for each dichotomy of the public rows."""
+    queries, X_public, cover = cover_of(case)
     Q = some_queries(queries, np.random.default_rng(0), 300, X_public.shape[1])
     holds = queries.holds(Q, X_public)
     assert len(np.unique(holds, axis=0)) >= len(X_public)
-    for member, wanted in zip(
-        queries.nearest_members(Q, arrangement.member_index), holds, strict=True
-    ):
-        np.testing.assert_array_equal(on_rows(arrangement, member, X_public), wanted)
-    assert arrangement.irreducible_error == 0
+    for member, wanted in zip(queries.nearest_members(Q, cover.member_index), holds, strict=True):
+        np.testing.assert_array_equal(on_rows(cover, member, X_public), wanted)
+    assert cover.irreducible_error == 0
 
 
 @EACH
 def test_answers_are_sums_over_cells(case):
-    arrangement = arranged(case)[2]
-    counts = np.random.default_rng(1).integers(50, size=arrangement.size)
-    incidence = np.array(
-        [arrangement.incidence_row(query) for query in range(arrangement.n_queries)]
-    )
-    np.testing.assert_array_equal(arrangement.answers(counts), incidence @ counts)
-    assert len(np.unique(incidence, axis=1).T) == arrangement.size  # no cell is there twice
-    weights = arrangement.normalize_blocks(np.log(1 + counts))
-    np.testing.assert_allclose(arrangement.answers(weights), incidence @ weights, atol=1e-6)
-    rows, weights = arrangement.weighted_rows(weights)
+    cover = cover_of(case)[2]
+    counts = np.random.default_rng(1).integers(50, size=cover.size)
+    incidence = np.array([cover.incidence_row(query) for query in range(cover.n_queries)])
+    np.testing.assert_array_equal(cover.answers(counts), incidence @ counts)
+    assert len(np.unique(incidence, axis=1).T) == cover.size  # no cell is there twice
+    weights = cover.normalize_blocks(np.log(1 + counts))
+    np.testing.assert_allclose(cover.answers(weights), incidence @ weights, atol=1e-6)
+    rows, weights = cover.weighted_rows(weights)
     assert len(rows) == len(weights)
     assert weights.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("case", ["thresholds", "intervals", "rectangles"])
 def test_queries_with_ends_at_cuts_are_their_members(case):
-    """Definition 2: no member tells rows of one cell apart, wherever they are."""
-    queries, X_public, arrangement = arranged(case)
+    """Definition 2: a member has one answer for all rows of a cell."""
+    queries, X_public, cover = cover_of(case)
     X = np.random.default_rng(2).normal(size=(2000, X_public.shape[1])) * 3
-    ends = [np.concatenate([[-INF], axis.cuts, [INF]]) for axis in arrangement.axes]
+    ends = [np.concatenate([[-INF], axis.cuts, [INF]]) for axis in cover.axes]
     for picks in itertools.product(*(itertools.combinations(many, 2) for many in ends)):
         box = np.array(picks)
         box[:, 0] = np.nextafter(box[:, 0], INF)
         Q = {"thresholds": box[:, 1:][0], "intervals": box[0], "rectangles": box}[case][None]
         if case == "thresholds" and picks[0][0] != -INF:
             continue
-        (member,) = queries.nearest_members(Q, arrangement.member_index)
-        np.testing.assert_array_equal(on_rows(arrangement, member, X), queries.holds(Q, X)[0])
+        (member,) = queries.nearest_members(Q, cover.member_index)
+        np.testing.assert_array_equal(on_rows(cover, member, X), queries.holds(Q, X)[0])
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_coarse_axis_knows_what_it_misses(seed):
+def test_skipped_rows_of_a_coarse_axis_are_counted(seed):
     rng = np.random.default_rng(seed)
     column = np.round(rng.normal(size=200), 1 + seed % 2)
     axis = QuantileAxis(column, 2, 7)
@@ -138,18 +134,18 @@ def test_a_coarse_axis_knows_what_it_misses(seed):
 
 def test_weights_of_columns_are_those_of_all_their_cells():
     """Multiplicative weights on {0,1}^3, with its 8 cells listed and as a product."""
-    arrangement = StumpQueries().build_cover(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]))
+    cover = StumpQueries().build_cover(np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]))
     cells = np.array(list(itertools.product((0, 1), repeat=3)))
-    logs, listed = np.zeros(arrangement.size), np.zeros(8)
-    for step, query in enumerate(np.random.default_rng(0).integers(arrangement.n_queries, size=30)):
-        row = arrangement.incidence_row(query)
+    logs, listed = np.zeros(cover.size), np.zeros(8)
+    for step, query in enumerate(np.random.default_rng(0).integers(cover.n_queries, size=30)):
+        row = cover.incidence_row(query)
         logs += step * row
-        listed += step * row[arrangement.assign_cells(cells)].sum(axis=1)
+        listed += step * row[cover.assign_cells(cells)].sum(axis=1)
     listed = np.exp(listed - listed.max())
     listed /= listed.sum()
-    product = arrangement.normalize_blocks(logs)[arrangement.assign_cells(cells)].prod(axis=1)
+    product = cover.normalize_blocks(logs)[cover.assign_cells(cells)].prod(axis=1)
     np.testing.assert_allclose(product, listed)
-    assert arrangement.log_cells == pytest.approx(math.log(8))
+    assert cover.log_cells == pytest.approx(math.log(8))
 
 
 class TestHalfspaces:
@@ -192,43 +188,41 @@ class TestHalfspaces:
         assert 0.3 * bound < worst <= bound
 
     def test_cells_of_the_plane(self):
-        queries, _, arrangement = arranged("halfspaces")
+        queries, _, cover = cover_of("halfspaces")
         X = np.random.default_rng(0).normal(size=(5000, 2)) * 2
-        rules = arrangement.member_index.cover
-        on_cells = np.array([on_rows(arrangement, k, X) for k in range(len(rules))])
+        rules = cover.member_index.cover
+        on_cells = np.array([on_rows(cover, k, X) for k in range(len(rules))])
         wrong = (on_cells != queries.holds(rules, X)).any(axis=0)
         assert wrong.mean() < 1e-3  # a row may be closer to a crossing than the step of the search
-        assert queries.nearest_members(rules, arrangement.member_index).tolist() == list(
+        assert queries.nearest_members(rules, cover.member_index).tolist() == list(
             range(len(rules))
         )
 
 
-def test_rows_of_no_listed_cell_go_to_the_nearest():
-    """Of listed queries nobody can say which cells there are."""
-    arrangement = arranged("custom")[2]
-    assert arrangement.size == 2
-    (place,) = arrangement.assign_cells(np.array([[1.0, -1.0]]))[:, 0]
-    assert (arrangement.incidence[:, place] != [True, False]).sum() == 1
-    assert arrangement.count(np.array([[1.0, -1.0], [-1.0, -9.0]])).sum() == 2
-    assert (
-        arrangement.irreducible_error == 1
-    )  # the third public row, all there is to tell, is moved
+def test_rows_of_unlisted_cells_are_assigned_to_the_nearest():
+    """The cells of listed queries are unknown without rows."""
+    cover = cover_of("custom")[2]
+    assert cover.size == 2
+    (place,) = cover.assign_cells(np.array([[1.0, -1.0]]))[:, 0]
+    assert (cover.incidence[:, place] != [True, False]).sum() == 1
+    assert cover.count(np.array([[1.0, -1.0], [-1.0, -9.0]])).sum() == 2
+    assert cover.irreducible_error == 1  # the third public row, all there is to tell, is moved
 
 
 @EACH
 def test_counts_move_by_one_at_most(case):
     """All neighbours on a small domain: the sensitivity behind every draw."""
-    _, X_public, arrangement = arranged(case)
+    _, X_public, cover = cover_of(case)
     width = X_public.shape[1]
     places = np.array(list(itertools.product([-5.0, 0.4, 1.0, 9.0], repeat=width)))
-    counts = np.array([count(arrangement, place[None]) for place in places])
+    counts = np.array([count(cover, place[None]) for place in places])
     assert counts.min() == 0
     assert counts.max() == 1
-    np.testing.assert_array_equal(count(arrangement, places), counts.sum(axis=0))
+    np.testing.assert_array_equal(count(cover, places), counts.sum(axis=0))
 
 
-def count(arrangement, X):
-    return arrangement.answers(arrangement.count(X))
+def count(cover, X):
+    return cover.answers(cover.count(X))
 
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
@@ -244,13 +238,13 @@ SMALL = {
 @pytest.mark.parametrize("kind", SMALL)
 def test_exact_privacy_over_all_neighbours(kind, epsilon):
     """Two rounds, two rows: P <= e^ε P' for every transcript and neighbour."""
-    arrangement, width = SMALL[kind], WIDTHS[kind]
+    cover, width = SMALL[kind], WIDTHS[kind]
     values = list(itertools.product((-1.0, 0.6, 7.0), repeat=width))[:: 1 if width == 1 else 2]
     plan, released = pmw.RoundPlan(2, epsilon / 2, 0.7, 1.0), {}
     for rows in itertools.combinations_with_replacement(range(len(values)), 2):
-        counts = count(arrangement, np.array([values[row] for row in rows]))
+        counts = count(cover, np.array([values[row] for row in rows]))
         runs = enumerate_runs(
-            lambda counts=counts: pmw.run_pmw(counts, 2, arrangement, plan, Ledger(epsilon, 0, 0))
+            lambda counts=counts: pmw.run_pmw(counts, 2, cover, plan, Ledger(epsilon, 0, 0))
         )
         assert len(runs) == (2 * len(counts)) ** 2
         released[rows] = index_by_release(runs)
@@ -263,13 +257,13 @@ def test_exact_privacy_over_all_neighbours(kind, epsilon):
     assert max(ratios) > exp_above(-epsilon / 2)  # half of ε is really lost
 
 
-def test_play_draws_what_the_plan_says():
-    arrangement = ThresholdQueries().build_cover(np.arange(4.0)[:, None])
+def test_run_pmw_follows_the_plan():
+    cover = ThresholdQueries().build_cover(np.arange(4.0)[:, None])
     ledger = Ledger(1, 1e-6, 0)
     plan = pmw.plan_rounds(1000, 5, math.log(4), ledger=ledger, beta=0.05)
     with Recorder() as recorder:
-        counts = arrangement.answers(np.array([400, 300, 200, 100]))
-        weights = pmw.run_pmw(counts, 1000, arrangement, plan, ledger)
+        counts = cover.answers(np.array([400, 300, 200, 100]))
+        weights = pmw.run_pmw(counts, 1000, cover, plan, ledger)
     drawn = [(call.kind, call.event, call.sensitivity) for call in recorder.calls]
     assert drawn == [("draw", Draw(plan.round_epsilon), 1)] * plan.rounds
     assert ledger.event == Steps((Draw(plan.round_epsilon),) * plan.rounds)
@@ -310,7 +304,7 @@ class TestPlan:
         assert plan.rounds * rho_price(Draw(plan.round_epsilon)) > 0.999 * rho
         assert plan_delta(Steps((Draw(plan.round_epsilon),) * plan.rounds), 1) <= 1e-10
 
-    def test_several_rows_of_a_person_are_missed_together(self):
+    def test_the_loss_of_a_draw_grows_with_the_rows_of_a_person(self):
         one, three = (self.plan(30_000, 63, 64, k=k, alpha=0.9) for k in (1, 3))
         assert one.rounds == three.rounds
         learned = math.sqrt(math.log(64) / (2 * one.rounds))
@@ -320,15 +314,15 @@ class TestPlan:
     @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10**10)])
     def test_the_guarantee_holds(self, delta):
         """Over seeds, the largest error on the private rows is within the bound."""
-        arrangement = ThresholdQueries().build_cover(np.arange(16.0)[:, None])
+        cover = ThresholdQueries().build_cover(np.arange(16.0)[:, None])
         cells = np.zeros(16, dtype=np.int64)
         cells[[2, 9]] = 15_000, 5_000  # far from uniform
-        counts = arrangement.answers(cells)
+        counts = cover.answers(cells)
         plan = self.plan(20_000, len(counts), 16, settings=(1, delta))
         errors = []
         for seed in range(12):
-            weights = pmw.run_pmw(counts, 20_000, arrangement, plan, Ledger(1, delta, seed))
-            errors.append(np.abs(arrangement.answers(weights) - counts / 20_000).max())
+            weights = pmw.run_pmw(counts, 20_000, cover, plan, Ledger(1, delta, seed))
+            errors.append(np.abs(cover.answers(weights) - counts / 20_000).max())
         assert max(errors) <= plan.error
         assert max(errors) > plan.error / 20
 
@@ -342,7 +336,7 @@ def between_cuts(axis):
 
 class TestRadius:
     @pytest.mark.parametrize(("m", "n_cells"), [(60, 100), (300, 20), (300, 299), (900, 7)])
-    def test_it_holds_as_often_as_promised(self, m, n_cells):
+    def test_it_holds_with_its_probability(self, m, n_cells):
         beta, trials, failures, shares = 0.1, 300, 0, []
         for seed in range(trials):
             axis = QuantileAxis(np.random.default_rng(seed).random(m), 1, n_cells)
@@ -352,7 +346,7 @@ class TestRadius:
         assert failures <= binom.isf(FALSE_ALARM, trials, beta)
         assert max(shares) > 0.5
 
-    def test_all_numbers_of_missed_rows_share_beta(self):
+    def test_all_numbers_of_skipped_rows_share_beta(self):
         """The rows decide which bound is used, so all of them hold at once."""
         c = np.arange(10**6)
         assert (1 / ((c + 1) * (c + 2))).sum() == pytest.approx(1, abs=1e-5)
@@ -373,12 +367,12 @@ class TestRadius:
         ],
     )
     def test_cuts_are_cheaper_than_dichotomies(self, queries, width, most):
-        arrangement = queries.build_cover(np.random.default_rng(0).normal(size=(3000, width)))
+        cover = queries.build_cover(np.random.default_rng(0).normal(size=(3000, width)))
         d = vc_dimension(queries, width)
-        assert arrangement.irreducible_error < arrangement.radius(3000, d, 0.025) < most
-        assert 1.8 * most < cover_radius(3000, d, 0.025, arrangement.irreducible_error)
+        assert cover.irreducible_error < cover.radius(3000, d, 0.025) < most
+        assert 1.8 * most < cover_radius(3000, d, 0.025, cover.irreducible_error)
 
-    def test_categories_are_all_there(self):
+    def test_categories_are_all_members(self):
         axes = [QuantileAxis(np.arange(4), 0, 4), QuantileAxis(np.arange(9.0), 1, 99)]
         assert ProductCover(axes[:1]).radius(50, 1, 0.05) == 0
         assert ProductCover(axes).radius(50, 1, 0.05) == cuts_radius(50, 0.025, 1)
@@ -396,19 +390,19 @@ class TestSizes:
         n = n_query_release(
             alpha, beta, epsilon, delta, d, queries.dual_vc_dimension(width), constants="tight"
         )
-        arrangement = queries.build_cover(np.random.default_rng(0).normal(size=(m, width)))
+        cover = queries.build_cover(np.random.default_rng(0).normal(size=(m, width)))
         for enough in (None, alpha / 2):  # what the release makes of its alpha
             ledger = Ledger(Fraction(epsilon), Fraction(str(delta)))
             plan = pmw.plan_rounds(
                 n,
-                arrangement.n_queries,
-                arrangement.log_cells,
+                cover.n_queries,
+                cover.log_cells,
                 ledger=ledger,
                 beta=beta / 4,
                 alpha=enough,
             )
-            sampling = math.sqrt(math.log(8 * arrangement.n_queries / beta) / (2 * n))
-            radius = arrangement.radius(m, d, beta / 2)
+            sampling = math.sqrt(math.log(8 * cover.n_queries / beta) / (2 * n))
+            radius = cover.radius(m, d, beta / 2)
             assert radius + sampling + plan.error <= alpha
 
     def test_the_tight_size_is_monotone_and_far_below_the_papers(self):
@@ -422,8 +416,8 @@ class TestSizes:
             easy = n_query_release(**{**usual, "alpha": 0.2}, constants="tight")
             assert n_query_release(**harder, constants="tight") > easy
 
-    def test_what_no_number_of_rows_reaches_is_refused(self):
-        with pytest.raises(ValueError, match=r"alpha must be above 0\.\d+ for d=4, as at most"):
+    def test_unreachable_errors_are_refused(self):
+        with pytest.raises(ValueError, match=r"alpha must be above 0\.\d+ for d=4, since there are at most"):
             n_query_release(0.1, 0.05, 1.0, 1e-6, 4, 4, constants="tight")
         with pytest.raises(ValueError, match="constants must be 'paper' or 'tight'"):
             n_query_release(0.1, 0.05, 0.5, 1e-6, 1, constants="own")

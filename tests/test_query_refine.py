@@ -1,4 +1,4 @@
-"""Closer looks at full cells: what is cut, what is counted, and who sees it."""
+"""Refinement of heavy cells of a column: splits, sensitivity, and dependence on released counts."""
 
 import itertools
 
@@ -24,12 +24,12 @@ from tests.kit import Recorder
 BUDGETS = {"gaussian": (1.0, 1e-6), "pure": (1.0, 0)}
 
 
-def pieces_of(*ends):
+def intervals_between(*ends):
     starts, ends = np.array(ends[:-1], dtype=float), np.array(ends[1:], dtype=float)
     return IntervalMasses(starts, ends, np.ones(len(ends)))
 
 
-def looks(recorder):
+def refinement_rounds(recorder):
     return [call for call in recorder.calls if "heavy cells, round " in call.name]
 
 
@@ -38,18 +38,18 @@ def looks(recorder):
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=2, max_size=6, unique=True))
 @settings(max_examples=100)
-def test_pieces_part_the_cells(ends):
-    whole = pieces_of(*sorted(ends))
-    whole = whole.select(just_below(whole.ends) > whole.starts)
-    if not len(whole.ends):
+def test_parts_partition_the_intervals(ends):
+    intervals = intervals_between(*sorted(ends))
+    intervals = intervals.select(just_below(intervals.ends) > intervals.starts)
+    if not len(intervals.ends):
         return
-    new = split_at_decimals(whole)
-    parent = np.searchsorted(whole.ends, new.ends)
+    parts = split_at_decimals(intervals)
+    parent = np.searchsorted(intervals.ends, parts.ends)
     first = np.unique(parent, return_index=True)[1]
-    assert np.array_equal(new.starts[first], whole.starts)
-    assert np.array_equal(np.delete(new.starts, first), new.ends[:-1][np.diff(parent) == 0])
-    assert np.array_equal(new.ends[np.append(first[1:], len(parent)) - 1], whole.ends)
-    assert np.all(new.starts < new.ends)
+    assert np.array_equal(parts.starts[first], intervals.starts)
+    assert np.array_equal(np.delete(parts.starts, first), parts.ends[:-1][np.diff(parent) == 0])
+    assert np.array_equal(parts.ends[np.append(first[1:], len(parent)) - 1], intervals.ends)
+    assert np.all(parts.starts < parts.ends)
     assert np.all(np.bincount(parent) > 1)
     assert np.all(np.bincount(parent) <= 66)
 
@@ -64,25 +64,25 @@ def test_pieces_part_the_cells(ends):
         (19.9, 20.0, [19.95, 19.99]),
     ],
 )
-def test_short_decimal_numbers_are_pieces_of_their_own(low, high, values):
-    new = split_at_decimals(pieces_of(low, high))
-    alone = new.ends[just_below(new.ends) == new.starts]
+def test_short_decimal_numbers_become_parts_of_a_single_float(low, high, values):
+    parts = split_at_decimals(intervals_between(low, high))
+    alone = parts.ends[just_below(parts.ends) == parts.starts]
     assert set(values) <= set(alone.tolist())
 
 
-def test_cutting_again_and_again_ends_at_a_single_float():
-    target, whole = 100 / 3, pieces_of(-1e6, 1e6)
+def test_repeated_splits_end_at_a_single_float():
+    target, intervals = 100 / 3, intervals_between(-1e6, 1e6)
     for _ in range(40):
-        if just_below(whole.ends[0]) == whole.starts[0]:
+        if just_below(intervals.ends[0]) == intervals.starts[0]:
             break
-        new = split_at_decimals(whole)
-        whole = new.select((new.starts < target) & (target <= new.ends))
-    assert (whole.starts[0], whole.ends[0]) == (just_below(np.array(target)), target)
+        parts = split_at_decimals(intervals)
+        intervals = parts.select((parts.starts < target) & (target <= parts.ends))
+    assert (intervals.starts[0], intervals.ends[0]) == (just_below(np.array(target)), target)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.floats(0.01, 9))
 @settings(max_examples=100)
-def test_the_simplex_is_met_at_its_nearest_point(values, total):
+def test_projection_to_the_simplex(values, total):
     values = np.array(values)
     nearest = project_to_simplex(values, total)
     assert nearest.min() >= 0
@@ -100,11 +100,11 @@ DOMAIN = (-7.0, 0.0, 0.25, 0.25 + 2**-40, 1.0, 1.7, 3.0, 50.0)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0])
-def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
-    """All neighbours of three rows, with outcomes dictated, so that all look at the same cells."""
+def test_a_replaced_row_changes_each_round_by_at_most_the_sensitivity(delta):
+    """All neighbours of three rows, with equal outcomes, so that the same cells are split."""
     line = build_grid(np.array([0.0, 1.0, 1.0]), 0.0, 3.0, 4)
     masses = np.zeros(len(line.edges) + 1)
-    masses[np.searchsorted(line.edges, [0.25, 1.7])] = 1  # other rows are in no piece
+    masses[np.searchsorted(line.edges, [0.25, 1.7])] = 1  # other rows are in no part
     noise = all_noise(Ledger(10_000, delta))
 
     def answers(rows, outcomes=None):
@@ -144,7 +144,7 @@ def test_replacing_any_row_moves_each_look_by_at_most_the_sensitivity(delta):
 
 
 @pytest.mark.parametrize("n", [1, 40])
-def test_the_counts_are_those_of_the_pieces(n):
+def test_counts_of_the_parts(n):
     generator = np.random.default_rng(n)
     x = generator.choice(DOMAIN, n)
     line = build_grid(np.empty(0), 0.0, 3.0, 5)
@@ -155,12 +155,12 @@ def test_the_counts_are_those_of_the_pieces(n):
             line, masses, SortedColumn(x, line.low, line.high), all_noise(ledger), ledger, 16
         )
     first = recorder.calls[0].exact_input
-    whole = IntervalMasses(
+    intervals = IntervalMasses(
         np.append(just_below(np.array([0.0])), line.edges), np.append(line.edges, 3.0), masses
     )
-    new = split_at_decimals(whole.select(just_below(whole.ends) > whole.starts))
+    parts = split_at_decimals(intervals.select(just_below(intervals.ends) > intervals.starts))
     inside = np.clip(x, 0, 3)[:, None]
-    assert np.array_equal(first, ((new.starts < inside) & (inside <= new.ends)).sum(axis=0))
+    assert np.array_equal(first, ((parts.starts < inside) & (inside <= parts.ends)).sum(axis=0))
 
 
 # what follows from released values alone
@@ -174,12 +174,12 @@ def heavy(n=20_000, seed=0):
 
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 @pytest.mark.parametrize("n_public", [0, 50])
-def test_the_same_released_values_give_the_same_looks_and_the_same_release(budget, n_public):
+def test_equal_outcomes_give_equal_rounds_and_equal_releases(budget, n_public):
     x, bounds, budget = heavy(), (-100, 300), (30, budget[1])
     public = np.random.default_rng(1).normal(50, 20, n_public)
     with Recorder() as recorder:
         one = release_cdf(x, public, bounds=bounds, ledger=Ledger(*budget, 0))
-    assert len(looks(recorder)) >= 2
+    assert len(refinement_rounds(recorder)) >= 2
     for others in (np.full(len(x), 5.0), np.append(x[1:], 299.0)):
         with Recorder(recorder.outcomes) as again:
             other = release_cdf(others, public, bounds=bounds, ledger=Ledger(*budget, 0))
@@ -191,7 +191,7 @@ def test_the_same_released_values_give_the_same_looks_and_the_same_release(budge
         assert np.array_equal(one.quantile_interval(0.3), other.quantile_interval(0.3))
 
 
-def test_little_budget_is_not_spent_on_looks():
+def test_a_small_budget_is_not_spent_on_refinement():
     x = np.random.default_rng(0).normal(size=500)
     for budget, uses in (((0.1, 1e-6), 1), ((0.1, 0), 1), ((0.2, 1e-6), 2)):
         with Recorder() as recorder:
@@ -201,7 +201,7 @@ def test_little_budget_is_not_spent_on_looks():
 
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 @pytest.mark.parametrize("n_public", [0, 50, 1000])
-def test_heavy_values_that_no_public_row_has_are_found(budget, n_public):
+def test_heavy_values_without_public_rows_are_found(budget, n_public):
     x = heavy()
     public = np.random.default_rng(1).normal(60, 20, n_public)
     found = release_cdf(x, public, bounds=(-100, 300), ledger=Ledger(*budget, 0))

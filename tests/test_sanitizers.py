@@ -1,4 +1,4 @@
-"""QuantileSanitizer: candidates, private quantiles, and what it makes of many columns."""
+"""QuantileSanitizer: candidate values, private quantiles, and many columns."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from skpublicdp.sanitizers.candidate_grid import CandidateGrid, candidate_grid
 from skpublicdp.sanitizers.quantiles import median_errors, release_column
 
 
-class TestCandidates:
+class TestCandidateGrid:
     @pytest.mark.parametrize(
         "bounds",
         [(0.0, 1.0), (-3e5, 4e5), (99990.0, 100010.0), (-1.7e308, 1.7e308), (0.0, 5e-324), (1, 2)],
@@ -27,7 +27,7 @@ class TestCandidates:
         if bounds[1] - bounds[0] > 1e-300 and np.isfinite(bounds[1] - bounds[0]):
             assert np.diff(grid.values).max() < (bounds[1] - bounds[0]) / 5000
 
-    def test_round_numbers_are_there_exactly(self):
+    def test_round_numbers_are_exact(self):
         values = set(candidate_grid().values.tolist())
         assert {0.0, 1.0, -1.0, 0.1, 0.37, 2024.0, 1e9, -2.5e-7} <= values
 
@@ -107,7 +107,7 @@ class TestQuantiles:
 
 
 class TestManyColumns:
-    """Eight or more: a first look tells columns of two values from the others."""
+    """With eight or more columns, one draw separates binary columns from the others."""
 
     @staticmethod
     def table(seed=0, n=20_000, n_flags=60):
@@ -122,7 +122,7 @@ class TestManyColumns:
 
     @pytest.mark.parametrize("bounds", [None, (-1e4, 1e6)])
     @pytest.mark.parametrize("seed", [0, 1])
-    def test_each_column_is_told_for_what_it_is(self, bounds, seed):
+    def test_binary_columns_get_one_cut(self, bounds, seed):
         rows = self.table(seed)
         sanitizer = QuantileSanitizer(bounds=bounds, random_state=seed).fit(rows)
         synthetic = sanitizer.sample(1000)
@@ -164,7 +164,7 @@ class TestManyColumns:
         assert sanitizer.privacy_.epsilon == epsilon
 
     def test_a_thousand_columns(self):
-        """The odds of so many columns are numbers of thousands of digits."""
+        """The prior weights have thousands of digits."""
         others = np.zeros(1000, dtype=np.int64)
         others[[3, 500, 999]] = 90_000
         chosen = draw_many_valued_columns(others, Fraction(1, 2), Ledger(1, random_state=0))
