@@ -1,8 +1,7 @@
 """Boosting: what one row moves, what noise and draws cost, and that nothing else tells of rows.
 
-A tape stands between a fit and its randomness: it notes every exact answer with the noise it gets,
-and every family that is drawn from, and may dictate what comes out. So the fits of neighbouring
-data sets are compared under the same outputs, which is what privacy is about.
+A recorder stands between a fit and its ledger. It records the exact inputs of noise and draws, and
+can replay their outcomes. So the fits of neighbouring data sets are compared under equal outcomes.
 """
 
 import itertools

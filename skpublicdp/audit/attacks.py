@@ -40,6 +40,7 @@ def attacks() -> dict[str, Callable[[], BinomialAudit]]:
     def run_attack(
         name: str, make: Any, rows: tuple[Any, Any], statistic: Any, n_runs: int
     ) -> BinomialAudit:
+        """Audit an estimator with a fixed seed."""
         make_seeded = partial(make, np.random.default_rng(20))
         return audit_privacy(
             make_seeded, *rows, statistic, n_runs=n_runs, confidence=ATTACK_CONFIDENCE, name=name

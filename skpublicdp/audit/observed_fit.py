@@ -120,6 +120,7 @@ class FitRecorder(Recorder):
         recorder, original = self, Ledger.seed
 
         def seed(self: Ledger, count: int = 31) -> int | None:
+            """Return the recorded seed, and record the call."""
             value: int | None
             if recorder._replayed is not None:
                 value = next(recorder._replayed)

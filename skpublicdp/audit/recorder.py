@@ -168,6 +168,7 @@ class Recorder:
             return originals["add_noise"](self, table, sensitivity, event, name=name, proof=proof)
 
         def sample_member(self: Ledger, family: Any, epsilon: Any, sensitivity: Any) -> Any:
+            """Return the member of a draw, and record the call."""
             path = recorder.draw_member(
                 family, epsilon, sensitivity, originals["_sample_member"], self
             )
@@ -183,6 +184,7 @@ class Recorder:
             return path
 
         def sample_noise(self: Ledger, event: Any, spread: Any, table: Any) -> Any:
+            """Return the noise of a table, and record the call."""
             spread = recorder.noise_scale(spread)
             outcome = recorder.add_noise(event, spread, table, originals["_sample_noise"], self)
             recorder._pending |= {
@@ -199,6 +201,8 @@ class Recorder:
             return outcome
 
         def choosing(kind: str) -> Callable[..., Any]:
+            """Return the replacement of a method that chooses positions."""
+
             def choose(self: Ledger, *sizes: int) -> Any:
                 outcome = recorder.choose_positions(kind, sizes, originals[kind], self)
                 recorder.record_call(kind, sizes, outcome)
