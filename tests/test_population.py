@@ -398,7 +398,7 @@ class TestSearch:
     def test_weights_that_differ(self):
         search = self.searched({"public_weight": [1, 2]}, y_public=LABELS)
         assert search.guarantee_ is None
-        assert "weigh differently" in search.guarantee_reason_
+        assert "different total weights" in search.guarantee_reason_
 
 
 class TestQuantiles:
