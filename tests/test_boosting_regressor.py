@@ -122,7 +122,7 @@ def test_display():
     display = ShapeDisplay.from_estimator(fitted())
     assert display.axes_[0].get_title() == "x0"
     assert display.axes_[0].get_ylabel() == "mean outcome"
-    with pytest.raises(ValueError, match="a regressor has none"):
+    with pytest.raises(ValueError, match="target must be None for a regressor"):
         ShapeDisplay.from_estimator(fitted(), target=1)
 
 
