@@ -123,11 +123,11 @@ class TestReleases:
         np.testing.assert_allclose(of_release.non_member_scores, above.non_member_scores)
 
     def test_private_noise_keeps_the_promise_over_many_runs(self):
-        """P(found | member) <= e^ε P(found | not a member): one of each in every run."""
+        """P(score > 3 | member) <= e^ε P(score > 3 | non-member), with one of each per run."""
         epsilon, runs, rng = 1.0, 1500, np.random.default_rng(0)
         shares = np.full(6, 0.5)
         reference = people(rng, 30, shares)
-        found = np.zeros(2, dtype=int)
+        n_detected = np.zeros(2, dtype=int)
         for _ in range(runs):
             rows = people(rng, 4, shares)
             # a replaced row moves the six counts by six in all
@@ -140,10 +140,10 @@ class TestReleases:
                 reference=reference,
                 holds=is_one,
             )
-            found += attack.member_scores[0] > 3, attack.non_member_scores[0] > 3
-        low = tracing.clopper_pearson(int(found[0]), runs, 1 - FALSE_ALARM)[0]
-        high = tracing.clopper_pearson(int(found[1]), runs, 1 - FALSE_ALARM)[1]
-        assert found.min() > 50
+            n_detected += attack.member_scores[0] > 3, attack.non_member_scores[0] > 3
+        low = tracing.clopper_pearson(int(n_detected[0]), runs, 1 - FALSE_ALARM)[0]
+        high = tracing.clopper_pearson(int(n_detected[1]), runs, 1 - FALSE_ALARM)[1]
+        assert n_detected.min() > 50
         assert low <= math.exp(epsilon) * high
 
 
@@ -151,18 +151,18 @@ class TestSoundness:
     @pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.5])
     def test_randomised_response_is_measured_from_below(self, epsilon):
         rng, pairs = np.random.default_rng(0), 20_000
-        told = rng.random(pairs) < 1 / (1 + math.exp(-epsilon))  # a tossed coin, told truly
-        attack = TracingAttack(told.astype(float), 1.0 - told)
+        is_correct = rng.random(pairs) < 1 / (1 + math.exp(-epsilon))  # a coin, reported truthfully
+        attack = TracingAttack(is_correct.astype(float), 1.0 - is_correct)
         assert epsilon - 0.15 < attack.epsilon_lower(1 - FALSE_ALARM) <= epsilon
 
     def test_abstaining_finds_the_few_who_are_given_away(self):
         rng, pairs = np.random.default_rng(0), 4000
         sure = np.arange(pairs) < 500
-        told = rng.random(pairs) < np.where(sure, 1 / (1 + math.exp(-3)), 0.5)
+        is_correct = rng.random(pairs) < np.where(sure, 1 / (1 + math.exp(-3)), 0.5)
         size = np.where(sure, 2.0, 1.0) + rng.random(pairs) / 2
-        attack = TracingAttack(np.where(told, size, -size), np.zeros(pairs))
+        attack = TracingAttack(np.where(is_correct, size, -size), np.zeros(pairs))
         assert 1.2 < attack.epsilon_lower(1 - FALSE_ALARM) <= 3
-        reversed_ = TracingAttack(np.where(told, -size, size), np.zeros(pairs))
+        reversed_ = TracingAttack(np.where(is_correct, -size, size), np.zeros(pairs))
         assert reversed_.epsilon_lower() == 0
 
     @pytest.mark.parametrize("epsilon", [0.3, 1.5])
@@ -195,8 +195,10 @@ class TestSoundness:
                     for o in coins
                 )
                 assert best <= epsilon_bounds._guess_probability(right, 3, 3, epsilon, 0.0) + 1e-12
-        at = [epsilon_bounds._guess_probability(right, 3, 3, epsilon, 0.0) for right in range(4)]
-        np.testing.assert_allclose(at, binom.sf(np.arange(4) - 1, 3, q))
+        bounds = [
+            epsilon_bounds._guess_probability(right, 3, 3, epsilon, 0.0) for right in range(4)
+        ]
+        np.testing.assert_allclose(bounds, binom.sf(np.arange(4) - 1, 3, q))
 
     @pytest.mark.parametrize("delta", [1e-3, 0.05])
     def test_telling_all_with_probability_delta(self, delta):
@@ -361,11 +363,11 @@ class TestReduction:
         lengths = [len(reduced(self.X[:1000], self.y[:1000], seed)[0]) for seed in range(20)]
         assert set(lengths) == {20_000}
 
-    @pytest.mark.parametrize("at", [0, 3, 50, 4000])
-    def test_neighbours_stay_neighbours(self, at):
+    @pytest.mark.parametrize("position", [0, 3, 50, 4000])
+    def test_neighbours_stay_neighbours(self, position):
         """Claim 4.5: whatever the coins, one replaced row replaces one at most."""
         other_X, other_y = self.X.copy(), self.y.copy()
-        other_X[at], other_y[at] = 10**6, 0
+        other_X[position], other_y[position] = 10**6, 0
         for seed in range(3):
             X, y, public = reduced(self.X, self.y, seed)
             X_, y_, public_ = reduced(other_X, other_y, seed)

@@ -234,8 +234,8 @@ def test_a_card_of_what_is_inside_a_pipeline_or_a_search(kind, tmp_path):
     assert f"<h1>{type(learner).__name__}</h1>" in text
     assert str(learner.privacy_.n_private) in page.text
     assert str(given.predict(X[:1])[0]) in page.text
-    for said in named:
-        assert said in page.text
+    for text_part in named:
+        assert text_part in page.text
     assert ("does not cover the steps" in page.text) == (kind == "leaking")
     assert ("does not cover GridSearchCV" in page.text) == (kind == "grid")
 
