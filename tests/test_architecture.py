@@ -375,7 +375,8 @@ class TestTheChecks:
             ("from skpublicdp.mechanisms.families import Leaf", False),
             ("from skpublicdp.accounting import noise", False),
             (
-                "from skpublicdp.privacy.ledger import Ledger, public_seed\nLedger.of(self).draw()",
+                "from skpublicdp.privacy.ledger import Ledger, public_seed\n"
+                "Ledger.from_estimator(self).draw()",
                 False,
             ),
         ],

@@ -48,7 +48,7 @@ class Counts(BaseEstimator):
         self.random_state, self.budget = random_state, budget
 
     def fit(self, X, *, X_public=None):
-        ledger = Ledger.of(self)
+        ledger = Ledger.from_estimator(self)
         self.values_ = self.release(self.count(X), ledger)
         self.after(X, X_public, ledger)
         self.privacy_ = ledger.receipt()
@@ -79,7 +79,7 @@ class Around(Counts):
     max_rows_per_group = 2
 
     def fit(self, X, groups):
-        ledger = Ledger.of(self)
+        ledger = Ledger.from_estimator(self)
         paid = ledger.sub_ledger(ledger.event, **ENTRY)
         self.values_ = Counts(*map(self.share, paid.per_row(paid.epsilon, paid.delta))).fit(X)
         self.privacy_ = self.receipt(ledger)

@@ -283,8 +283,8 @@ def test_biased_public_rows_are_detected_before_histograms(delta):
 def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
     X, y, X_public = biased_rows()
     clf = SemiPrivateBoostingClassifier(epsilon=0.4, random_state=0)
-    fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.of(clf))
-    fit._budget = make_stage_budget(Ledger.of(clf), trees=False)
+    fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.from_estimator(clf))
+    fit._budget = make_stage_budget(Ledger.from_estimator(clf), trees=False)
     weights = np.random.default_rng(0).dirichlet(np.full(300, 5.0), size=2)
     seen = []
 
@@ -326,7 +326,7 @@ def test_shift_tests_leave_half_of_the_budget(monkeypatch, columns, n):
         fit_steps, "estimate_shift", lambda *args: module.ShiftEstimate(3.0, weights, True)
     )
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
-    fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.of(clf))
+    fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.from_estimator(clf))
     with Recorder() as recorder:
         fit.fit_additive(trees=True)
     # a draw of a plan counts as ε² / 4

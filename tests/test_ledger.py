@@ -803,12 +803,12 @@ class TestOpening:
         clf = SemiPrivateClassifier(
             epsilon=0.3, random_state=0, max_rows_per_group=4, budget=budget
         )
-        ledger = Ledger.of(clf, event=Draw(TENTH))
+        ledger = Ledger.from_estimator(clf, event=Draw(TENTH))
         assert (ledger.epsilon, ledger.delta) == (Fraction(3, 10), 0)
         assert (ledger.rows_per_person, ledger.event) == (4, Draw(TENTH))
         drawn(ledger, TENTH)
         assert budget.ledger[0].who == "SemiPrivateClassifier"
-        other = Ledger.of(clf, delta=MILLIONTH, budget=None)
+        other = Ledger.from_estimator(clf, delta=MILLIONTH, budget=None)
         assert other.event == Gaussian(gaussian_mu_squared(Fraction(3, 10), MILLIONTH))
 
     @pytest.mark.parametrize(("delta", "warns"), [(1e-6, False), (1e-4, False), (2e-4, True)])

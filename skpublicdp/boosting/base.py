@@ -97,7 +97,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             Public rows and groups, as in `fit`.
         """
         check_parameters(self)
-        ledger = Ledger.of(self)
+        ledger = Ledger.from_estimator(self)
         training = read_training_data(
             self,
             X,

@@ -394,7 +394,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     def _ledger(self) -> Ledger:
         """Return a ledger for ε and δ of the fit."""
         event = mechanism_event(exact_fraction(self.epsilon), exact_fraction(self.delta))
-        return Ledger.of(self, event=event)
+        return Ledger.from_estimator(self, event=event)
 
     def _plan(
         self, rows: LabelledRows, epsilon: Fraction, delta: Fraction

@@ -27,13 +27,13 @@ def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
     The default δ depends on the number of private rows, which is not protected.
     """
     if estimator.method == "public":
-        return Ledger.of(estimator, delta=0, event=Steps(()))
+        return Ledger.from_estimator(estimator, delta=0, event=Steps(()))
     delta = estimator.delta
     if delta is None:
         n = _n_rows(X)
         n_marked_public = 0 if is_streamed(X) else int(check_mask(is_public, n).sum())
         delta = default_delta(n - n_marked_public)
-    return Ledger.of(estimator, delta=delta)
+    return Ledger.from_estimator(estimator, delta=delta)
 
 
 def default_delta(n: int) -> float:

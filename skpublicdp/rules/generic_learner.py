@@ -274,7 +274,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         check_parameters(self)
         sanitizer, delta = unfitted_sanitizer(self.sanitizer)
         epsilon = exact_fraction(self.epsilon)
-        ledger = Ledger.of(self, event=mechanism_event(epsilon, delta), delta=delta)
+        ledger = Ledger.from_estimator(self, event=mechanism_event(epsilon, delta), delta=delta)
         rows = read_partially_labelled(
             self,
             X,

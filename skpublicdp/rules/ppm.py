@@ -270,7 +270,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             If the paper's pool would be too large.
         """
         check_parameters(self)
-        ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
+        ledger = Ledger.from_estimator(self, event=Draw(exact_fraction(self.epsilon)))
         rows = read_label_status(
             self,
             X,

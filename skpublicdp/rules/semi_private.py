@@ -267,7 +267,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
             If the error counts of the cover would not fit in memory.
         """
         check_parameters(self)
-        ledger = Ledger.of(self, event=Draw(exact_fraction(self.epsilon)))
+        ledger = Ledger.from_estimator(self, event=Draw(exact_fraction(self.epsilon)))
         rows = self._read(
             X, y, X_public=X_public, y_public=y_public, is_public=is_public, groups=groups
         )

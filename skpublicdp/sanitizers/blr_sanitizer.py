@@ -179,7 +179,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         """
         check_parameters(self)
         event = Draw(exact_fraction(self.epsilon))
-        ledger = Ledger.of(self, event=event)
+        ledger = Ledger.from_estimator(self, event=event)
         X = check_rows(self, X, reset=True)
         X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
         n = len(X)

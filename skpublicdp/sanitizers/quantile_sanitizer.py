@@ -164,7 +164,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         """
         check_parameters(self)
         epsilon = exact_fraction(self.epsilon)
-        ledger = Ledger.of(self, event=Pure(epsilon))
+        ledger = Ledger.from_estimator(self, event=Pure(epsilon))
         X = check_rows(self, X, reset=True)
         X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
         n, n_features = X.shape
