@@ -12,7 +12,7 @@ PROOF_TITLES = {
     "generic_learner": "Learning from unlabelled private rows",
     "label_boost": "Relabelling private rows",
     "marginals": "Marginals",
-    "moments": "Boosting: noisy sums and drawn trees",
+    "moments": "Boosting: noisy histograms and drawn trees",
     "multiplicative_weights": "Multiplicative weights",
     "prefix_sums": "Prefix sums of one column",
     "scores": "Scores",
