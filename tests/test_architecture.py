@@ -328,6 +328,27 @@ def test_types_of_arrays_are_named_once():
     assert len(names) == len(set(names))
 
 
+SHARED_MODULE_NAMES = {"base", "classifier", "ppm", "release"}
+"""The folder says what they are of."""
+
+
+def test_a_name_means_one_thing():
+    """Modules and classes have names of their own, and constants of one name have one value."""
+    modules, classes, constants = [], [], {}
+    for path in FILES:
+        if path.stem != "__init__":
+            modules.append(path.stem)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                classes.append(node.name)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                constants.setdefault(node.targets[0].id, set()).add(ast.unparse(node.value))
+    assert {name for name in modules if modules.count(name) > 1} == SHARED_MODULE_NAMES
+    assert not {name for name in classes if classes.count(name) > 1}
+    public = {name for name in constants if not name.startswith("_")}
+    assert not {name for name in public if len(constants[name]) > 1}
+
+
 def test_files_hold_one_noun():
     assert {path.name for path in FILES if lines_of_code(path.read_text()) > 400} == set()
 
