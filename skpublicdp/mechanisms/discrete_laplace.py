@@ -15,7 +15,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from skpublicdp.mechanisms.exact_exp import DIGIT_BITS, Bounds, FixedPowers, exp_minus
+from skpublicdp.mechanisms.exact_exp import (
+    DIGIT_BITS,
+    GUARD_BITS,
+    Bounds,
+    FixedPowers,
+    exp_minus,
+)
 from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Integers
 
@@ -23,7 +29,9 @@ LARGEST_SCALE = 1 << 30
 """Largest scale (and standard deviation) whose draws fit int64, tails included."""
 
 GEOMETRIC_REACH = 8
-"""Length of the table of a geometric variable, in scales; longer draws use it repeatedly."""
+"""Largest value in the table of a geometric variable, as a multiple of its scale 1 / rate.
+
+A draw exceeds it with probability e^-8 and is then continued by a further draw."""
 
 WORD_BITS = 64
 """Number of bits of a random word."""
@@ -79,7 +87,17 @@ def _check_range(name: str, value: Fraction, largest: int, size: int) -> None:
 
 
 class _Uniform:
-    """Uniform number on [0, 1) whose binary digits are drawn as they are needed."""
+    """Uniform number on [0, 1) whose binary digits are drawn as they are needed.
+
+    Parameters
+    ----------
+    bits : RandomBits
+        Source of further digits.
+    digits : int
+        The first `n_digits` binary digits, as an integer.
+    n_digits : int
+        Number of digits that were drawn already.
+    """
 
     def __init__(self, bits: RandomBits, digits: int, n_digits: int) -> None:
         self._bits = bits
@@ -125,15 +143,16 @@ class _Thresholds:
         self._ascending = self._words[::-1].copy()
 
     def count_above(self, size: int, bits: RandomBits) -> Integers:
-        """Return the number of thresholds above each of `size` fresh uniform numbers.
+        """Return, for each of `size` fresh uniform numbers, how many thresholds are above it.
 
-        If P(X >= k) is the k-th threshold, this number has the distribution of X. The thresholds
-        must not increase with their index.
+        If P(X >= k) is the k-th threshold, these counts are draws of X. The thresholds must not
+        increase with their index.
         """
         uniform = bits.words(size)
         not_above = np.searchsorted(self._ascending, uniform, side="right")
         count = len(self._words) - not_above
-        # a word that equals entries of the table is compared with them by further digits
+        # Equal words leave the comparison open, and further digits decide. If all words are larger,
+        # index -1 refers to the largest word, which is not equal either.
         for i in np.flatnonzero(self._ascending[not_above - 1] == uniform):
             number = _Uniform(bits, int(uniform[i]), WORD_BITS)
             while (
@@ -145,14 +164,22 @@ class _Thresholds:
         return count
 
     def _threshold(self, index: int) -> Callable[[int], Bounds]:
-        """Return the function that encloses one threshold at a given precision."""
+        """Return the function of a precision that returns bounds of one threshold."""
         return lambda precision: self._bounds(precision)[index]
 
 
 def _leading_words(bounds: list[Bounds], precision: int) -> list[int] | None:
     """Return the first 64 binary digits of each threshold, or None if the bounds are too wide.
 
-    The digits a of a threshold t satisfy a <= 2^64 t <= a + 1.
+    The digits of a threshold t, as an integer a, satisfy a <= 2^64 t <= a + 1. The digits are
+    returned only if the bounds prove both inequalities for every threshold.
+
+    Parameters
+    ----------
+    bounds : list of (int, int)
+        Bounds of each threshold, in units of 2^-precision.
+    precision : int
+        Number of binary digits of the bounds.
     """
     shift = precision - WORD_BITS
     words = [min(max(lower >> shift, 0), (1 << WORD_BITS) - 1) for lower, _ in bounds]
@@ -165,29 +192,32 @@ def _leading_words(bounds: list[Bounds], precision: int) -> list[int] | None:
 class _Geometric:
     """Geometric distribution: P(n) = (1 - q) q^n on n >= 0, for q = e^(-rate).
 
-    The digits of n to any base are independent, so each is drawn from a table of its own.
+    The digits of n to any base are independent, so each digit is drawn from a table of its own.
+    The remaining high part of n is again geometric, with a rate that is `BASE` times as large.
     """
 
     def __init__(self, rate: Fraction) -> None:
         self._digits: list[_Thresholds] = []
-        while 32 * GEOMETRIC_REACH * rate < 1:  # the table of the last part stays below 4,096
+        # From a rate of 1/256 on, the table of the high part has at most 8 * 256 = 2,048 entries.
+        # That is below the 4,096 powers of one level of `FixedPowers`.
+        while 32 * GEOMETRIC_REACH * rate < 1:
             self._digits.append(_Thresholds(_digit_survival(rate)))
             rate *= BASE
         self._last = -(-GEOMETRIC_REACH // rate)
         self._high = _Thresholds(_geometric_survival(rate, self._last))
 
     def draw(self, size: int, bits: RandomBits) -> Integers:
-        """Return independent draws, combined from their digits."""
+        """Return `size` independent draws, combined from their digits to the base 4096."""
         value = self._draw_high(size, bits)
         for digit in reversed(self._digits):
             value = (value << DIGIT_BITS) + digit.count_above(size, bits)
         return value
 
     def _draw_high(self, size: int, bits: RandomBits) -> Integers:
-        """Return draws of the part above all digits.
+        """Return draws of the high part, without the digits that have tables of their own.
 
-        A geometric variable has no memory: a draw that reaches the end of the table is continued by
-        a fresh one.
+        A geometric variable has no memory. So a draw that reaches the last value of the table is
+        continued by a fresh draw, which is added to it.
         """
         value = np.zeros(size, dtype=np.int64)
         pending = np.arange(size)
@@ -199,19 +229,20 @@ class _Geometric:
 
 
 def _geometric_survival(rate: Fraction, last: int) -> Callable[[int], list[Bounds]]:
-    """Return the function that encloses P(n >= k) = q^k for k = 1..last."""
+    """Return the function of a precision that bounds P(n >= k) = q^k for k = 1..last."""
     return lambda precision: FixedPowers(rate, precision).table(last + 1)[1:]
 
 
 def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
-    """Return the function that encloses P(digit >= k) for k = 1..4095.
+    """Return the function of a precision that bounds P(digit >= k) for k = 1..4095.
 
-    The digit is the remainder modulo 4096, and P(digit >= k) = (q^k - q^4096) / (1 - q^4096).
+    The digit is the remainder modulo 4096 of a geometric variable with q = e^(-rate). So
+    P(digit >= k) = (q^k - q^4096) / (1 - q^4096).
     """
 
     def bounds(precision: int) -> list[Bounds]:
-        """Enclose the probabilities in units of 2^-precision."""
-        working = precision + 32  # 1 - q^4096 may be small
+        """Return bounds of the probabilities, in units of 2^-precision."""
+        working = precision + GUARD_BITS  # the denominator 1 - q^4096 may be small
         unit = 1 << working
         end_lower, end_upper = exp_minus(rate * BASE, working)
         return [
@@ -227,5 +258,5 @@ def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
 
 @lru_cache(maxsize=16)
 def _geometric(rate: Fraction) -> _Geometric:
-    """Return the distribution, with tables that are computed once per rate."""
+    """Return the geometric distribution of a rate; its tables are cached between calls."""
     return _Geometric(rate)

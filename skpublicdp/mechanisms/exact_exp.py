@@ -12,15 +12,18 @@ from skpublicdp.typing import Floats, Integers
 DIGIT_BITS = 12
 """Bits of an exponent that one table covers: a table has 4,096 powers."""
 
+GUARD_BITS = 32
+"""Number of extra binary digits of intermediate results, so that their roundings do not matter."""
+
 MAX_LEVELS = 5
 """Maximum number of tables. Exponents (error counts) are below 2^60, which is five digits."""
 
 Bounds = tuple[int, int]
-"""Lower and upper bound in units of 2^-precision."""
+"""Lower and upper bound of a real number, as integers in units of 2^-precision."""
 
 
 def exp_minus(x: Fraction, precision: int) -> Bounds:
-    """Return a lower and an upper bound of e^(-x) in fixed point.
+    """Return a lower and an upper bound of e^(-x), as multiples of 2^-precision.
 
     Parameters
     ----------
@@ -46,33 +49,37 @@ def exp_minus(x: Fraction, precision: int) -> Bounds:
     """
     if x == 0:
         return 1 << precision, 1 << precision
-    # e^-x = (e^-y)^(2^halvings) with y <= 1/2; guard digits, as each squaring doubles the error
-    halvings = max(0, (x.numerator // x.denominator).bit_length() + 1)
-    guard = precision + 2 * halvings + 32
-    y = x / (1 << halvings)
-    y_lower = (y.numerator << guard) // y.denominator
+    # e^-x = (e^-y)^(2^n_halvings) for y = x / 2^n_halvings, which is at most 1/2
+    n_halvings = max(0, (x.numerator // x.denominator).bit_length() + 1)
+    # extra digits, because each squaring doubles the relative error
+    working = precision + 2 * n_halvings + GUARD_BITS
+    y = x / (1 << n_halvings)
+    y_lower = (y.numerator << working) // y.denominator
     y_upper = y_lower + 1
-    lower = term_lower = upper = term_upper = 1 << guard
+    # Taylor series of e^y: lower bounds are rounded down, upper bounds are rounded up
+    lower = term_lower = upper = term_upper = 1 << working
     k = 0
     while term_upper > 1:
         k += 1
-        term_lower = (term_lower * y_lower >> guard) // k
-        term_upper = -(-(term_upper * y_upper) // (k << guard))
+        term_lower = (term_lower * y_lower >> working) // k
+        term_upper = -(-(term_upper * y_upper) // (k << working))
         lower += term_lower
         upper += term_upper
-    upper += 2 * term_upper  # the remainder of the series: terms at least halve, as y <= 1/2
-    lower, upper = (1 << 2 * guard) // upper, -(-(1 << 2 * guard) // lower)  # 1 / e^y
-    for _ in range(halvings):
-        lower = lower * lower >> guard
-        upper = _shift_up(upper * upper, guard)
-    return lower >> (guard - precision), _shift_up(upper, guard - precision)
+    # each further term is at most half of the one before, as y <= 1/2
+    upper += 2 * term_upper
+    # the reciprocal e^-y exchanges the roles of the bounds
+    lower, upper = (1 << 2 * working) // upper, -(-(1 << 2 * working) // lower)
+    for _ in range(n_halvings):
+        lower = lower * lower >> working
+        upper = _shift_up(upper * upper, working)
+    return lower >> (working - precision), _shift_up(upper, working - precision)
 
 
 class FixedPowers:
     """Fixed-point bounds of q^k for q = e^(-rate) and non-negative integers k.
 
-    An exponent is split into digits to the base 4096. The bounds of q^k are products of table
-    entries, one for each digit.
+    An exponent k is split into digits to the base 4096. The table of level i holds bounds of
+    q^(digit 4096^i), and the bounds of q^k are products of one entry for each digit.
 
     Parameters
     ----------
@@ -85,23 +92,28 @@ class FixedPowers:
     def __init__(self, rate: Fraction, precision: int) -> None:
         self.precision = precision
         self._rate = rate
+        # for each level: its table, the ratio of neighbouring entries and the next entry, the last
+        # two with guard digits
         self._tables: list[list[Bounds]] = []
-        self._steps: list[Bounds] = []
-        self._next_powers: list[Bounds] = []  # the power that follows each table
+        self._ratios: list[Bounds] = []
+        self._next_powers: list[Bounds] = []
 
     def power(self, level: int, digit: int) -> Bounds:
-        """Return bounds of ``q**(digit * 4096**level)``; tables grow up to the requested digit."""
-        # 4,096 roundings by one unit each stay below one unit of the requested precision
+        """Return bounds of ``q**(digit * 4096**level)``.
+
+        Entries up to the requested digit are added to the table in place if they are missing.
+        """
+        # 2^12 roundings by a few guard units each stay below one unit of the requested precision
         guard = DIGIT_BITS + 4
         working = self.precision + guard
         while len(self._tables) <= level:
-            step = self._rate * (1 << DIGIT_BITS * len(self._tables))
+            level_rate = self._rate * (1 << DIGIT_BITS * len(self._tables))
             self._tables.append([])
-            self._steps.append(exp_minus(step, working))
+            self._ratios.append(exp_minus(level_rate, working))
             self._next_powers.append((1 << working, 1 << working))
         table = self._tables[level]
         if digit >= len(table):
-            q_lower, q_upper = self._steps[level]
+            q_lower, q_upper = self._ratios[level]
             lower, upper = self._next_powers[level]
             for _ in range(len(table), digit + 1):
                 table.append((lower >> guard, _shift_up(upper, guard)))
@@ -112,11 +124,11 @@ class FixedPowers:
 
     def table(self, size: int) -> list[Bounds]:
         """Return bounds of q^j for j below `size`, which is at most 4096."""
-        self.power(0, size - 1)
+        self.power(0, size - 1)  # adds the missing entries of level 0
         return self._tables[0][:size]
 
     def __call__(self, exponent: int) -> Bounds:
-        """Return bounds of q^exponent."""
+        """Return bounds of q^exponent: the products of the bounds for its digits."""
         digit = exponent & ((1 << DIGIT_BITS) - 1)
         lower, upper = self.power(0, digit)
         level = 1
@@ -129,7 +141,10 @@ class FixedPowers:
 
 
 TINY = 2.0**-1000
-"""Smallest power that `FloatPowers` stores; smaller ones are stored as 0."""
+"""Smallest power that `FloatPowers` stores; smaller powers are stored as 0."""
+
+TABLE_PRECISION = 1200
+"""Binary digits from which float tables are rounded: 200 remain for a power as small as `TINY`."""
 
 
 class FloatPowers:
@@ -147,13 +162,15 @@ class FloatPowers:
 
     def __init__(self, rate: Fraction) -> None:
         self._tables = _float_tables(rate)
-        # for each table its rounding, a product, and the (far smaller) width of fixed-point bounds
+        # for each table: one rounding of an entry, one of a product, and one for the width of the
+        # fixed-point bounds, which is far smaller
         self.roundings = 3 * len(self._tables)
         self._largest = (1 << DIGIT_BITS * len(self._tables)) - 1
 
     def __call__(self, exponents: Integers) -> Floats:
-        """Return approximations of q^exponents, elementwise."""
-        exponents = np.minimum(exponents, self._largest)  # the largest power in the tables is 0
+        """Return float approximations of q^exponents, of the shape of `exponents`."""
+        # larger exponents would be outside of the tables; their powers are 0 like the last one
+        exponents = np.minimum(exponents, self._largest)
         mask = (1 << DIGIT_BITS) - 1
         value: Floats = self._tables[0][exponents & mask]
         for level, table in enumerate(self._tables[1:], start=1):
@@ -164,14 +181,14 @@ class FloatPowers:
 @lru_cache(maxsize=16)
 def _float_tables(rate: Fraction) -> list[Floats]:
     """Return the tables of `FloatPowers`, up to the level whose last power is below `TINY`."""
-    precision = 1200  # 200 binary digits remain for a power as small as TINY
-    powers = FixedPowers(rate, precision)
+    powers = FixedPowers(rate, TABLE_PRECISION)
     tables: list[Floats] = []
     while True:
         table = np.zeros(1 << DIGIT_BITS)
         for digit in range(len(table)):
+            lower, _ = powers.power(len(tables), digit)
             # Python rounds int / int correctly for all sizes
-            value = powers.power(len(tables), digit)[0] / (1 << precision)
+            value = lower / (1 << TABLE_PRECISION)
             if value < TINY:
                 break  # powers decrease, so the remaining ones are below TINY, too
             table[digit] = value
@@ -182,5 +199,5 @@ def _float_tables(rate: Fraction) -> list[Floats]:
 
 
 def _shift_up(value: int, bits: int) -> int:
-    """Return value / 2**bits rounded up."""
+    """Return value / 2**bits, rounded up to an integer."""
     return -(-value >> bits)

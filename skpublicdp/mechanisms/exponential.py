@@ -32,7 +32,10 @@ from skpublicdp.mechanisms.randomness import RandomBits, uniform_below
 from skpublicdp.typing import Floats, Integers
 
 V = TypeVar("V")
-"""Array of non-negative numbers in one of the two arithmetics."""
+"""Type of an array of non-negative numbers: `_ApproximateFloats` or a pair of integer arrays."""
+
+FIRST_PRECISION = 128
+"""Number of binary digits of the first fixed-point arithmetic; it then doubles."""
 
 
 def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) -> Path:
@@ -69,13 +72,15 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
     """
     if family.batch:
         raise ValueError("draw takes one family, not a batch of families.")
-    return _descend(family, _rate(epsilon, sensitivity), bits)
+    return _draw_member(family, _rate(epsilon, sensitivity), bits)
 
 
 def probabilities(
     family: Family, epsilon: Fraction, sensitivity: int, precision: int = 256
 ) -> dict[Path, tuple[Fraction, Fraction]]:
-    """Return rigorous bounds on the probability of every member, for small families.
+    """Return rigorous bounds on the probability that `draw` returns each member of a family.
+
+    All members are listed, so this is for small families: for tests and audits.
 
     Parameters
     ----------
@@ -87,18 +92,20 @@ def probabilities(
     Returns
     -------
     dict of path to (Fraction, Fraction)
-        Rigorous lower and upper bounds.
+        Lower and upper bound of the probability of each member.
 
     Examples
     --------
-    >>> bounds = probabilities(Leaf(np.array([0, 2])), Fraction(1), 1)
-    >>> float(bounds[0][0])  # 1 / (1 + 1/e)
+    >>> bounds_of_path = probabilities(Leaf(np.array([0, 2])), Fraction(1), 1)
+    >>> lower, upper = bounds_of_path[0]
+    >>> float(lower)  # 1 / (1 + 1/e)
     0.7310585786300049
     """
     arithmetic = _FixedArithmetic(_rate(epsilon, sensitivity), precision)
     offset, (total_lower, total_upper) = _mass(family, arithmetic)
-    bounds = {}
-    bounds_of_pair: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}  # (errors, prior)
+    bounds_of_path = {}
+    # members with equal errors and prior weights are equally likely, so each pair is computed once
+    bounds_of_pair: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}
     for path, errors, prior in family.members():
         if (errors, prior) not in bounds_of_pair:
             lower, upper = arithmetic.powers(errors - int(offset))
@@ -106,12 +113,12 @@ def probabilities(
                 Fraction(prior * lower, int(total_upper)),
                 Fraction(prior * upper, int(total_lower)),
             )
-        bounds[path] = bounds_of_pair[errors, prior]
-    return bounds
+        bounds_of_path[path] = bounds_of_pair[errors, prior]
+    return bounds_of_path
 
 
 class _UndecidedError(Exception):
-    """The current precision does not determine the drawn option."""
+    """The error bounds at the current precision do not determine the option that is drawn."""
 
 
 class _Arithmetic(Protocol[V]):
@@ -150,8 +157,16 @@ class _Arithmetic(Protocol[V]):
 def _mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
     """Return the least error count m and the relative mass S of each family of a batch.
 
-    The sum Z of the members' weights is q^m S. Factoring out q^m keeps S >= 1, so that the masses
-    of a large data set do not underflow.
+    The weight of a member is its prior times q^errors, for q = exp(-rate). The sum of these weights
+    over a family is q^m S. Factoring out q^m keeps S >= 1, so that the masses of a large data set
+    do not underflow.
+
+    Returns
+    -------
+    offset : ndarray of int64, of the batch shape of the family
+        The least error counts m.
+    mass : array of the arithmetic, of the batch shape of the family
+        The relative masses S.
     """
     match family:
         case Leaf(errors):
@@ -175,48 +190,65 @@ def _mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
 
 
 def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
-    """Return the least error count m and each option's mass relative to q^m, prior included."""
+    """Return the least error count m and the mass of each option, prior included.
+
+    As in `_mass`, masses are relative to q^m, where m is the minimum over all options of a family.
+
+    Returns
+    -------
+    offset : ndarray of int64, of the batch shape of the family
+        The least error counts m.
+    masses : array of the arithmetic, of shape (*batch, n_options)
+        The masses of the options.
+    """
     if isinstance(family, Choice):
         offsets, masses = _mass(family.options, arithmetic)
     else:
         options = [_mass(option, arithmetic) for option in family.options]
         offsets = np.stack([offset for offset, _ in options], axis=-1)
         masses = arithmetic.stack([mass for _, mass in options], axis=-1)
-    if family.prior is not None:  # before the weights, so that no prior magnifies an underflow
+    # priors are applied before the weights, so that no prior magnifies an underflow
+    if family.prior is not None:
         masses = arithmetic.multiply_by_integers(masses, family.prior)
     offset = offsets.min(axis=-1)
     return offset, arithmetic.multiply(masses, arithmetic.weights(offsets - offset[..., None]))
 
 
-def _descend(family: Family, rate: Fraction, bits: RandomBits) -> Path:
-    """Return the path of a random member: an option by its mass, then a member within it."""
+def _draw_member(family: Family, rate: Fraction, bits: RandomBits) -> Path:
+    """Return the path of a random member of a family with batch shape ().
+
+    An option is drawn with probability in proportion to its mass, then a member of the option. The
+    members of the factors of a product are independent.
+    """
     match family:
         case Leaf(errors):
             # members with equal errors are equally likely: draw an error count, then a member
-            counts, n_members = _histogram(errors)
-            group = _pick_option(Choice(Leaf(counts[:, None]), n_members), rate, bits)
-            candidates = np.flatnonzero(errors == counts[group])
+            error_counts, n_members = _histogram(errors)
+            group = _pick_option(Choice(Leaf(error_counts[:, None]), n_members), rate, bits)
+            candidates = np.flatnonzero(errors == error_counts[group])
             return int(candidates[uniform_below(len(candidates), bits)])
         case Product(factors):
-            return tuple(_descend(factor, rate, bits) for factor in factors)
+            return tuple(_draw_member(factor, rate, bits) for factor in factors)
         case Choice(options):
             option = _pick_option(family, rate, bits)
-            return option, _descend(options.at((option,)), rate, bits)
+            return option, _draw_member(options.at((option,)), rate, bits)
         case OneOf(options):
             option = _pick_option(family, rate, bits)
-            return option, _descend(options[option], rate, bits)
+            return option, _draw_member(options[option], rate, bits)
     raise TypeError(f"family must be a node of mechanisms.families; got {type(family).__name__}.")
 
 
 def _histogram(errors: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct error counts and the number of members that have each."""
+    """Return the distinct error counts, increasing, and the number of members with each of them."""
     min_errors = errors.min()
-    if int(errors.max() - min_errors) > 4 * errors.size + 1024:  # a table would be mostly zeros
-        counts, n_members = np.unique(errors, return_counts=True)
-        return counts, n_members
+    # sorting is faster if a table of all values in between would be mostly zeros
+    max_table_length = 4 * errors.size + 1024
+    if int(errors.max() - min_errors) > max_table_length:
+        error_counts, n_members = np.unique(errors, return_counts=True)
+        return error_counts, n_members
     table = np.bincount(errors - min_errors)
-    counts = np.flatnonzero(table)
-    return counts + min_errors, table[counts]
+    excesses = np.flatnonzero(table)
+    return excesses + min_errors, table[excesses]
 
 
 def _pick_option(family: Choice | OneOf, rate: Fraction, bits: RandomBits) -> int:
@@ -228,7 +260,9 @@ def _pick_option(family: Choice | OneOf, rate: Fraction, bits: RandomBits) -> in
     digits = 0
     n_digits = 0
     for arithmetic in _arithmetics(rate):
-        digits = digits << (arithmetic.bits - n_digits) | bits.bits(arithmetic.bits - n_digits)
+        # earlier digits are kept: new ones would change the distribution of undecided draws
+        n_new_digits = arithmetic.bits - n_digits
+        digits = digits << n_new_digits | bits.bits(n_new_digits)
         n_digits = arithmetic.bits
         uniform, width = Fraction(digits, 1 << n_digits), Fraction(1, 1 << n_digits)
         try:
@@ -242,7 +276,7 @@ def _pick_option(family: Choice | OneOf, rate: Fraction, bits: RandomBits) -> in
 def _arithmetics(rate: Fraction) -> Iterator[_Arithmetic[Any]]:
     """Yield float arithmetic first, then fixed-point arithmetics of growing precision."""
     yield _FloatArithmetic(rate)
-    precision = 128
+    precision = FIRST_PRECISION
     while True:
         yield _FixedArithmetic(rate, precision)
         precision *= 2
@@ -256,15 +290,22 @@ class _ApproximateFloats(NamedTuple):
     """
 
     values: Floats
+    """The approximations v̂."""
+
     roundings: int
+    """Number of roundings that are counted for each value."""
 
 
 class _FloatArithmetic:
-    """IEEE double precision with counted roundings (Higham 2002, Lemma 3.1 and section 4.2)."""
+    """IEEE double precision with counted roundings (Higham 2002, Lemma 3.1 and section 4.2).
+
+    Implements the methods of `_Arithmetic`. A result above `max_mass` raises `_UndecidedError`, and
+    fixed-point arithmetic takes over.
+    """
 
     bits = 64
-    limit = 2.0**900
-    """Larger masses are left to fixed-point arithmetic: underflows (2^-999) stay negligible."""
+    max_mass = 2.0**900
+    """Largest mass for which absolute losses by underflows, of 2^-999 each, stay negligible."""
 
     def __init__(self, rate: Fraction) -> None:
         self._powers = FloatPowers(rate)
@@ -283,17 +324,18 @@ class _FloatArithmetic:
         self, values: _ApproximateFloats, factors: Prior
     ) -> _ApproximateFloats:
         """Return the values, multiplied by integer factors along the last axis."""
-        if np.max(factors) > self.limit:
+        if np.max(factors) > self.max_mass:
             raise _UndecidedError
         product = self._checked(values.values * np.asarray(factors, dtype=np.float64))
+        # one rounding for the conversion of the factors, one for the product
         return _ApproximateFloats(product, values.roundings + 2)
 
     def total(self, values: _ApproximateFloats) -> _ApproximateFloats:
         """Return the sums over the last axis."""
-        terms = values.values.shape[-1]
-        return _ApproximateFloats(
-            self._checked(values.values.sum(axis=-1)), values.roundings + terms
-        )
+        sums = self._checked(values.values.sum(axis=-1))
+        # n terms take n - 1 roundings in any order; one more covers the losses by underflows
+        n_terms = values.values.shape[-1]
+        return _ApproximateFloats(sums, values.roundings + n_terms)
 
     def stack(self, values: list[_ApproximateFloats], axis: int) -> _ApproximateFloats:
         """Stack values along a new axis (-1) or join them along the first (0)."""
@@ -305,34 +347,42 @@ class _FloatArithmetic:
         """Return the option that a uniform number surely selects (see `_Arithmetic.pick`)."""
         cumulative = np.cumsum(self._checked(values.values))
         last = len(cumulative) - 1
-        # one rounding more than there are terms: it covers underflows of masses below 1
+        # relative error γ(k) = k u / (1 - k u), u = 2^-53, and absolute error by underflows, for
+        # which partial sums below 1 have no relative bound (docs/proofs/selection.md, Comparison)
         n_roundings = values.roundings + len(cumulative) + 1
         gamma = Fraction(n_roundings, (1 << 53) - n_roundings)
-        negligible = Fraction(n_roundings, 1 << 80)
+        absolute_error = Fraction(n_roundings, 1 << 80)
         guess = int(np.searchsorted(cumulative, float(uniform) * cumulative[last], side="right"))
         guess = min(guess, last)
 
-        def bounds(index: int) -> tuple[Fraction, Fraction]:
-            """Enclose a cumulative sum."""
+        def enclose(index: int) -> tuple[Fraction, Fraction]:
+            """Return the lower and the upper bound of a cumulative sum."""
             value = Fraction(float(cumulative[index]))
-            return value * (1 - gamma) - negligible, value * (1 + gamma) + negligible
+            return value * (1 - gamma) - absolute_error, value * (1 + gamma) + absolute_error
 
-        total_lower, total_upper = bounds(last)
-        if guess > 0 and uniform * total_lower < bounds(guess - 1)[1]:
+        total_lower, total_upper = enclose(last)
+        _, start_upper = enclose(guess - 1)
+        end_lower, _ = enclose(guess)
+        # the first option begins at 0 and the last one ends at the total, which needs no proof
+        if guess > 0 and uniform * total_lower < start_upper:
             raise _UndecidedError
-        if guess < last and (uniform + width) * total_upper > bounds(guess)[0]:
+        if guess < last and (uniform + width) * total_upper > end_lower:
             raise _UndecidedError
         return guess
 
     def _checked(self, values: Floats) -> Floats:
-        """Return the values if all are within `limit`; otherwise leave them to integers."""
-        if not values.max() <= self.limit:
+        """Return the values; raise `_UndecidedError` unless all are at most `max_mass`."""
+        if not values.max() <= self.max_mass:
             raise _UndecidedError
         return values
 
 
 class _FixedArithmetic:
-    """Pairs of integer arrays: lower and upper bounds in units of 2^-precision."""
+    """Fixed-point arithmetic on enclosures, with the methods of `_Arithmetic`.
+
+    An array is a pair of object arrays of Python integers, the lower and the upper bounds in units
+    of 2^-precision. Lower bounds are rounded down and upper bounds are rounded up.
+    """
 
     def __init__(self, rate: Fraction, precision: int) -> None:
         self.bits = precision
@@ -342,24 +392,29 @@ class _FixedArithmetic:
     def weights(self, exponents: Integers) -> tuple[Any, Any]:
         """Return ``q**exponents`` for q = exp(-rate)."""
         distinct, inverse = np.unique(exponents, return_inverse=True)
-        bounds = np.empty((len(distinct), 2), dtype=object)
-        bounds[:] = [self.powers(exponent) for exponent in distinct.tolist()]
-        bounds_of_weights = bounds[inverse.reshape(exponents.shape)]
-        return bounds_of_weights[..., 0], bounds_of_weights[..., 1]
+        distinct_bounds = np.empty((len(distinct), 2), dtype=object)
+        distinct_bounds[:] = [self.powers(exponent) for exponent in distinct.tolist()]
+        weight_bounds = distinct_bounds[inverse.reshape(exponents.shape)]
+        return weight_bounds[..., 0], weight_bounds[..., 1]
 
     def multiply(self, left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
         """Return the elementwise product."""
-        lower = left[0] * right[0] >> self._precision
-        return lower, -(-(left[1] * right[1]) >> self._precision)
+        left_lower, left_upper = left
+        right_lower, right_upper = right
+        lower = left_lower * right_lower >> self._precision
+        upper = -(-(left_upper * right_upper) >> self._precision)
+        return lower, upper
 
     def multiply_by_integers(self, values: tuple[Any, Any], factors: Prior) -> tuple[Any, Any]:
         """Return the values, multiplied by integer factors along the last axis."""
+        lower, upper = values
         multipliers = np.array(factors, dtype=object)
-        return values[0] * multipliers, values[1] * multipliers
+        return lower * multipliers, upper * multipliers
 
     def total(self, values: tuple[Any, Any]) -> tuple[Any, Any]:
         """Return the sums over the last axis."""
-        return values[0].sum(axis=-1), values[1].sum(axis=-1)
+        lower, upper = values
+        return lower.sum(axis=-1), upper.sum(axis=-1)
 
     def stack(self, values: list[tuple[Any, Any]], axis: int) -> tuple[Any, Any]:
         """Stack values along a new axis (-1) or join them along the first (0)."""
@@ -372,7 +427,7 @@ class _FixedArithmetic:
 
     def pick(self, values: tuple[Any, Any], uniform: Fraction, width: Fraction) -> int:
         """Return the option that a uniform number surely selects (see `_Arithmetic.pick`)."""
-        lower, upper = np.cumsum(values[0]), np.cumsum(values[1])
+        lower, upper = map(np.cumsum, values)
         target_lower = uniform * int(lower[-1])
         target_upper = (uniform + width) * int(upper[-1])
         guess = int(np.searchsorted(lower, target_lower.__floor__(), side="right"))

@@ -1,4 +1,4 @@
-"""Families of hypotheses with their error counts, as sum-product expressions.
+"""Families of hypotheses with their error counts, as expressions of sums and products.
 
 A family lists its members, the error count of each and its prior weight. It is independent of ε.
 A node stands for an array of families of the same form; the shape of this array is its *batch
@@ -21,13 +21,21 @@ import numpy as np
 
 from skpublicdp.typing import Integers
 
-Path = Any  # int | tuple[Path, ...]: mypy cannot narrow the recursive type
+Path = Any
+"""Path of a member: ``int | tuple[Path, ...]``, a recursive type that mypy cannot narrow."""
+
 Index = tuple[int, ...]
+"""Index of a family on the leading batch axes of a node."""
+
 Prior = Sequence[int] | Integers
+"""Positive integer prior weight of each option."""
 
 
 class Family(ABC):
-    """Abstract base class of the nodes of an expression."""
+    """Abstract base class of the nodes of an expression.
+
+    The batch shape of a node is the shape of the array of families that it stands for.
+    """
 
     @property
     @abstractmethod
@@ -50,13 +58,17 @@ class Family(ABC):
 
     @property
     def effective_size(self) -> int:
-        """Total prior weight over the smallest one, rounded up: with a uniform prior, the size."""
+        """Sum of the prior weights divided by the smallest weight, rounded up.
+
+        With a uniform prior this is the number of members. Its logarithm bounds the excess error of
+        the exponential mechanism.
+        """
         total, minimum = self.prior_range
         return -(-total // minimum)
 
     @abstractmethod
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield (path, errors, prior) of every member, for small families."""
+        """Yield (path, error count, prior weight) of every member, for small families."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +159,7 @@ class Product(Family):
 
 
 class _Weighted(Family):
-    """Node whose options have prior weights."""
+    """Base class of the nodes whose options have prior weights."""
 
     prior: Prior | None
 
@@ -158,7 +170,7 @@ class _Weighted(Family):
 
 @dataclass(frozen=True, eq=False)
 class Choice(_Weighted):
-    """Union of options that lie along the last batch axis of one family.
+    """Union of options of the same form, which lie along the last batch axis of one node.
 
     Parameters
     ----------
@@ -233,7 +245,7 @@ class OneOf(_Weighted):
         return self.options[0].batch
 
     def at(self, index: Index) -> OneOf:
-        """Return the choice at `index` of the leading batch axes."""
+        """Return the union at `index` of the leading batch axes."""
         return OneOf([option.at(index) for option in self.options], self.prior)
 
     @property
@@ -283,7 +295,7 @@ class Lazy(Family):
         return (self.length,)
 
     def at(self, index: Index) -> Family:
-        """Return the family at `index`, which is built on its own."""
+        """Return the family at `index`, without building the other families."""
         return self.build(index[0], index[0] + 1).at((0, *index[1:]))
 
     def chunks(self) -> Iterator[Family]:

@@ -53,7 +53,7 @@ class SeededBits:
 
     def bits(self, count: int) -> int:
         """Return an integer, uniform on ``range(2**count)``."""
-        n_bytes = -(-count // 8)
+        n_bytes = -(-count // 8)  # rounded up; surplus bits are shifted out
         return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
 
     def words(self, count: int) -> NDArray[np.uint64]:

@@ -24,7 +24,7 @@ from skpublicdp.mechanisms.discrete_laplace import (
     _Thresholds,
     _Uniform,
 )
-from skpublicdp.mechanisms.exact_exp import Bounds, exp_minus
+from skpublicdp.mechanisms.exact_exp import GUARD_BITS, Bounds, exp_minus
 from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Floats, Integers, Mask
 
@@ -32,16 +32,21 @@ Words = NDArray[np.uint64]
 """Random words."""
 
 BLOCKS = 16
-"""Number of blocks in a standard deviation: enough for few rejections."""
+"""Number of blocks per standard deviation: intervals of length σ/16, each with few rejections."""
 
 REACH = 4
-"""Standard deviations that the table of blocks covers; the tail has a geometric envelope."""
+"""Number of standard deviations with one table entry per block.
+
+The block of a number beyond them is drawn from a geometric distribution."""
 
 RATE = Fraction(1, 2 * BLOCKS**2)
-"""Rate of the density of a number x in blocks, which is proportional to exp(-RATE x^2)."""
+"""Rate of the normal density: a number x, in units of one block, has density c exp(-RATE x^2)."""
 
 TERMS = 12
-"""Number of terms of the Taylor series of exp, enough for the exponents within a block."""
+"""Number of terms of the Taylor series of exp: an error below 2^-57 for exponents up to 0.253."""
+
+FLOAT_BITS = 53
+"""Number of binary digits of a float."""
 
 ERROR_OF_EXP = 2.0**-48
 """Bound on the absolute error of a float exponential, with a margin (docs/proofs/gaussian.md)."""
@@ -93,31 +98,49 @@ def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
     accepted = [np.empty(0, dtype=np.int64)]
     n_missing = size
     while n_missing > 0:
-        # the first accepted ones in order: their values are independent of the rejections
-        accepted.append(_propose(scale, n_missing + n_missing // 16 + 16, bits)[:n_missing])
+        # a few proposals more than needed, because some are rejected
+        proposals = _propose(scale, n_missing + n_missing // 16 + 16, bits)
+        # the first accepted proposals, in order: their values are independent of the rejections
+        accepted.append(proposals[:n_missing])
         n_missing -= len(accepted[-1])
     return np.concatenate(accepted)
 
 
 class _Scale:
-    """Scaling of a number in blocks by σ / BLOCKS, followed by rounding to an integer."""
+    """Conversion of a number in units of one block, σ / BLOCKS, to the nearest integer.
+
+    Parameters
+    ----------
+    sigma2 : Fraction
+        Variance σ^2 of the noise before rounding.
+    """
 
     def __init__(self, sigma2: Fraction) -> None:
-        self._square = sigma2 / BLOCKS**2
+        self._square = sigma2 / BLOCKS**2  # square of the length of a block
+        # the square root in fixed point, with at least 64 significant binary digits
         magnitude = sigma2.numerator.bit_length() - sigma2.denominator.bit_length()
         places = max(0, 2 * WORD_BITS - magnitude)
         root = isqrt((self._square * 4**places).__floor__())
         self._float = root / (1 << places)  # Python rounds int / int correctly for all sizes
 
     def round(self, blocks: Floats) -> tuple[Integers, Mask]:
-        """Return the rounded numbers, and where the error bound proves them."""
+        """Return the rounded numbers, and whether the error bound proves each to be correct.
+
+        Parameters
+        ----------
+        blocks : ndarray of float64, shape (size,)
+            Numbers in units of one block, with the first 53 digits of the position in the block.
+        """
         scaled = self._float * blocks
         nearest = np.rint(scaled)
         error = ERROR_OF_SCALING * (scaled + self._float)
         return nearest.astype(np.int64), abs(scaled - nearest) < 0.5 - error
 
     def round_exactly(self, block: int, inside: _Uniform) -> int:
-        """Return the rounded number, after drawing as many digits as the rounding needs."""
+        """Return the number ``block + inside``, in units of one block, rounded to an integer.
+
+        Digits of `inside`, the position in the block, are drawn until the rounding is certain.
+        """
         precision = 2 * WORD_BITS
         while True:
             number = (block << precision) + inside.digits(precision)
@@ -127,15 +150,19 @@ class _Scale:
             precision *= 2
 
     def _round_half_up(self, number: int, precision: int) -> int:
-        """Return floor(z + 1/2) = floor((floor(2z) + 1) / 2) for the scaled number z."""
+        """Return floor(z + 1/2) = floor((floor(2z) + 1) / 2) for the scaled number z.
+
+        The number is given in units of 2^-precision blocks. floor(2z) is an integer square root.
+        """
         squared = 4 * self._square * number**2
         return (isqrt((squared / (1 << 2 * precision)).__floor__()) + 1) // 2
 
 
 def _propose(scale: _Scale, size: int, bits: RandomBits) -> Integers:
-    """Draw `size` proposals and return the accepted values, in order.
+    """Draw `size` proposals of Karney's rejection sampling and return the accepted noise values.
 
-    A proposal is a block, a position inside the block, a coin for its acceptance and a sign.
+    A proposal has four parts: a block, a position `inside` the block, a uniform number `coin` that
+    decides on its acceptance, and a sign. The values are in the order of the proposals.
     """
     block = _blocks().count_above(size, bits)
     inside = bits.words(size)
@@ -145,14 +172,24 @@ def _propose(scale: _Scale, size: int, bits: RandomBits) -> Integers:
         magnitude[i], accepted[i] = _decide_by_integers(
             scale, int(block[i]), int(inside[i]), int(coin[i]), bits
         )
-    negative = inside & np.uint64(1) == 1  # the last bit of the word is no digit of the position
-    return np.where(negative, -magnitude, magnitude)[accepted]
+    # the last bit of the word is the sign; the other 63 bits are the position
+    is_negative = inside & np.uint64(1) == 1
+    return np.where(is_negative, -magnitude, magnitude)[accepted]
 
 
 def _decide_by_floats(
     scale: _Scale, block: Integers, inside: Words, coin: Words
 ) -> tuple[Integers, Mask, Mask]:
-    """Round, and accept or reject, proposals by their first 53 digits.
+    """Round, and accept or reject, proposals by their first 53 digits in float arithmetic.
+
+    Parameters
+    ----------
+    scale : _Scale
+        Conversion from blocks to integers.
+    block : ndarray of int64, shape (size,)
+        Block of each proposal.
+    inside, coin : ndarray of uint64, shape (size,)
+        First 64 binary digits of the position in the block and of the acceptance number.
 
     Returns
     -------
@@ -178,32 +215,36 @@ def _decide_by_floats(
 
 
 def _leading_digits(words: Words) -> Floats:
-    """Return the first 53 binary digits of words as numbers in [0, 1)."""
-    digits: Floats = (words >> np.uint64(11)).astype(np.float64)
-    return digits * 2.0**-53
+    """Return the first 53 binary digits of each 64-bit word, as a number in [0, 1)."""
+    digits: Floats = (words >> np.uint64(WORD_BITS - FLOAT_BITS)).astype(np.float64)
+    return digits * 2.0**-FLOAT_BITS
 
 
 def _decide_by_integers(
     scale: _Scale, block: int, inside: int, coin: int, bits: RandomBits
 ) -> tuple[int, bool]:
-    """Return the rounded magnitude of one proposal and whether it is accepted.
+    """Return the rounded magnitude of one proposal (0 if rejected) and whether it is accepted.
 
-    Digits of the position and of the coin are drawn until both decisions are certain.
+    This is `_decide_by_floats` for one proposal, without rounding errors. Further digits
+    of the position and of the coin are drawn until both decisions are certain.
     """
+    # the acceptance probability is exp(-RATE (x^2 - envelope)) for the proposed number x
     envelope = block**2
-    if block == REACH * BLOCKS:
+    if block == REACH * BLOCKS:  # the last entry of the table stands for all further blocks
         n_further_blocks = int(_geometric(2 * block * RATE).draw(1, bits)[0])
         envelope += 2 * block * n_further_blocks
         block += n_further_blocks
     number = _Uniform(bits, inside >> 1, WORD_BITS - 1)
 
     def acceptance(precision: int) -> Bounds:
-        """Enclose the acceptance probability exp(-RATE (x^2 - envelope)), x = block + number."""
+        """Return bounds of exp(-RATE (x^2 - envelope)), x = block + number."""
         start = (block << precision) + number.digits(precision)
         lower, upper = (
             Fraction(end**2, 1 << 2 * precision) - envelope for end in (start, start + 1)
         )
-        return exp_minus(RATE * upper, precision)[0], exp_minus(RATE * lower, precision)[1]
+        probability_lower, _ = exp_minus(RATE * upper, precision)
+        _, probability_upper = exp_minus(RATE * lower, precision)
+        return probability_lower, probability_upper
 
     if not _Uniform(bits, coin, WORD_BITS).below(acceptance):
         return 0, False
@@ -211,21 +252,23 @@ def _decide_by_integers(
 
 
 def _block_survival(last: int) -> Callable[[int], list[Bounds]]:
-    """Return the function that encloses the probability of blocks k and above, k = 1..last.
+    """Return the function of a precision that bounds P(block >= k) for k = 1..last.
 
     Block h < last has weight e^(-RATE h^2). The blocks from `last` on have the total weight
     e^(-RATE last^2) / (1 - e^(-2 RATE last)) of the geometric envelope.
     """
 
     def bounds(precision: int) -> list[Bounds]:
-        """Enclose the probabilities in units of 2^-precision."""
-        working = precision + 32
+        """Return bounds of the probabilities, in units of 2^-precision."""
+        working = precision + GUARD_BITS
         unit = 1 << working
         weights = [exp_minus(RATE * h * h, working) for h in range(last + 1)]
-        step_lower, step_upper = exp_minus(2 * RATE * last, working)
+        # the geometric series of the blocks from `last` on
+        ratio_lower, ratio_upper = exp_minus(2 * RATE * last, working)
         lower, upper = weights.pop()
-        lower = (lower << working) // (unit - step_lower)
-        upper = -((-upper << working) // (unit - step_upper))
+        lower = (lower << working) // (unit - ratio_lower)
+        upper = -((-upper << working) // (unit - ratio_upper))
+        # weights of the blocks k and above, for k = last, ..., 0
         tail_weights = [(lower, upper)]
         for weight_lower, weight_upper in reversed(weights):
             lower += weight_lower
@@ -242,5 +285,5 @@ def _block_survival(last: int) -> Callable[[int], list[Bounds]]:
 
 @cache
 def _blocks() -> _Thresholds:
-    """Return the table of the distribution of blocks, the same for every σ."""
+    """Return the thresholds P(block >= k) of the distribution of blocks, equal for every σ."""
     return _Thresholds(_block_survival(REACH * BLOCKS))

@@ -49,16 +49,19 @@ def random_subset(n: int, k: int, bits: RandomBits) -> Codes:
         return _first_distinct(n, k, bits)
     while True:
         keys = bits.words(n)
-        last, following = np.partition(keys, (k - 1, k))[k - 1 : k + 1]
-        if last < following:
-            return np.flatnonzero(keys <= last)
+        kth_key, next_key = np.partition(keys, (k - 1, k))[k - 1 : k + 1]
+        if kth_key < next_key:
+            return np.flatnonzero(keys <= kth_key)
 
 
 def _first_distinct(n: int, k: int, bits: RandomBits) -> Codes:
-    """Return the first k distinct positions of a sequence of uniform ones, increasing."""
-    is_drawn, n_missing = np.zeros(n, dtype=bool), k
-    while n_missing:  # a batch of at most n_missing positions never exceeds k distinct ones
-        is_drawn[random_indices(n, min(n_missing, MAX_INDICES_PER_BATCH), bits)] = True
+    """Draw uniform positions until k are distinct; return these k positions in increasing order."""
+    is_drawn = np.zeros(n, dtype=bool)
+    n_missing = k
+    while n_missing:
+        # a batch of at most `n_missing` positions never yields more than k distinct ones
+        batch_size = min(n_missing, MAX_INDICES_PER_BATCH)
+        is_drawn[random_indices(n, batch_size, bits)] = True
         n_missing = k - int(np.count_nonzero(is_drawn))
     return np.flatnonzero(is_drawn)
 
@@ -114,7 +117,8 @@ def random_indices(n: int, k: int, bits: RandomBits) -> Codes:
     >>> random_indices(1, 3, SeededBits(0))
     array([0, 0, 0])
     """
-    limit = (1 << 64) // n * n  # a multiple of n, so that remainders are equally likely
+    # the largest multiple of n: below it all remainders modulo n are equally likely
+    limit = (1 << 64) // n * n
     accepted = np.zeros(0, dtype=np.uint64)
     while len(accepted) < k:
         words = bits.words(k - len(accepted))
