@@ -53,8 +53,8 @@ class PrivateValue:
     value : float or ndarray
         Estimate.
     interval : tuple of float or ndarray of shape (..., 2)
-        Ends of intervals that hold simultaneously for the population with probability `level`,
-        over the sampling of the rows and the noise.
+        Lower and upper ends. All intervals together contain the population values with probability
+        `level`, over the sampling of the rows and the noise.
     level : float
         Confidence level.
     privacy_ : PrivacyReceipt
@@ -80,9 +80,10 @@ def _release_ledger(
     constraints: dict[str, Any] | None = None,
     **parameters: Any,
 ) -> Ledger:
-    """Check the parameters of a function and return the ledger of its release.
+    """Check the parameters of a metric function and return a ledger that charges its release.
 
-    `parameters` are further ones, with their `constraints`.
+    `parameters` are parameters that only this function has. `constraints` are their constraints in
+    scikit-learn's format.
     """
     check_score_parameters(
         caller,
@@ -118,9 +119,9 @@ def private_accuracy_score(
     level : float, default=0.95
         Confidence level of the interval.
     random_state : int, Generator, RandomState or None, default=None
-        None uses the secure randomness that the guarantee needs.
+        None uses the operating system's secure generator, which the guarantee requires.
     budget : PrivacyBudget, default=None
-        Budget to charge, before noise is drawn.
+        Budget that is charged before noise is drawn.
 
     Returns
     -------
@@ -130,13 +131,13 @@ def private_accuracy_score(
     Raises
     ------
     PrivacyBudgetError
-        If the budget cannot pay.
+        If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If lengths differ.
+        If the arrays differ in length.
 
     See Also
     --------
-    private_scores : All scores of a model for one price.
+    private_scores : All metrics of a classifier for the ε of one release.
 
     Examples
     --------
@@ -183,13 +184,13 @@ def private_confusion_matrix(
     Raises
     ------
     PrivacyBudgetError
-        If the budget cannot pay.
+        If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If lengths differ.
+        If the arrays differ in length.
 
     See Also
     --------
-    private_scores : All scores of a model for one price.
+    private_scores : All metrics of a classifier for the ε of one release.
 
     Examples
     --------
@@ -205,6 +206,7 @@ def private_confusion_matrix(
     )
     table = _release_confusion(y_true, y_pred, labels, ledger)
     shares = confusion_shares(len(table.nonnegative), None)
+    # union bound over the entries
     interval = table.n * shares.interval(table, (1 - level) / table.nonnegative.size)
     value = table.n * shares.value(table)
     receipt = ledger.receipt(assumptions=ARRAY_ASSUMPTIONS)
@@ -234,18 +236,18 @@ def private_balanced_accuracy_score(
     Returns
     -------
     PrivateValue
-        Value, interval and receipt. A class without rows counts one half.
+        Value, interval and receipt. The recall of a class without rows is set to 0.5.
 
     Raises
     ------
     PrivacyBudgetError
-        If the budget cannot pay.
+        If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If lengths differ.
+        If the arrays differ in length.
 
     See Also
     --------
-    private_scores : All scores of a model for one price.
+    private_scores : All metrics of a classifier for the ε of one release.
 
     Examples
     --------
@@ -284,25 +286,25 @@ def private_roc_auc_score(
     pos_label : label, default=1
         The positive class, which is public.
     response_method : {"predict_proba", "decision_function"}, default="predict_proba"
-        Whether scores are probabilities, or any numbers around 0 in units of log-odds.
+        Scale of the scores: probabilities, or log-odds with 0 as the decision threshold.
     epsilon, delta, level, random_state, budget
         As in `private_accuracy_score`.
 
     Returns
     -------
     PrivateValue
-        Value, interval and receipt. The value is 0.5 if no row of a class is detected.
+        Value, interval and receipt. The value is 0.5 if the noise leaves no row in a class.
 
     Raises
     ------
     PrivacyBudgetError
-        If the budget cannot pay.
+        If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If lengths differ.
+        If the arrays differ in length.
 
     See Also
     --------
-    private_scores : All scores of a model for one price.
+    private_scores : All metrics of a classifier for the ε of one release.
 
     Examples
     --------
@@ -326,7 +328,7 @@ def private_roc_auc_score(
 
 
 def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -> PrivateValue:
-    """Release the accuracy with the whole budget of a ledger."""
+    """Release the accuracy of predictions, and spend the whole budget of a ledger on it."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
     noise = all_noise(ledger)
     check_noise_scale(noise, COUNT_SENSITIVITY)
@@ -339,17 +341,19 @@ def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.
 def release_balanced_accuracy(
     ledger: Ledger, y_true: Any, y_pred: Any, labels: Any, level: float = 0.95
 ) -> PrivateValue:
-    """Release the balanced accuracy with the whole budget of a ledger."""
+    """Release the balanced accuracy, and spend the whole budget of a ledger on it."""
     table = _release_confusion(y_true, y_pred, labels, ledger)
     n_labels = len(table.nonnegative)
     if n_labels == 2:
         statistic = balanced_accuracy_kernel(PREDICTED_LABEL_BINS)
-        value, ends = statistic.value(table), statistic.interval(table, 1 - level)
+        value, interval = statistic.value(table), statistic.interval(table, 1 - level)
     else:
         class_recalls = recalls(n_labels)
         value = float(class_recalls.value(table).mean())
-        ends = class_recalls.interval(table, (1 - level) / n_labels).mean(0)
-    return _private_value(value, ends, level, ledger)
+        # by the union bound, all recalls are in their intervals with probability `level`, and then
+        # so is their mean
+        interval = class_recalls.interval(table, (1 - level) / n_labels).mean(axis=0)
+    return _private_value(value, interval, level, ledger)
 
 
 def release_auc(
@@ -360,16 +364,16 @@ def release_auc(
     response_method: str,
     level: float = 0.95,
 ) -> PrivateValue:
-    """Release the area under the ROC curve with the whole budget of a ledger."""
+    """Release the area under the ROC curve, and spend the whole budget of a ledger on it."""
     n = check_lengths(y_true=y_true, y_score=y_score)
     noise = all_noise(ledger)
     check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
-    threshold = 0.5 if response_method == RESPONSE_METHODS[0] else 0.0
+    threshold = 0.5 if response_method == "predict_proba" else 0.0
     score_bins = make_score_bins(noise, n, response_method, threshold)
-    # the code of `pos_label` is 0, of all other labels -1
+    # label_codes returns 0 for `pos_label` and -1 for others; row 1 of the table has the positives
     is_positive = label_codes("y_true", y_true, public_labels("pos_label", [pos_label])) + 1
-    bins = score_bins.bin_of_score(score_column("y_score", y_score), None)
+    bins = score_bins.bin_of_score(score_column("y_score", y_score), predicted=None)
     counts = contingency_table(is_positive, bins, (2, score_bins.n_bins))
     table = release_contingency_table(counts, n, noise, ledger)
     statistic = roc_auc_kernel(score_bins.n_bins)
@@ -379,7 +383,7 @@ def release_auc(
 
 
 def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> NoisyTable:
-    """Release the confusion matrix with the whole budget of a ledger."""
+    """Release the confusion matrix (rows: true labels), and spend the whole budget of a ledger."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
     classes = public_labels("labels", labels)
     if len(classes) < 2:
@@ -394,7 +398,8 @@ def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) ->
     return release_contingency_table(counts, n, noise, ledger)
 
 
-def _private_value(value: float, ends: Any, level: float, ledger: Ledger) -> PrivateValue:
+def _private_value(value: float, interval: Any, level: float, ledger: Ledger) -> PrivateValue:
     """Return a metric with its receipt. The interval is extended to contain the value."""
-    interval = min(float(ends[0]), value), max(float(ends[1]), value)
+    low, high = interval
+    interval = min(float(low), value), max(float(high), value)
     return PrivateValue(value, interval, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))

@@ -1,4 +1,4 @@
-"""Additive counts of scored rows by label and bin, in memory or in batches."""
+"""Counts of scored rows by label and score bin, of rows in memory or summed over batches."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class ScoredRows:
     Attributes
     ----------
     source : RowSource or None
-        Source of streamed rows.
+        Source of streamed rows, or None for rows in memory.
     X, y
-        Rows and labels in memory otherwise.
+        Rows and labels in memory. None for streamed rows.
     n : int
         Number of rows that are counted.
     design_effect : float
@@ -49,11 +49,11 @@ class ScoredRows:
     n: int
     design_effect: float
 
-    def count(self, counts: LabelCounter) -> Integers:
-        """Return the sum of a counter over all rows."""
+    def count(self, counter: LabelCounter) -> Integers:
+        """Return the counts of `counter` over all rows; those of streamed batches are added up."""
         if self.source is not None:
-            return np.asarray(self.source.fold(counts))
-        return counts.count(self.X, self.y, self.n)
+            return np.asarray(self.source.fold(counter))
+        return counter.count(self.X, self.y, self.n)
 
 
 def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> ScoredRows:
@@ -86,7 +86,8 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
         persons = np.concatenate(list(rows_and_groups.map_labels(np.asarray)))
     is_counted = cap_rows_per_group(_GroupCap(max_rows), persons, np.ones(n, dtype=bool))
     # numpy.unique would sort the names, and names of several types have no order
-    sizes = np.array(list(Counter(np.asarray(persons)[is_counted].tolist()).values()))
+    rows_of_person = Counter(np.asarray(persons)[is_counted].tolist())
+    sizes = np.array(list(rows_of_person.values()))
     design_effect = float((sizes**2).sum() / sizes.sum())
     if source is not None:
         n_counted = int(is_counted.sum())
@@ -100,14 +101,16 @@ read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # pytest must n
 
 @dataclass(frozen=True)
 class _GroupCap:
-    """The parameter that `cap_rows_per_group` reads from an estimator."""
+    """Stand-in for an estimator: the only parameter that `cap_rows_per_group` reads from it."""
 
     max_rows_per_group: int
 
 
 @dataclass(frozen=True, eq=False)
 class LabelCounter:
-    """Counter of correct predictions and of rows by label and bin, which workers can unpickle.
+    """Function that counts correct predictions, and rows by label and bin.
+
+    It is a class, not a closure, so that it can be pickled for worker processes.
 
     Attributes
     ----------
@@ -116,13 +119,14 @@ class LabelCounter:
     labels : list
         The public labels.
     positive : int
-        Index of the positive label.
+        Index of the positive label among `labels`.
     column : int
-        Column of the positive label in the estimator's scores.
+        Index of the positive label in the estimator's `classes_`: its column in `predict_proba`.
     response : str
-        Method that returns scores, or "predict".
+        Method that returns scores: "predict_proba" or "decision_function". "predict" if there are
+        no scores.
     score_bins : ScoreBins or None
-        Bins of the scores, with two labels.
+        Bins of the scores for two labels, else None.
     """
 
     estimator: Any
@@ -134,12 +138,12 @@ class LabelCounter:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of labels, and number of bins; without scores, predicted labels are bins."""
+        """Shape (n_labels, n_bins) of the table. Without scores, predicted labels are the bins."""
         n_labels = len(self.labels)
         return n_labels, n_labels if self.score_bins is None else self.score_bins.n_bins
 
     def __call__(self, chunk: Chunk) -> Integers:
-        """Return the counts of a chunk; see `count`."""
+        """Return the counts of one batch of streamed rows; see `count`."""
         return self.count(chunk.X, chunk.y, count_rows("X", chunk.X, min_rows=0))
 
     def count(self, X: Any, y: Any, n: int) -> Integers:
@@ -155,28 +159,32 @@ class LabelCounter:
         Returns
         -------
         ndarray of int64, shape (1 + n_labels * n_bins,)
-            Sums over rows. With two labels and scores, row 0 of the table has the negative label.
+            Number of correct predictions, then the flattened table. With two labels, row 0 of the
+            table has the negative label.
         """
+        n_labels, n_bins = self.shape
         if not n:  # some estimators reject an empty X
-            return np.zeros(1 + self.shape[0] * self.shape[1], dtype=np.int64)
+            return np.zeros(1 + n_labels * n_bins, dtype=np.int64)
         codes = label_codes("y", y, self.labels)
         predicted = label_codes(
             "predict", call_estimator(self.estimator, "predict", X, n), self.labels
         )
         n_correct = np.count_nonzero((codes == predicted) & (codes >= 0))
-        codes, bins = unknown_as_error(codes, predicted, len(self.labels))
+        codes, predicted = unknown_as_error(codes, predicted, n_labels)
+        bins = predicted
         if self.score_bins is not None:
-            codes, is_positive = (codes == self.positive) * 1, bins == self.positive
-            bins = self.score_bins.bin_of_score(self._scores(X, n), is_positive)
-        flat = contingency_table(codes, bins, self.shape).ravel()
-        return np.concatenate([[n_correct], flat]).astype(np.int64)
+            codes = (codes == self.positive).astype(np.intp)
+            bins = self.score_bins.bin_of_score(self._scores(X, n), predicted == self.positive)
+        table = contingency_table(codes, bins, self.shape)
+        return np.concatenate([[n_correct], table.ravel()]).astype(np.int64)
 
     def _scores(self, X: Any, n: int) -> NDArray[np.float64]:
-        """Return the score of the positive label for each row; 0 for estimators without scores."""
+        """Return the score of the positive label, shape (n,). It is 0 without a score method."""
         if self.response == "predict_proba":
-            scores = call_estimator(self.estimator, self.response, X, n, 2)[:, self.column]
-            return score_column(self.response, scores)
+            probabilities = call_estimator(self.estimator, self.response, X, n, width=2)
+            return score_column(self.response, probabilities[:, self.column])
         if self.response == "predict":
             return np.zeros(n)
         scores = score_column(self.response, call_estimator(self.estimator, self.response, X, n))
-        return scores if self.column else -scores
+        # decision_function is the score of classes_[1]
+        return scores if self.column == 1 else -scores

@@ -1,4 +1,4 @@
-"""Metrics as ratios of linear or bilinear sums over a noisy contingency table."""
+"""Metrics as ratios of sums over the cells, or over pairs of cells, of a noisy table."""
 
 from __future__ import annotations
 
@@ -26,16 +26,22 @@ MIN_CLASS_Z = 2
 PSEUDO_ROWS = 0.25
 """Pseudo-count added to the first and last bin of each class, so that no variance is zero."""
 
+MIN_SHRINKAGE = 0.75
+"""Smallest factor on the noise variance that corrects for gradients at noisy counts.
+
+The unhalved factor is at least 1/2, so half of its step is at least 3/4 (docs/proofs/scores.md).
+"""
+
 
 class _PairSums(NamedTuple):
-    """Sums over pairs of a positive and a negative row, and their derivatives by the counts.
+    """Sums over all pairs of a positive and a negative row, and their gradients by the counts.
 
     Attributes
     ----------
     numerator_gradient, denominator_gradient : ndarray of shape (2 * n_bins,)
-        Derivatives by the counts, negative class first.
+        Derivatives by the counts of shape (2, n_bins), flattened: negative class first.
     numerator : float
-        Sum of the kernel.
+        Sum of the kernel over the pairs.
     denominator : float
         Number of pairs.
     """
@@ -59,7 +65,7 @@ class TwoSampleUStatistic:
     kernel: Floats
 
     def gradients_and_sums(self, counts: Floats) -> _PairSums:
-        """Return the sums over pairs of rows, for counts of shape (2, n_bins)."""
+        """Return the sums over pairs of rows, for counts of shape (2, n_bins), negatives first."""
         negative, positive = counts
         positive_gradient, negative_gradient = self.kernel @ negative, positive @ self.kernel
         numerator_gradient = np.concatenate([negative_gradient, positive_gradient])
@@ -72,7 +78,8 @@ class TwoSampleUStatistic:
         )
 
     def value(self, table: NoisyTable) -> float:
-        """Return the estimate, or 0.5 if a class is empty."""
+        """Return the estimated mean of the kernel, or 0.5 if a class is empty."""
+        # indicator of the cells of each class, (2, 2 * n_bins)
         class_weights = np.repeat(np.eye(2), table.counts.shape[1], axis=1)
         class_noise = np.sqrt(table.covariance(class_weights, class_weights))
         # nonnegative counts are biased, but a class size below the noise may be negative
@@ -88,18 +95,22 @@ class TwoSampleUStatistic:
         The variance of A - θ B, for the ratio θ = A / B, has a noise part and a sampling part. The
         sampling part is estimated at θ (1 - θ), as for Wilson's interval (docs/proofs/scores.md).
         """
+        # u, v: gradients of A and B; (a, b, c): variance of A, covariance, variance of B
         u, v, numerator, denominator = self.gradients_and_sums(table.counts)
         totals = np.array(numerator), np.array(denominator)
-        ratio = clipped_ratio(*totals)
+        ratio = clipped_ratio(*totals)  # the estimate of θ
         noise_covariances = table.covariance(u, u), table.covariance(u, v), table.covariance(v, v)
         noise_a, noise_b, noise_c = noise_covariances
-        variance = noise_a - 2 * ratio * noise_b + ratio**2 * noise_c
+        noise_variance = noise_a - 2 * ratio * noise_b + ratio**2 * noise_c
         # gradients at noisy counts include the variance of the noise product twice; half of the
         # excess is subtracted, because the estimate itself varies
         product_variance = table.variance**2 * ((self.kernel - ratio) ** 2).sum()
-        shrinkage = max(1 - product_variance / variance / 2, 0.75) if variance > 0 else 1.0
+        shrinkage = 1.0
+        if noise_variance > 0:
+            shrinkage = max(1 - product_variance / noise_variance / 2, MIN_SHRINKAGE)
         a, b, c = (shrinkage * covariance for covariance in noise_covariances)
         sampling = self._sampling_variance(table, denominator)
+        # θ (1 - θ) V added to a - 2 θ b + θ² c
         variances = a, b - sampling.variance / 2, c - sampling.variance
         total_variance = a - 2 * ratio * b + ratio**2 * c + sampling.variance * ratio * (1 - ratio)
         inverse_dof = np.array(0.0)
@@ -111,15 +122,16 @@ class TwoSampleUStatistic:
     def _sampling_variance(self, table: NoisyTable, denominator: float) -> _SamplingVariance:
         """Return the sampling variance of A - θ B (DeLong et al. 1988), at the nonnegative counts.
 
-        `denominator` is the estimated number of pairs.
+        `denominator` is the unbiased estimate of the number of pairs.
         """
         counts = table.nonnegative.copy()
         counts[:, [0, -1]] += PSEUDO_ROWS
         u, v, numerator, n_pairs = self.gradients_and_sums(counts)
-        mean = numerator / n_pairs
-        squares = ((u - mean * v) ** 2).reshape(counts.shape)
-        scale = table.design_effect * (denominator / n_pairs) ** 2 / (mean * (1 - mean))
-        class_variances = scale * (counts * squares).sum(1)
+        ratio = numerator / n_pairs
+        squared_gradients = ((u - ratio * v) ** 2).reshape(counts.shape)
+        # the gradients refer to `n_pairs` pairs, which include the pseudo-counts
+        scale = table.design_effect * (denominator / n_pairs) ** 2 / (ratio * (1 - ratio))
+        class_variances = scale * (counts * squared_gradients).sum(1)
         squared_per_row = table.design_effect * class_variances**2 / counts.sum(1)
         return _SamplingVariance(float(class_variances.sum()), float(squared_per_row.sum()))
 
@@ -148,18 +160,20 @@ def roc_auc_kernel(n_bins: int) -> TwoSampleUStatistic:
 
 def balanced_accuracy_kernel(score_bins: ScoreBins) -> TwoSampleUStatistic:
     """Return the U-statistic of balanced accuracy: the mean recall of the two classes."""
-    positive = (np.arange(score_bins.n_bins) >= score_bins.first_positive) / 2
-    return TwoSampleUStatistic(positive[:, None] + 0.5 - positive)
+    half_positive = (np.arange(score_bins.n_bins) >= score_bins.first_positive) / 2
+    # a pair contributes 1/2 if its positive row is predicted positive, and 1/2 if its negative row
+    # is predicted negative
+    return TwoSampleUStatistic(half_positive[:, None] + 0.5 - half_positive)
 
 
 @dataclass(frozen=True, eq=False)
 class RatioMetrics:
-    """Ratios of weighted sums over a contingency table.
+    """Metrics that are ratios of two weighted sums of the counts of a contingency table.
 
     Attributes
     ----------
     numerator, denominator : ndarray of shape (..., n_labels, n_bins)
-        Weight of a row in each cell, from 0 to 1.
+        Weights of the cells in both sums, from 0 to 1. Their first axes enumerate the ratios.
     default : ndarray of shape (...,)
         Value of the ratio if its denominator is 0.
     """
@@ -197,18 +211,22 @@ class RatioMetrics:
 
 
 def confusion_shares(n_labels: int, score_bins: ScoreBins | None) -> RatioMetrics:
-    """Return each entry of the confusion matrix as a fraction of all rows."""
+    """Return the ratios for the entries of the confusion matrix, as fractions of all rows.
+
+    Their shape is (n_labels, n_labels): true label, predicted label.
+    """
     if score_bins is None:
         predicted = np.eye(n_labels)
     else:
-        positive = np.arange(score_bins.n_bins) >= score_bins.first_positive
-        predicted = np.array([~positive, positive], dtype=float)
+        is_positive = np.arange(score_bins.n_bins) >= score_bins.first_positive
+        predicted = np.array([~is_positive, is_positive], dtype=float)
+    # predicted: (n_labels, n_bins), indicator of the bins with each predicted label
     numerator = np.eye(n_labels)[:, None, :, None] * predicted[None, :, None, :]
     return RatioMetrics(numerator, np.ones(numerator.shape[-2:]), np.zeros(numerator.shape[:2]))
 
 
 def recalls(n_labels: int) -> RatioMetrics:
-    """Return the recall of each class of a confusion matrix."""
+    """Return the ratios for the recall of each class, shape (n_labels,). It is 0.5 without rows."""
     identity = np.eye(n_labels)
     numerator = identity[:, :, None] * identity[:, None, :]
     return RatioMetrics(
@@ -222,7 +240,7 @@ def above_threshold(n_bins: int) -> Floats:
 
 
 def roc_rates(n_bins: int) -> RatioMetrics:
-    """Return the false and the true positive rate at each edge, shape (2, n_bins - 1)."""
+    """Return the ratios for false and true positive rates at each edge, shape (2, n_bins - 1)."""
     label = np.eye(2)[:, None, :, None]
     numerator = label * above_threshold(n_bins)[None, :, None, :]
     denominator = np.broadcast_to(label, numerator.shape)
@@ -230,7 +248,7 @@ def roc_rates(n_bins: int) -> RatioMetrics:
 
 
 def precisions(n_bins: int) -> RatioMetrics:
-    """Return the precision at each edge, shape (n_bins - 1,)."""
+    """Return the ratios for the precision above each edge, shape (n_bins - 1,)."""
     denominator = np.repeat(above_threshold(n_bins)[:, None, :], 2, axis=1)
     return RatioMetrics(
         denominator * np.array([0.0, 1.0])[:, None], denominator, np.ones(n_bins - 1)
@@ -238,31 +256,32 @@ def precisions(n_bins: int) -> RatioMetrics:
 
 
 def accuracies(n_bins: int) -> RatioMetrics:
-    """Return the accuracy with each edge as the threshold, shape (n_bins - 1,)."""
+    """Return the ratios for the accuracy with each edge as the threshold, shape (n_bins - 1,)."""
     predicted_positive = above_threshold(n_bins)
     numerator = np.stack([1 - predicted_positive, predicted_positive], axis=1)
     return RatioMetrics(numerator, np.ones((2, n_bins)), np.zeros(n_bins - 1))
 
 
 def brier_scores(centers: Floats) -> RatioMetrics:
-    """Return the Brier score, with the bin centers as the predicted probabilities."""
+    """Return the ratio for the Brier score, with bin centers as the predicted probabilities."""
     numerator = np.stack([centers**2, (1 - centers) ** 2])
     return RatioMetrics(numerator, np.ones_like(numerator), np.array(0.0))
 
 
 def calibration_bins(n_bins: int) -> Floats:
-    """Return the indicator of the score bins in each bin of the calibration curve.
+    """Indicate which consecutive score bins each bin of the calibration curve merges.
 
     Its shape is (n_calibration_bins, n_bins).
     """
-    groups = np.array_split(np.arange(n_bins), min(N_CALIBRATION_BINS, n_bins))
-    return np.array([np.isin(np.arange(n_bins), group) for group in groups], dtype=float)
+    score_bins = np.arange(n_bins)
+    groups = np.array_split(score_bins, min(N_CALIBRATION_BINS, n_bins))
+    return np.array([np.isin(score_bins, group) for group in groups], dtype=float)
 
 
 def calibration(n_bins: int, mean_prediction: Floats) -> RatioMetrics:
-    """Return the fraction of positive rows in each calibration bin.
+    """Return the ratios for the fraction of positive rows in each calibration bin.
 
-    An empty bin gets its mean prediction.
+    `mean_prediction`, shape (n_calibration_bins,), is the value of empty bins.
     """
     denominator = np.repeat(calibration_bins(n_bins)[:, None, :], 2, axis=1)
     return RatioMetrics(denominator * np.array([0.0, 1.0])[:, None], denominator, mean_prediction)

@@ -1,4 +1,7 @@
-"""Encoding of private labels and scores, each row independently of all others."""
+"""Conversion of private labels to integer codes and of scores to floats, row by row.
+
+The result for a row does not depend on other rows, and errors quote no private value.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
 from skpublicdp.typing import Codes, Floats
+
+_NUMERIC_KINDS = "biuf"
+"""Numpy dtype kinds of booleans, integers and floats."""
 
 UNREADABLE = "{name} must be a one-dimensional container with one entry per row."
 ESTIMATOR_FAILED = (
@@ -50,15 +56,17 @@ def public_labels(name: str, classes: Any) -> list[Any]:
 def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
     """Return the index of each label among the classes, or -1 for an unknown label."""
     column = _column(name, labels)
-    kinds = {"U" if isinstance(label, str) else "n" for label in classes}
-    if column.dtype.kind in "biuf" and kinds == {"n"}:
+    class_types = {"text" if isinstance(label, str) else "number" for label in classes}
+    if column.dtype.kind in _NUMERIC_KINDS and class_types == {"number"}:
         numeric_classes = np.array(classes, dtype=np.float64)
         order = np.argsort(numeric_classes)
         sorted_classes = numeric_classes[order]
         position = np.minimum(np.searchsorted(sorted_classes, column), len(sorted_classes) - 1)
         codes: Codes = np.where(sorted_classes[position] == column, order[position], -1)
         return codes
-    if column.dtype.kind in "biufU" and kinds != {"U" if column.dtype.kind == "U" else "n"}:
+    # a column of objects may mix text and numbers, so it is not checked
+    column_type = "text" if column.dtype.kind == "U" else "number"
+    if column.dtype.kind != "O" and class_types != {column_type}:
         raise ValueError(f"{name} and the classes must be of one kind, all text or all numbers.")
     return _encode_objects(column, {label: code for code, label in enumerate(classes)})
 
@@ -74,7 +82,7 @@ def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Cod
 
 
 def contingency_table(codes: Codes, bins: Codes, shape: tuple[int, int]) -> NDArray[np.int64]:
-    """Return the number of rows by label and bin."""
+    """Return the number of rows in each cell of a table of `shape` (n_labels, n_bins)."""
     flat = np.bincount(codes * shape[1] + bins, minlength=shape[0] * shape[1])
     return flat.reshape(shape).astype(np.int64)
 
@@ -82,10 +90,10 @@ def contingency_table(codes: Codes, bins: Codes, shape: tuple[int, int]) -> NDAr
 def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
     """Indicate for each row whether two labels are equal. Incomparable labels are unequal."""
     true, predicted = _column("y_true", y_true), _column("y_pred", y_pred)
-    kinds = {column.dtype.kind for column in (true, predicted)}
-    if "O" not in kinds and ("U" in kinds) and len(kinds) > 1:
+    kinds = {true.dtype.kind, predicted.dtype.kind}
+    if "O" not in kinds and "U" in kinds and len(kinds) > 1:
         raise ValueError("y_true and y_pred must be of one kind, all text or all numbers.")
-    if kinds <= set("biuf"):
+    if kinds <= set(_NUMERIC_KINDS):
         return np.asarray(true == predicted)
     pairs = zip(true.tolist(), predicted.tolist(), strict=True)
     is_equal = call_or_raise(_compare_pairs, pairs, error=_unreadable("y_true"))
@@ -93,7 +101,7 @@ def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
 
 
 def score_column(name: str, scores: Any) -> Floats:
-    """Return scores as a column of floats, or raise an error that quotes no score."""
+    """Return scores as a float array of shape (n,), or raise an error that quotes no score."""
     return np.asarray(call_or_raise(_as_float_column, scores, error=_unreadable(name)))
 
 
@@ -114,32 +122,32 @@ def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | Non
 
 
 def _unreadable(name: str) -> ValueError:
-    """Return the error for a container that is no column."""
+    """Return the error for labels or scores that are not one-dimensional."""
     return ValueError(UNREADABLE.format(name=name))
 
 
 def _column(name: str, labels: Any) -> NDArray[Any]:
-    """Return labels as an array of their declared dtype, or of objects."""
+    """Return labels as a one-dimensional array, or raise an error that quotes no label."""
     column: NDArray[Any] = call_or_raise(_as_column, labels, error=_unreadable(name))
     return column
 
 
 def _as_column(labels: Any) -> NDArray[Any]:
-    """Return one-dimensional labels with their declared dtype, or as objects.
+    """Return labels as an array of shape (n,): numbers or text if declared as such, else objects.
 
-    Containers may raise any error here, so callers suppress it.
+    Any error of the container, which may quote labels, is passed on. So call it by `call_or_raise`.
     """
-    typed = isinstance(getattr(labels, "dtype", None), np.dtype)
-    if typed and not isinstance(labels, np.ma.MaskedArray):
+    has_numpy_dtype = isinstance(getattr(labels, "dtype", None), np.dtype)
+    if has_numpy_dtype and not isinstance(labels, np.ma.MaskedArray):
         column = np.asarray(labels)
-        if column.dtype.kind not in "biufU":
+        if column.dtype.kind not in _NUMERIC_KINDS + "U":
             column = column.astype(object)
     else:
-        # numpy would infer the dtype of a list from all rows
+        # numpy would infer the dtype of a list from all rows, so one row would affect the others
         to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
         values = list(labels) if to_list is None else to_list()
         column = np.empty(len(values), dtype=object)
-        for row, value in enumerate(values):
+        for row, value in enumerate(values):  # slice assignment would unpack nested lists
             column[row] = value
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
@@ -151,7 +159,7 @@ def _as_column(labels: Any) -> NDArray[Any]:
 def _python_scalar(label: Any) -> Any:
     """Return a string, boolean or number as a builtin type, so that hash and == cannot raise."""
     if isinstance(label, str):
-        return str.__str__(label)
+        return str.__str__(label)  # also for subclasses that override __str__
     if isinstance(label, bool | np.bool_):
         return bool(label)
     if isinstance(label, int | np.integer):
@@ -162,18 +170,18 @@ def _python_scalar(label: Any) -> Any:
 
 
 def _comparable_scalar(label: Any) -> Any:
-    """Return a label as a builtin scalar, or a new object that equals no label."""
+    """Return a label as a builtin scalar. Other labels become an object that equals nothing."""
     try:
         return _python_scalar(label)
     except Exception:
         return object()
 
 
-def _encode_objects(column: NDArray[Any], codes: dict[Any, int]) -> Codes:
-    """Return the code of each label, or -1 for a label without one."""
+def _encode_objects(column: NDArray[Any], code_of_class: dict[Any, int]) -> Codes:
+    """Return the code of the class of each label, or -1 for an unknown label."""
 
     def encode() -> list[int]:
-        return [codes.get(_comparable_scalar(label), -1) for label in column.tolist()]
+        return [code_of_class.get(_comparable_scalar(label), -1) for label in column.tolist()]
 
     return np.array(call_or_raise(encode, error=_unreadable("y")), dtype=np.intp)
 
@@ -184,7 +192,7 @@ def _compare_pairs(pairs: Any) -> list[bool]:
 
 
 def _as_float_column(scores: Any) -> Floats:
-    """Return scores as floats, missing ones as NaN."""
+    """Return scores as floats of shape (n,), masked ones as NaN. Errors may quote scores."""
     column = np.ma.filled(np.ma.asarray(scores, dtype=np.float64), np.nan)
     if column.ndim != 1:
         raise ValueError

@@ -15,7 +15,7 @@ from skpublicdp.typing import Floats, Integers, Mask
 
 SCORES_PROOF = "docs/proofs/scores.md"
 COUNT_SENSITIVITY, TABLE_SENSITIVITY = Sensitivity(1, 1), Sensitivity(2, 2)
-"""A replaced row changes a count by 1, and two cells of a table by 1."""
+"""Replacing one row changes a count by at most 1, and at most two cells of a table by 1 each."""
 
 TARGET_NOISE_RATIO = 0.3
 """Target noise (standard deviation) of the number of correct predictions, in units of √n.
@@ -26,13 +26,16 @@ The sampling error is up to 0.5 √n.
 MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
 """Bounds on the share of the budget for the number of correct predictions."""
 
+SHARE_DENOMINATOR = 64
+"""Denominator of the share, so that privacy parameters stay short fractions."""
+
 LAPLACE_KURTOSIS = 3.0
 """Excess kurtosis of the Laplace distribution."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyCount:
-    """Noisy number of correct predictions.
+    """Released number of correct predictions among n rows, with its noise.
 
     Attributes
     ----------
@@ -41,9 +44,9 @@ class NoisyCount:
     n : int
         Number of rows.
     noise : Measurement
-        Measurement with the same noise, which holds its scale.
+        The released measurement, with the scale of its noise.
     laplace : bool
-        Whether the noise is Laplace noise.
+        True for discrete Laplace noise, False for rounded Gaussian noise.
     design_effect : float
         Design effect of cluster sampling, Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. It multiplies the
         sampling variance.
@@ -63,14 +66,14 @@ class NoisyCount:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """Unbiased counts by label and bin, which are consistent with the released totals.
+    """Released counts by label and bin, adjusted to the released totals without a bias.
 
     Attributes
     ----------
     counts : ndarray of shape (n_labels, n_bins)
         Noisy counts, which may be negative.
     nonnegative : ndarray of shape (n_labels, n_bins)
-        The nearest table without negative counts.
+        The nearest table without negative counts, in Euclidean distance, with the same totals.
     n : int
         Number of rows.
     variance : float
@@ -80,7 +83,7 @@ class NoisyTable:
     groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
         Groups of cells whose total was adjusted: all cells, or correct and incorrect ones.
     laplace : bool
-        Whether the noise is Laplace noise.
+        As in `NoisyCount`.
     design_effect : float
         As in `NoisyCount`.
     """
@@ -95,7 +98,10 @@ class NoisyTable:
     design_effect: float = 1.0
 
     def covariance(self, u: Floats, v: Floats) -> Floats:
-        """Return the noise covariance of the weighted sums u · counts and v · counts."""
+        """Return the noise covariance of the weighted sums u · counts and v · counts.
+
+        `u` and `v` have shape (..., n_labels * n_bins), and the result has shape (...).
+        """
         products = (self._cell_weights(u) * self._cell_weights(v)).sum(-1)
         return np.asarray(
             self.variance * products
@@ -103,24 +109,33 @@ class NoisyTable:
         )
 
     def fourth_cumulant(self, u: Floats) -> Floats:
-        """Return the fourth cumulant of the noise of the weighted sum u · counts."""
+        """Return the fourth cumulant of the noise of the weighted sum u · counts.
+
+        It is 0 for Gaussian noise. For independent noise it adds up, with fourth powers of weights.
+        """
         if not self.laplace:
             return np.zeros(u.shape[:-1])
-        inside = self.variance**2 * (self._cell_weights(u) ** 4).sum(-1)
-        return np.asarray(
-            LAPLACE_KURTOSIS * (inside + self.total_variance**2 * self._total_weight(u) ** 4)
-        )
+        cell_part = self.variance**2 * (self._cell_weights(u) ** 4).sum(-1)
+        total_part = self.total_variance**2 * self._total_weight(u) ** 4
+        return np.asarray(LAPLACE_KURTOSIS * (cell_part + total_part))
 
     def _cell_weights(self, u: Floats) -> Floats:
-        """Return the coefficient of each cell's noise in a weighted sum with adjusted totals."""
+        """Return the coefficient of each cell's noise in u · counts.
+
+        The adjustment subtracts the mean noise of a group from its cells, so the mean weight of the
+        group is subtracted here.
+        """
         weights = np.array(u)
         for group in self.groups:
             weights[..., group] -= u[..., group].mean(-1, keepdims=True)
         return weights
 
     def _total_weight(self, u: Floats) -> Floats:
-        """Return the coefficient of the noise of the number of correct predictions."""
-        if len(self.groups) == 1:
+        """Return the coefficient in u · counts of the noise of the number of correct predictions.
+
+        That noise is added in equal parts to the correct cells, and subtracted from the others.
+        """
+        if len(self.groups) == 1:  # adjusted to the exact number of rows
             return np.zeros(u.shape[:-1])
         correct, incorrect = self.groups
         return np.asarray(u[..., correct].mean(-1) - u[..., incorrect].mean(-1))
@@ -129,8 +144,8 @@ class NoisyTable:
 def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     """Return the share of the budget for the number of correct predictions.
 
-    It is the geometric mean of `MAX_ACCURACY_SHARE` and of the share for which the noise is
-    `TARGET_NOISE_RATIO` · √n. So the noise of both releases decreases as the budget grows.
+    It is the geometric mean of `MAX_ACCURACY_SHARE` and of the share at which the noise is
+    `TARGET_NOISE_RATIO` · √n, clipped. So the noise of both releases decreases as the budget grows.
 
     Parameters
     ----------
@@ -145,18 +160,20 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     (Fraction(3, 16), Fraction(49, 64))
     """
     target_noise = TARGET_NOISE_RATIO * math.sqrt(n_effective)
-    if isinstance(noise, Gaussian):
-        share = 1 / (float(noise.mu_squared) * target_noise**2)
-    else:
-        share = math.sqrt(2) / (float(noise.epsilon) * target_noise)
-    share = min(max(math.sqrt(share * MAX_ACCURACY_SHARE), MIN_ACCURACY_SHARE), MAX_ACCURACY_SHARE)
-    return Fraction(round(64 * share), 64)
+    if isinstance(noise, Gaussian):  # the noise variance is 1 / (share · μ²)
+        target_share = 1 / (float(noise.mu_squared) * target_noise**2)
+    else:  # the standard deviation of Laplace noise is √2 / (share · ε)
+        target_share = math.sqrt(2) / (float(noise.epsilon) * target_noise)
+    mean_share = math.sqrt(target_share * MAX_ACCURACY_SHARE)
+    share = min(max(mean_share, MIN_ACCURACY_SHARE), MAX_ACCURACY_SHARE)
+    return Fraction(round(SHARE_DENOMINATOR * share), SHARE_DENOMINATOR)
 
 
 def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
-    """Return the noise of the number of correct predictions and the noise of the table."""
+    """Return the budget for the number of correct predictions, and the budget for the table."""
     noise = all_noise(ledger)
-    # r rows per person multiply the noise by r, as n / r² rows would relative to the sampling error
+    # r rows per person multiply the noise by r. Relative to the sampling error, that is the noise
+    # for n / r² rows
     share = accuracy_share(noise, n / ledger.rows_per_person**2)
     return scaled_noise(noise, share), scaled_noise(noise, 1 - share)
 
@@ -170,7 +187,10 @@ def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
 def release_n_correct(
     exact: Integers, n: int, noise: Noise, ledger: Ledger, design_effect: float = 1.0
 ) -> NoisyCount:
-    """Release the number of correct predictions among n rows, an array of shape (1,)."""
+    """Release the number of correct predictions among n rows.
+
+    `exact` is the exact number, as an array of shape (1,).
+    """
     name = mechanism_name("the number of correct predictions", noise)
     noisy = ledger.add_noise(exact, COUNT_SENSITIVITY, noise, name=name, proof=SCORES_PROOF)
     return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), design_effect)
@@ -196,13 +216,13 @@ def release_contingency_table(
     n : int
         Number of rows.
     noise : Gaussian or Pure
-        Event that pays for the noise.
+        Privacy cost, which determines the noise scale.
     ledger : Ledger
-        Ledger of the release.
+        Ledger that is charged.
     is_correct : ndarray of bool, shape (n_labels, n_bins), optional
         Mask of the cells of correct predictions.
     count : NoisyCount, optional
-        Number of correct predictions, which was released before.
+        Released number of correct predictions. Given together with `is_correct`.
     """
     flat, shape = exact.ravel(), exact.shape
     name = mechanism_name("counts by label and bin", noise)
@@ -210,7 +230,8 @@ def release_contingency_table(
     values = noisy.values.astype(np.float64)
     laplace = isinstance(noise, Pure)
     groups: tuple[Mask, ...] = (np.ones(len(flat), dtype=bool),)
-    totals, clipped_totals, total_variance = [float(n)], [float(n)], 0.0
+    totals = clipped_totals = [float(n)]
+    total_variance = 0.0
     if is_correct is not None and count is not None:
         groups = (is_correct.ravel(), ~is_correct.ravel())
         totals = [float(count.value), float(n - count.value)]
@@ -218,6 +239,7 @@ def release_contingency_table(
         total_variance = count.noise.variance
     counts, nonnegative = values.copy(), values.copy()
     for group, total, clipped_total in zip(groups, totals, clipped_totals, strict=True):
+        # the same shift for all cells is the least-squares adjustment to the total
         counts[group] += (total - values[group].sum()) / np.count_nonzero(group)
         nonnegative[group] = nearest_nonnegative(counts[group], clipped_total)
     return NoisyTable(
@@ -242,8 +264,9 @@ def nearest_nonnegative(values: Floats, total: float) -> Floats:
     """
     if total <= 0:
         return np.zeros_like(values)
+    # shifts[k - 1] is the shift if the k largest values stay positive (Held et al. 1974)
     descending = np.sort(values)[::-1]
-    excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
-    last_positive = np.flatnonzero(descending > excess)[-1]
-    projected: Floats = np.maximum(values - excess[last_positive], 0.0)
+    shifts = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
+    last_positive = np.flatnonzero(descending > shifts)[-1]
+    projected: Floats = np.maximum(values - shifts[last_positive], 0.0)
     return projected

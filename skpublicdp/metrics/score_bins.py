@@ -1,4 +1,4 @@
-"""Histogram bins of classifier scores, chosen from public numbers alone."""
+"""Histogram bins of classifier scores. They depend on public numbers only, not on private rows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
 
 @dataclass(frozen=True, eq=False)
 class ScoreBins:
-    """Bins of a score, separated by edges. An edge belongs to the bin below it.
+    """Histogram bins of a score. A score that equals an edge is in the bin below it.
 
     Attributes
     ----------
     edges : ndarray of shape (n_bins - 1,)
-        Increasing.
+        Edges between neighbouring bins, increasing.
     first_positive : int
         Index of the first bin whose rows are predicted to be positive.
     centers : ndarray of shape (n_bins,) or None
-        Mean of the two ends of each bin, if scores are probabilities.
+        Midpoint of each bin if scores are probabilities, else None.
     """
 
     edges: Floats
@@ -36,16 +36,16 @@ class ScoreBins:
 
     @property
     def n_bins(self) -> int:
-        """Number of bins."""
+        """Number of bins, including the two outer ones without a bound."""
         return len(self.edges) + 1
 
     def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
-        """Return the index of the bin of each row.
+        """Return the index of the bin of each score.
 
         Parameters
         ----------
         scores : ndarray of shape (n,)
-            Scores. A missing score is replaced by the threshold.
+            Scores. A missing score (NaN) is replaced by the threshold.
         predicted : ndarray of bool, shape (n,), or None
             Whether `predict` returns the positive class. A score that contradicts it is
             moved to the nearest bin on the other side of the threshold.
@@ -62,22 +62,22 @@ class ScoreBins:
 
 
 PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)
-"""Bins of an estimator without scores: one for each of two predicted labels."""
+"""Bins for an estimator without scores. All scores are 0, so bins are the predicted labels."""
 
 
 def make_score_bins(noise: Noise, persons: float, response: str, threshold: float) -> ScoreBins:
-    """Return score bins whose number grows with the signal-to-noise ratio of a count.
+    """Return score bins. The less noise a count has, relative to the rows, the more bins there are.
 
     Parameters
     ----------
     noise : Gaussian or Pure
-        Event that pays for the noise.
+        Privacy cost of the counts, which determines their noise.
     persons : float
         Number of rows, divided by the maximum number of rows per person.
     response : {"predict_proba", "decision_function"}
-        Kind of score: a probability, or a number that is positive for the positive class.
+        Method of the scores: probabilities, or log-odds.
     threshold : float
-        Decision threshold, which becomes an edge.
+        Decision threshold, which becomes one of the edges.
 
     Examples
     --------
@@ -87,16 +87,12 @@ def make_score_bins(noise: Noise, persons: float, response: str, threshold: floa
     array([0.04, 0.15, 0.31, 0.5 , 0.69, 0.85, 0.96])
     """
     n_levels = max(signal_to_noise(noise, persons), 1.0)
-    n_bins = int(
-        np.clip(
-            2 ** round(math.log2(math.sqrt(2 * n_levels) / 2)),
-            MIN_SCORE_BINS,
-            MAX_SCORE_BINS,
-        )
-    )
+    target_bins = math.sqrt(2 * n_levels) / 2
+    power_of_two = 2 ** round(math.log2(target_bins))  # even, so that 1/2 is an edge
+    n_bins = int(np.clip(power_of_two, MIN_SCORE_BINS, MAX_SCORE_BINS))
     # arcsine spacing, so that the standard error of a proportion is similar in all bins
     grid = np.sin(np.arange(1, n_bins) * np.pi / (2 * n_bins)) ** 2
-    grid[n_bins // 2 - 1] = 0.5
+    grid[n_bins // 2 - 1] = 0.5  # exactly, without rounding error
     edges = np.union1d(logit(grid) if response == "decision_function" else grid, threshold)
     centers = None
     if response == "predict_proba":

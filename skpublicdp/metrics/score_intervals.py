@@ -1,4 +1,7 @@
-"""Confidence intervals for test-row sampling and noise together (docs/proofs/scores.md)."""
+"""Confidence intervals of metrics, over the sampling of test rows and the privacy noise together.
+
+The formulas are derived in docs/proofs/scores.md.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ BINOMIAL_TAIL_SDS = 12
 
 
 def agresti_coull_rows(failure: float) -> float:
-    """Return the pseudo-count z² / 4 of Agresti and Coull (1998), which is added at either end."""
+    """Return z² / 4, half of the pseudo-count z² / 2 of Agresti and Coull (1998).
+
+    z is the two-sided normal quantile of `failure`, the probability that an interval misses.
+    """
     return float(norm.isf(failure / 2) ** 2 / 4)
 
 
@@ -46,12 +52,13 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
     [0.82, 0.95]
     """
 
-    def end(value: int, level: float) -> float:
-        """Return the accuracy at which P(noisy count <= value) is `level`."""
+    def accuracy_with_cdf(value: int, level: float) -> float:
+        """Return the accuracy at which P(noisy count <= value) is `level`, clipped to [0, 1]."""
 
         def excess(accuracy: float) -> float:
             return _noisy_binomial_cdf(value, accuracy, count) - level
 
+        # the probability decreases in the accuracy
         if excess(0.0) <= 0:
             return 0.0
         return 1.0 if excess(1.0) >= 0 else float(brentq(excess, 0.0, 1.0, xtol=1e-10))
@@ -59,34 +66,36 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
     value, half_failure = int(count.clipped), failure / 2
     # no count is too small for accuracies below `max_one_sided_low`, and no count is too large
     # for accuracies above `min_one_sided_high`
-    max_one_sided_low = end(0, half_failure)
-    min_one_sided_high = end(count.n - 1, 1 - half_failure)
-    if max_one_sided_low > min_one_sided_high:
+    max_one_sided_low = accuracy_with_cdf(0, half_failure)
+    min_one_sided_high = accuracy_with_cdf(count.n - 1, 1 - half_failure)
+    if max_one_sided_low > min_one_sided_high:  # for few rows: divide [0, 1] at one accuracy
         middle = min(max(0.5, min_one_sided_high), max_one_sided_low)
         max_one_sided_low = min_one_sided_high = middle
-    low, high = end(value - 1, 1 - failure), end(value, failure)
+    low, high = accuracy_with_cdf(value - 1, 1 - failure), accuracy_with_cdf(value, failure)
     if low > max_one_sided_low:
-        low = max(end(value - 1, 1 - half_failure), max_one_sided_low)
+        low = max(accuracy_with_cdf(value - 1, 1 - half_failure), max_one_sided_low)
     if high < min_one_sided_high:
-        high = min(end(value, half_failure), min_one_sided_high)
+        high = min(accuracy_with_cdf(value, half_failure), min_one_sided_high)
     return low, high
 
 
 def _noisy_binomial_cdf(value: int, accuracy: float, count: NoisyCount) -> float:
-    """Return P(noisy count <= value) at an accuracy, in which it decreases.
+    """Return P(noisy count <= value) if predictions are correct with probability `accuracy`.
 
-    Rows of one person are taken to be equal, so the count is binomial over independent units.
+    Rows of one person are assumed to be equal. So the count is n / n_units times a binomial number,
+    for n / design_effect independent units.
     """
     n_units = max(int(count.n / count.design_effect), 1)
     mean, variance = n_units * accuracy, n_units * accuracy * (1 - accuracy)
+    # the added constant covers the Poisson tails at accuracies near 0 or 1
     half_width = BINOMIAL_TAIL_SDS * math.sqrt(variance) + BINOMIAL_TAIL_SDS
-    n_correct = np.arange(
-        max(0, math.floor(mean - half_width)),
-        min(n_units, math.ceil(mean + half_width)) + 1,
-    )
-    max_noise = np.floor(value - n_correct * (count.n / n_units))
+    min_correct = max(0, math.floor(mean - half_width))
+    max_correct = min(n_units, math.ceil(mean + half_width))
+    n_correct = np.arange(min_correct, max_correct + 1)
+    max_noise = np.floor(value - n_correct * (count.n / n_units))  # noise at most this large
     scale = float(count.noise.scale)
     if count.laplace:
+        # P(noise >= k) = P(noise <= -k) = e^(-k/b) / (1 + e^(-1/b)) for k >= 0
         distance = np.maximum(max_noise + 1, -max_noise)
         tail = np.exp(-distance / scale) / (1 + math.exp(-1 / scale))
         noise_cdf = np.where(max_noise >= 0, 1 - tail, tail)
@@ -111,20 +120,21 @@ def ratio_interval(
     table : NoisyTable
         Noisy counts.
     numerator_weights, denominator_weights : ndarray of shape (..., n_labels * n_bins)
-        Weight of a row in each cell.
+        Weights of the cells in both sums.
     totals : pair of ndarray of shape (...,)
-        Estimated numerators and denominators.
+        Estimates of the numerators and of the denominators.
     failure : float
         Probability that each interval misses.
     sampled_counts : ndarray of shape (n_labels * n_bins,)
         Nonnegative counts, from which the sampling variance is estimated.
     pseudo_rows : float, default=0
-        Pseudo-count of rows with weight 1 in the numerator, and of rows with weight 0 in it.
+        Pseudo-count added to the numerator, and again to the denominator for rows outside the
+        numerator.
 
     Returns
     -------
     ndarray of shape (..., 2)
-        Within [0, 1]. All of [0, 1] if the denominator may be zero.
+        Ends within [0, 1]. The whole of [0, 1] if the denominator may be zero.
     """
     numerator = np.asarray(totals[0]) + pseudo_rows
     denominator = np.asarray(totals[1]) + 2 * pseudo_rows
@@ -138,6 +148,7 @@ def ratio_interval(
         covariance(numerator_weights, denominator_weights),
         covariance(denominator_weights, denominator_weights),
     )
+    # a row with weights (1, 1) adds 1 to a, b and c, and a row with weights (0, 1) adds 1 to c
     a, b, c = a + pseudo_rows, b + pseudo_rows, c + 2 * pseudo_rows
     ratio = clipped_ratio(numerator, denominator)
     fourth_cumulant = table.fourth_cumulant(
@@ -163,16 +174,19 @@ def fieller(
     failure: float,
     inverse_dof: Floats | float = 0.0,
 ) -> Floats:
-    """Return the ends in [0, 1] of all θ with (A - θ B)² <= z² (a - 2bθ + cθ²) for a ratio A / B.
+    """Return Fieller's confidence interval for a ratio θ of two means, estimated by A / B.
+
+    It is the range in [0, 1] of all θ with (A - θ B)² <= z² (a - 2bθ + cθ²), where the right side
+    is z² times the variance of A - θ B.
 
     Parameters
     ----------
     numerator, denominator : ndarray of shape (...,)
-        Estimates.
+        The estimates A and B.
     variances : tuple of ndarray of shape (...,)
-        a, b and c: variance of the numerator, covariance, variance of the denominator.
+        a, b and c: variance of A, covariance of A and B, variance of B.
     fourth_cumulant : ndarray of shape (...,)
-        Fourth cumulant of the noise of numerator - θ denominator.
+        Fourth cumulant of the noise of A - θ B, at θ = A / B.
     failure : float
         Probability that each interval misses. z is its two-sided normal quantile.
     inverse_dof : float or ndarray of shape (...,), default=0
@@ -181,7 +195,7 @@ def fieller(
     Returns
     -------
     ndarray of shape (..., 2)
-        All of [0, 1] if the denominator may be zero and no θ next to an end is excluded.
+        The whole of [0, 1] if B may be zero and neither 0 nor 1 is excluded.
     """
     a, b, c = variances
     z = float(norm.isf(failure / 2))
@@ -192,18 +206,17 @@ def fieller(
         fourth_cumulant, variance**2, out=np.zeros(numerator.shape), where=variance > 0
     )
     # first term of the expansion of Student's quantile, since the variance is estimated
-    z2 = (z + kurtosis * (z**3 - 3 * z) / 24 + inverse_dof * (z**3 + z) / 4) ** 2
-    quadratic, linear, constant = (
-        denominator**2 - z2 * c,
-        numerator * denominator - z2 * b,
-        numerator**2 - z2 * a,
-    )
+    z_squared = (z + kurtosis * (z**3 - 3 * z) / 24 + inverse_dof * (z**3 + z) / 4) ** 2
+    # the condition is quadratic θ² - 2 linear θ + constant <= 0
+    quadratic = denominator**2 - z_squared * c
+    linear = numerator * denominator - z_squared * b
+    constant = numerator**2 - z_squared * a
     discriminant = linear**2 - quadratic * constant
     sqrt_discriminant = np.sqrt(np.maximum(discriminant, 0))
     divisor = np.where(quadratic == 0, 1.0, quadratic)
     root_low = (linear - sqrt_discriminant) / divisor
     root_high = (linear + sqrt_discriminant) / divisor
-    # a parabola that opens downwards excludes only the values between its roots
+    # a parabola that opens downwards excludes only the values between root_high and root_low
     excludes_between = (quadratic < 0) & (discriminant > 0)
     low = np.where(
         quadratic > 0,

@@ -1,4 +1,4 @@
-"""private_scores: all metrics of a fitted classifier from one noisy contingency table."""
+"""`private_scores`: all metrics of a fitted classifier from one noisy contingency table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCORE_ASSUMPTIONS = (
     "the prediction for a row depends on that row alone",
 )
 UNPROTECTED_STEPS = "these steps, which declare no protection, were fitted on public rows only"
-"""Assumptions in the receipt."""
+"""Assumptions in the receipt of `private_scores`."""
 
 
 def private_scores(
@@ -90,10 +90,10 @@ def private_scores(
         Protects persons instead of rows: at most this many rows of each person are counted, and
         the noise covers all of them. Intervals assume that all rows of a person are equal.
     random_state : int, Generator, RandomState or None, default=None
-        None uses randomness of the operating system, which the guarantee needs. Other values are
-        for tests.
+        None uses the operating system's secure generator, which the guarantee requires. Other
+        values are for tests.
     budget : PrivacyBudget, default=None
-        Budget to charge, before noise is drawn.
+        Budget that is charged before noise is drawn.
 
     Returns
     -------
@@ -103,9 +103,9 @@ def private_scores(
     Raises
     ------
     PrivacyBudgetError
-        If the budget cannot pay.
+        If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If lengths differ, or the estimator does not predict.
+        If X and y differ in length, or the estimator cannot predict.
 
     See Also
     --------
@@ -197,7 +197,7 @@ def private_scores(
 def check_score_parameters(
     caller: str, extra_constraints: dict[str, Any], **parameters: Any
 ) -> None:
-    """Check parameters by scikit-learn's constraints, in which fractions count as floats."""
+    """Check parameters by scikit-learn's constraints. Fractions are checked as floats."""
     values = dict(parameters)
     for name, value in parameters.items():
         if isinstance(value, Rational) and not isinstance(value, Integral):
@@ -219,7 +219,7 @@ def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
 
 
 def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
-    """Return the method that returns scores, or "predict"."""
+    """Return the estimator's method for scores, or "predict" if no scores are used."""
     if n_labels != 2 or requested == "predict":
         return "predict"
     if requested == "auto":
@@ -233,7 +233,7 @@ def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
 
 
 def _label_index(pos_label: Any, labels: list[Any]) -> int:
-    """Return the index of the positive label, by default the last one."""
+    """Return the index of `pos_label` in `labels`. None is the last label."""
     if pos_label is None:
         return len(labels) - 1
     if pos_label not in labels:
@@ -242,7 +242,7 @@ def _label_index(pos_label: Any, labels: list[Any]) -> int:
 
 
 def _make_bins(noise: Noise, n: float, response: str, threshold: float | None) -> ScoreBins:
-    """Return the score bins of a response method, by default with its usual threshold."""
+    """Return the score bins of a response method. `threshold` None is 0.5, or 0 for log-odds."""
     if response == "predict":
         return PREDICTED_LABEL_BINS
     if threshold is None:

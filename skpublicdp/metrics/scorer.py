@@ -1,4 +1,4 @@
-"""make_private_scorer: private `scoring` callables that charge a budget for each call."""
+"""`make_private_scorer`: scorers for scikit-learn whose every call is a private release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCORER_METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
 
 
 class PrivateScorer:
-    """Private metric for scikit-learn's `scoring`, made by `make_private_scorer`."""
+    """Scorer that releases a private metric at each call. `make_private_scorer` makes it."""
 
     def __init__(
         self,
@@ -53,9 +53,10 @@ class PrivateScorer:
                 "roc_auc needs an estimator of two classes with predict_proba or "
                 f"decision_function; got a {type(estimator).__name__} of {len(labels)} classes."
             )
-        width = 2 if response == RESPONSE_METHODS[0] else None
-        scores = call_estimator(estimator, response, X, n, width)
-        scores = scores[:, 1] if width else scores
+        if response == "predict_proba":
+            scores = call_estimator(estimator, response, X, n, width=2)[:, 1]
+        else:
+            scores = call_estimator(estimator, response, X, n)
         return float(release_auc(ledger, y, scores, labels[1], response))
 
     def __repr__(self) -> str:
@@ -79,11 +80,12 @@ def make_private_scorer(
     epsilon, delta : float, default=1.0 and 0.0
         Privacy parameters of each call, for the rows that it scores.
     random_state : int, Generator, RandomState or None, default=None
-        None uses the secure randomness that the guarantee needs. With a seed, each call in one
-        process draws new noise, and parallel workers start from copies of the seed.
+        None uses the operating system's secure generator, which the guarantee requires. With a
+        seed, each call in one process draws new noise, and parallel workers start from copies of
+        the seed.
     budget : PrivacyBudget, default=None
-        Budget to charge, one entry per call, before noise is drawn. Copies of the scorer, as made
-        by searches, charge the same budget.
+        Budget that each call charges before it draws noise. Copies of the scorer, as made by
+        searches, charge the same budget.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def make_private_scorer(
 
     See Also
     --------
-    private_scores : All metrics of one model, with intervals, at one price.
+    private_scores : All metrics of a classifier, with intervals, for the ε of one release.
 
     Notes
     -----
@@ -130,7 +132,6 @@ def make_private_scorer(
         budget=budget,
     )
     if isinstance(random_state, Integral):
-        random_state = np.random.default_rng(
-            int(random_state)
-        )  # its state advances from call to call
+        # a generator advances from call to call, while a seed would repeat the same noise
+        random_state = np.random.default_rng(int(random_state))
     return PrivateScorer(metric, epsilon, delta, random_state, budget)

@@ -1,4 +1,4 @@
-"""PrivateScores: all metrics of one release, with simultaneous confidence intervals."""
+"""`PrivateScores`: all metrics of one release, with simultaneous confidence intervals."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from skpublicdp.metrics.score_intervals import share_interval
 from skpublicdp.typing import Floats
 
 FAILURE_SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
-"""Shares of the failure probability of all intervals together, by metric."""
+"""Share of the total failure probability 1 - level that the interval of each metric may use."""
 
 OTHER_FAILURE_SHARE = 0.04
-"""Share of all entries of matrices and points of curves together."""
+"""Share that all entries of the confusion matrix and all points of curves use together."""
 
 
 class PrivateScores:
@@ -76,16 +76,14 @@ class PrivateScores:
         self.n_rows_ = count.n
         self.privacy_ = privacy
         self.thresholds_ = np.empty(0)
-        self._positive, self._score_bins, self._count, self._table = (
-            positive,
-            score_bins,
-            count,
-            table,
-        )
+        self._positive = positive
+        self._score_bins = score_bins
+        self._count = count
+        self._table = table
         names = ["accuracy"]
         if table is not None:
             names += ["balanced_accuracy", "confusion_matrix"]
-        if score_bins is not None and score_bins.n_bins > 2:
+        if score_bins is not None and score_bins.n_bins > 2:  # two bins are the predicted labels
             names += ["roc_auc", "roc_curve", "precision_recall_curve"]
             self.thresholds_ = score_bins.edges.copy()
             if score_bins.centers is not None:
@@ -128,12 +126,12 @@ class PrivateScores:
         Parameters
         ----------
         threshold : float
-            It is replaced by the nearest of `thresholds_`.
+            Decision threshold. It is replaced by the nearest of `thresholds_`.
 
         Returns
         -------
         float
-            Estimate. Its interval is ``interval("accuracy", threshold=...)``.
+            Estimated accuracy. Its interval is ``interval("accuracy", threshold=...)``.
         """
         table = self._table_for("roc_curve")
         values = accuracies(table.nonnegative.shape[1]).value(table)
@@ -147,10 +145,10 @@ class PrivateScores:
         fpr, tpr, thresholds : ndarray of shape (n_thresholds + 1,)
             False and true positive rates at each threshold. Thresholds decrease from infinity.
         """
-        false, true = self._ratios("roc_curve").value(self._table_for("roc_curve"))
+        fpr, tpr = self._ratios("roc_curve").value(self._table_for("roc_curve"))
         return (
-            np.concatenate([[0.0], false[::-1], [1.0]]),
-            np.concatenate([[0.0], true[::-1], [1.0]]),
+            np.concatenate([[0.0], fpr[::-1], [1.0]]),
+            np.concatenate([[0.0], tpr[::-1], [1.0]]),
             np.concatenate([[np.inf], self.thresholds_[::-1], [-np.inf]]),
         )
 
@@ -193,7 +191,7 @@ class PrivateScores:
         metric : str
             One of `metrics_`.
         level : float, default=0.95
-            In (0, 1).
+            Probability, in (0, 1), that all intervals of the release hold.
         threshold : float, default=None
             With "accuracy": the threshold of `accuracy_at`.
 
@@ -217,6 +215,7 @@ class PrivateScores:
         )
         if threshold is not None and metric != "accuracy":
             raise ValueError(f"threshold requires metric='accuracy'; got {metric!r}.")
+        # the shares of the metrics of this release are scaled up to add to 1
         share_of_release = sum(
             share for name, share in FAILURE_SHARES.items() if name in self.metrics_
         )
@@ -229,26 +228,27 @@ class PrivateScores:
         failure = metric_failure / self._n_intervals(metric, threshold)
         n_bins = table.nonnegative.shape[1]
         if threshold is not None:
-            ends = accuracies(n_bins).interval(table, failure)[self._nearest_edge(threshold)]
-            return _containing(ends, self.accuracy_at(threshold))
+            intervals = accuracies(n_bins).interval(table, failure)
+            interval = intervals[self._nearest_edge(threshold)]
+            return _extend_interval(interval, self.accuracy_at(threshold))
         if metric == "roc_curve":
             return self._roc_band(table, failure)
         if metric == "confusion_matrix":
             shares = self._confusion_ratios().interval(table, failure)
             return self.n_rows_ * self._in_class_order(shares)
         if metric == "roc_auc":
-            return _containing(roc_auc_kernel(n_bins).interval(table, failure), self.roc_auc)
+            return _extend_interval(roc_auc_kernel(n_bins).interval(table, failure), self.roc_auc)
         if metric == "balanced_accuracy":
             if self._score_bins is None:
-                ends = recalls(len(self.classes_)).interval(table, failure).mean(0)
+                interval = recalls(len(self.classes_)).interval(table, failure).mean(axis=0)
             else:
-                ends = balanced_accuracy_kernel(self._score_bins).interval(table, failure)
-            return _containing(ends, self.balanced_accuracy)
+                interval = balanced_accuracy_kernel(self._score_bins).interval(table, failure)
+            return _extend_interval(interval, self.balanced_accuracy)
         ratios = self._ratios(metric)
         value = ratios.value(table, unbiased=metric == "brier")
-        ends = ratios.interval(table, failure)
-        ends = np.stack([np.minimum(ends[..., 0], value), np.maximum(ends[..., 1], value)], axis=-1)
-        return (float(ends[0]), float(ends[1])) if ends.ndim == 1 else ends
+        intervals = ratios.interval(table, failure)  # (2,) for the Brier score, else (n, 2)
+        low, high = np.minimum(intervals[..., 0], value), np.maximum(intervals[..., 1], value)
+        return (float(low), float(high)) if low.ndim == 0 else np.stack([low, high], axis=-1)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the ROC curve with its confidence band.
@@ -278,7 +278,7 @@ class PrivateScores:
         return "\n".join(lines)
 
     def _table_for(self, metric: str) -> NoisyTable:
-        """Return the noisy table, or raise AttributeError if the release lacks a metric."""
+        """Return the noisy table that a metric needs, or raise AttributeError without it."""
         if metric not in self.metrics_ or self._table is None:
             raise AttributeError(
                 f"{metric} is not in this release; it has {', '.join(self.metrics_)}: curves need "
@@ -287,7 +287,7 @@ class PrivateScores:
         return self._table
 
     def _ratios(self, metric: str) -> RatioMetrics:
-        """Return the ratios of a curve or of the Brier score."""
+        """Return the ratios that define a curve or the Brier score."""
         score_bins = self._score_bins
         assert score_bins is not None
         if metric == "roc_curve":
@@ -315,15 +315,19 @@ class PrivateScores:
         return np.asarray(weights @ self._score_bins.centers / weights.sum(1))
 
     def _confusion_ratios(self) -> RatioMetrics:
-        """Return the entries of the confusion matrix, negative class first, as fractions."""
+        """Return the ratios for the entries of the confusion matrix, negative class first."""
         return confusion_shares(len(self.classes_), self._score_bins)
 
     def _in_class_order(self, entries: Floats) -> Floats:
-        """Return a confusion matrix in the order of `classes_`."""
-        return entries if self._positive or self._score_bins is None else entries[::-1, ::-1]
+        """Return a confusion matrix in the order of `classes_`.
+
+        Tables of two labels have the negative class first, which may be the second of `classes_`.
+        """
+        is_reversed = self._score_bins is not None and self._positive == 0
+        return entries[::-1, ::-1] if is_reversed else entries
 
     def _nearest_edge(self, threshold: float) -> int:
-        """Return the index of the nearest of `thresholds_`."""
+        """Return the index of the element of `thresholds_` nearest to a threshold."""
         return int(np.argmin(np.abs(self.thresholds_ - threshold)))
 
     def _n_intervals(self, metric: str, threshold: float | None) -> int:
@@ -335,24 +339,30 @@ class PrivateScores:
         n_entries = len(self.classes_) ** 2
         if self._score_bins is None:
             return n_entries
+        n_bins = self._score_bins.n_bins
         # at each threshold: accuracy, precision, and two rates of the ROC curve
-        n_points = 4 * (self._score_bins.n_bins - 1)
-        return n_entries + n_points + len(calibration_bins(self._score_bins.n_bins))
+        n_points = 4 * (n_bins - 1)
+        return n_entries + n_points + len(calibration_bins(n_bins))
 
     def _roc_band(self, table: NoisyTable, failure_per_interval: float) -> Floats:
         """Return a confidence band of the true positive rate at each false positive rate.
 
-        The ROC curve is monotone. So at a false positive rate it is at least the lower end of the
-        true positive rate at any threshold whose false positive rate is surely not larger.
+        The ROC curve is monotone. At a false positive rate f, it is at least the lower end of the
+        true positive rate at every threshold whose false positive rate is at most f, by the upper
+        end of its interval. The upper band is symmetric.
         """
-        ends = self._ratios("roc_curve").interval(table, failure_per_interval)
-        (low_fpr, high_fpr), (low_tpr, high_tpr) = ends[0].T, ends[1].T
+        fpr_intervals, tpr_intervals = self._ratios("roc_curve").interval(
+            table, failure_per_interval
+        )
+        low_fpr, high_fpr = fpr_intervals.T
+        low_tpr, high_tpr = tpr_intervals.T
         fpr, tpr, _ = self.roc_curve()
         low = np.where(high_fpr <= fpr[:, None], low_tpr, 0.0).max(1)
         high = np.where(low_fpr >= fpr[:, None], high_tpr, 1.0).min(1)
         return np.stack([np.minimum(low, tpr), np.maximum(high, tpr)], axis=1)
 
 
-def _containing(ends: Floats, value: float) -> tuple[float, float]:
-    """Return the ends of an interval, extended to contain the value."""
-    return min(float(ends[0]), value), max(float(ends[1]), value)
+def _extend_interval(interval: Floats, value: float) -> tuple[float, float]:
+    """Return an interval of shape (2,), extended to contain the value."""
+    low, high = interval
+    return min(float(low), value), max(float(high), value)
