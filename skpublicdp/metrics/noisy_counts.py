@@ -26,7 +26,7 @@ The sampling error is up to 0.5 √n.
 MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
 """Bounds on the share of the budget for the number of correct predictions."""
 
-SHARE_DENOMINATOR = 64
+ACCURACY_SHARE_DENOMINATOR = 64
 """Denominator of the share, so that privacy parameters stay short fractions."""
 
 LAPLACE_KURTOSIS = 3.0
@@ -166,7 +166,7 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
         target_share = math.sqrt(2) / (float(noise.epsilon) * target_noise)
     mean_share = math.sqrt(target_share * MAX_ACCURACY_SHARE)
     share = min(max(mean_share, MIN_ACCURACY_SHARE), MAX_ACCURACY_SHARE)
-    return Fraction(round(SHARE_DENOMINATOR * share), SHARE_DENOMINATOR)
+    return Fraction(round(ACCURACY_SHARE_DENOMINATOR * share), ACCURACY_SHARE_DENOMINATOR)
 
 
 def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
