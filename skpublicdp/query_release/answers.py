@@ -23,16 +23,17 @@ from skpublicdp.typing import Floats, Integers
 
 
 class TableQueries(NamedTuple):
-    """The queries about cells of one table.
+    """The queries that are about the same columns, and so are answered by one table.
 
     Attributes
     ----------
     columns : tuple of int
-        The columns of the table. A query about no column holds for all rows.
+        Positions of the columns. The tuple is empty for queries that restrict no column, which hold
+        for all rows.
     indices : ndarray of int, shape (n_table_queries,)
-        Positions of these queries among all.
-    codes : tuple of ndarray of int
-        For each column, the code in each query: an index into the table.
+        Positions of these queries in the array of all queries.
+    codes : tuple of ndarray of int, each of shape (n_table_queries,)
+        For each column, the code that each query requires. It is an index into the table.
     """
 
     columns: tuple[int, ...]
@@ -41,14 +42,14 @@ class TableQueries(NamedTuple):
 
 
 class TableAnswers:
-    """Answers from released tables over integer columns.
+    """Answers to queries from released tables over columns of integer codes.
 
     Parameters
     ----------
     release : MarginalRelease
-        The tables.
+        The released tables.
     discretizer : Discretizer
-        Maps encoded rows to codes.
+        Maps encoded rows to the codes that the tables count.
     codes_public : ndarray of int, shape (m, n_columns)
         Codes of the public rows, or of a reference sample if there are none.
     X_public : ndarray of float64, shape (m, n_features)
@@ -66,9 +67,10 @@ class TableAnswers:
         self._codes_public, self._X_public = codes_public, X_public
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the released fraction of each encoded query.
+        """Return the estimated fraction of rows that satisfy each encoded query.
 
-        Queries about cells are looked up in their table. All others are evaluated on `rows`.
+        A query about a cell has the fraction of this cell in its released table. All other queries
+        are evaluated on the weighted rows `rows`.
         """
         if not isinstance(queries, MarginalQueries | CustomQueries):
             return self.rows.answer(queries, Q)
@@ -89,7 +91,10 @@ class TableAnswers:
         return answers
 
     def expected_error(self, queries: QueryClass) -> float | None:
-        """Return the expected root mean square error over all cells of the workload."""
+        """Return the expected root mean square error over all cells of all tables of the workload.
+
+        None for query classes that are answered by synthetic rows, whose error is unknown.
+        """
         if not isinstance(queries, MarginalQueries | CustomQueries):
             return None
         deviations = [
@@ -100,10 +105,10 @@ class TableAnswers:
     def intervals(
         self, queries: QueryClass, Q: NDArray[Any], level: float, simultaneous: bool
     ) -> Floats:
-        """Return confidence intervals of encoded queries, shape (n_queries, 2).
+        """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2).
 
-        Simultaneous intervals hold together (Bonferroni). They contain the intervals of the noisy
-        answers alone, so that nothing is assumed about public rows.
+        Simultaneous intervals hold together (Bonferroni). They contain the intervals from the noisy
+        counts alone, so that they hold without assumptions about public rows.
         """
         if simultaneous:
             return self._simultaneous_intervals(queries, Q, level)
@@ -111,20 +116,20 @@ class TableAnswers:
 
     def _pointwise_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
         """Return intervals that each hold with probability `level`, shape (n_queries, 2)."""
-        # this also refuses queries about tables that were not released
+        # raises an error for queries about tables that were not released
         deviations = self.deviations(queries, Q)
         if not isinstance(queries, MarginalQueries):
             return _normal_intervals(self.answer(queries, Q), deviations, level)
-        ends = np.ones((len(Q), 2))  # a query about no column holds for all rows
+        ends = np.ones((len(Q), 2))  # the interval [1, 1] for queries that restrict no column
         for columns, indices, codes in self._by_table(queries, Q):
             if columns:
                 ends[indices] = self.release.intervals(columns, codes, level)
         return ends
 
     def _simultaneous_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return intervals that hold together with probability `level` (Bonferroni)."""
+        """Return intervals that hold together with probability `level`, shape (n_queries, 2)."""
         ends = self._pointwise_intervals(queries, Q, level)
-        failure = (1 - level) / (2 * max(len(Q), 1))
+        failure = (1 - level) / (2 * max(len(Q), 1))  # Bonferroni, over both ends of all intervals
         for columns, indices, codes in self._by_table(queries, Q):
             if columns:
                 ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
@@ -133,12 +138,13 @@ class TableAnswers:
     def _with_noise_bounds(
         self, ends: Floats, columns: tuple[int, ...], codes: tuple[Integers, ...], failure: float
     ) -> Floats:
-        """Widen intervals of cells to the bounds of the noisy answers alone.
+        """Return intervals of cells, widened to contain the intervals from the noisy counts alone.
 
-        Each of the two bounds fails with probability `failure`.
+        Each end of the interval from the noisy counts fails with probability `failure`.
         """
-        low, high = self.release.noisy(columns, codes).bounds(failure)
-        return np.column_stack([np.minimum(low, ends[:, 0]), np.maximum(high, ends[:, 1])])
+        noisy_low, noisy_high = self.release.noisy(columns, codes).bounds(failure)
+        low, high = ends.T
+        return np.column_stack([np.minimum(noisy_low, low), np.maximum(noisy_high, high)])
 
     def deviations(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the expected root mean square error of the answer to each encoded query."""
@@ -147,7 +153,7 @@ class TableAnswers:
                 f"There are no intervals for {type(queries).__name__}: its answers come from "
                 "synthetic rows, and their error beyond the released tables is unknown."
             )
-        deviations = np.zeros(len(Q))
+        deviations = np.zeros(len(Q))  # 0 for queries that restrict no column
         for columns, indices, codes in self._by_table(queries, Q):
             if columns and columns not in self.release.deviations:
                 names = [queries._schema.names[column] for column in columns]
@@ -161,18 +167,18 @@ class TableAnswers:
 
     @property
     def cdfs(self) -> Mapping[int, ReleasedCDF]:
-        """The released CDFs of numeric columns, by position."""
+        """The released CDFs of numeric columns, by position. Empty if only tables were released."""
         return self._discretizer.cdfs if isinstance(self._discretizer, ReleasedBins) else {}
 
     @cached_property
     def rows(self) -> WeightedRows:
-        """Weighted rows that have the released tables.
+        """Rows whose weights reproduce the released tables, for queries that no table answers.
 
-        They are synthetic and public rows, or public rows alone for lists of queries.
+        They are synthetic and public rows, or public rows alone for `CustomQueries`.
         """
         release, workload = self.release, self._discretizer.workload
         if not isinstance(self._discretizer, PublicBins):
-            # codes of queries determine no row, so that only public rows are known to be possible
+            # no synthetic rows, since the answers to custom queries do not determine a row
             weights = np.full(len(self._X_public), 1 / len(self._X_public))
             weights = rake_weights(
                 self._codes_public, weights, release.fractions, workload, release.sizes
@@ -189,31 +195,34 @@ class TableAnswers:
         return spread_weights(codes, weights, self._codes_public, self._X_public, representatives)
 
     def _by_table(self, queries: QueryClass, Q: NDArray[Any]) -> Iterator[TableQueries]:
-        """Group encoded queries by the table that they are about."""
+        """Yield encoded queries in groups that restrict the same columns."""
+        cells = Q
         if isinstance(queries, CustomQueries):  # query j is the cell with code 1 of column j
-            positions, Q = Q, np.full((len(Q), len(self.release.sizes)), WILDCARD)
-            np.put_along_axis(Q, positions, 1, axis=1)
-        patterns, pattern_of_query = np.unique(Q != WILDCARD, axis=0, return_inverse=True)
+            cells = np.full((len(Q), len(self.release.sizes)), WILDCARD)
+            np.put_along_axis(cells, Q, 1, axis=1)
+        is_restricted = cells != WILDCARD  # (n_queries, n_columns)
+        patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
             indices = np.flatnonzero(pattern_of_query.ravel() == number)
             columns = np.flatnonzero(pattern)
-            codes = tuple(Q[np.ix_(indices, columns)].T)
+            codes = tuple(cells[np.ix_(indices, columns)].T)
             yield TableQueries(tuple(columns.tolist()), indices, codes)
 
 
 class ColumnAnswers(TableAnswers):
     """Answers to stumps: from the CDF of a numeric column, or the table of a categorical one.
 
-    See `TableAnswers` for the parameters.
+    The first entry of an encoded stump is the position of a numeric column, or -1 - position for a
+    categorical one (see `StumpQueries`). The parameters are those of `TableAnswers`.
     """
 
     _discretizer: ReleasedBins
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the released fraction of rows for which each stump holds."""
+        """Return the estimated fraction of rows for which each encoded stump holds."""
         answers = np.empty(len(Q))
         for column, indices in _stumps_by_column(Q):
-            if column < 0:  # the column -1 - column is categorical, see `StumpQueries.holds`
+            if column < 0:  # categorical
                 fractions = self.release.fractions[-1 - column,]
                 answers[indices] = fractions[Q[indices, 1].astype(np.intp)]
             else:
@@ -223,31 +232,32 @@ class ColumnAnswers(TableAnswers):
     def intervals(
         self, queries: QueryClass, Q: NDArray[Any], level: float, simultaneous: bool
     ) -> Floats:
-        """Return confidence intervals of stumps, shape (n_queries, 2)."""
+        """Return confidence intervals of the answers to encoded stumps, shape (n_queries, 2)."""
         n_simultaneous = max(len(Q), 1) if simultaneous else 1
         single_level = 1 - (1 - level) / n_simultaneous  # Bonferroni
-        failure = (1 - single_level) / 2
+        failure = (1 - single_level) / 2  # of each end
         ends = np.empty((len(Q), 2))
         for column, indices in _stumps_by_column(Q):
-            if column < 0:
+            if column < 0:  # categorical
                 columns, codes = (-1 - column,), (Q[indices, 1].astype(np.intp),)
                 ends[indices] = self.release.intervals(columns, codes, level)
                 if n_simultaneous > 1:
                     ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
             else:
-                cdf, above = self._discretizer.cdfs[column], np.full(len(indices), -np.inf)
-                ends[indices] = cdf.fraction_intervals(above, Q[indices, 1], single_level)
+                above, thresholds = np.full(len(indices), -np.inf), Q[indices, 1]
+                cdf = self._discretizer.cdfs[column]
+                ends[indices] = cdf.fraction_intervals(above, thresholds, single_level)
         return ends
 
 
 def _stumps_by_column(Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield each encoded column that stumps are about, and the positions of its stumps."""
+    """Yield each encoded column in the first column of Q, and the indices of its stumps in Q."""
     for column in np.unique(Q[:, 0]).astype(int).tolist():
         yield column, np.flatnonzero(Q[:, 0] == column)
 
 
 def _normal_intervals(answers: Floats, deviations: Floats, level: float) -> Floats:
-    """Return normal confidence intervals within [0, 1], shape (n, 2)."""
+    """Return normal confidence intervals of fractions, clipped to [0, 1], shape (n_queries, 2)."""
     half_width = norm.isf((1 - level) / 2) * deviations
     ends: Floats = np.clip(np.column_stack([answers - half_width, answers + half_width]), 0, 1)
     return ends

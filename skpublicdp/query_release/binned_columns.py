@@ -28,16 +28,21 @@ five have less (.075 and .025): with them nearly all bounds inside a bin would b
 N_POINTS_PER_BIN = 32
 """Number of points inside a bin at which quantile intervals may end. It limits the run time."""
 
+MIN_BERNOULLI_VARIANCE = 1e-9
+"""Lower bound of q (1 - q) in a divisor, for sums q that are 0 or 1."""
+
 
 class BinnedRanges(NamedTuple):
-    """Ranges of numbers as sums of bins, arrays of shape (n_ranges, n_bins).
+    """Ranges of numbers, each of them a sum of bins of which some count in part.
+
+    All arrays have the shape (n_ranges, n_bins).
 
     Attributes
     ----------
     shares : ndarray
         Fraction of the mass of each bin that is in the range, from 0 to 1.
     is_cut : ndarray of bool
-        Whether the range ends inside the bin. Its share is then estimated from the rows in the bin.
+        Whether the range ends inside the bin. The share is then an estimate from the rows in it.
     """
 
     shares: Floats
@@ -117,10 +122,9 @@ class BinnedColumn:
         n_simultaneous = p.size if simultaneous else None
         ranges = self._binned_ranges(np.full(len(numbers), -np.inf), numbers)
         low_cdf, high_cdf = self._intervals(ranges, self.cdf(numbers), level, n_simultaneous).T
-        low, high = (
-            PiecewiseLinearCDF(numbers, np.maximum.accumulate(heights)).inverse(p)
-            for heights in (high_cdf, low_cdf)
-        )
+        # an upper bound of the CDF reaches p first, and gives the lower end
+        low = PiecewiseLinearCDF(numbers, np.maximum.accumulate(high_cdf)).inverse(p)
+        high = PiecewiseLinearCDF(numbers, np.maximum.accumulate(low_cdf)).inverse(p)
         quantiles = self.quantile(p)
         interval: Floats = np.stack(
             [np.minimum(low, quantiles), np.maximum(high, quantiles)], axis=-1
@@ -133,142 +137,194 @@ class BinnedColumn:
         These are the bounds, the cuts, and up to `N_POINTS_PER_BIN` values of rows in each bin.
         """
         low, high = self.bounds
-        values = np.unique(self.distribution.rows[:, 0])
-        bins = np.searchsorted(self.cuts, values)
-        first = np.searchsorted(bins, bins, side="left")
-        count = np.searchsorted(bins, bins, side="right") - first
-        rank = np.arange(len(values)) - first  # of each value in its bin
-        is_selected = (rank * N_POINTS_PER_BIN) // count > ((rank - 1) * N_POINTS_PER_BIN) // count
-        selected = values[is_selected]
-        # the intervals of the CDF jump just above a cut and at values of rows
-        points = np.concatenate(
-            [self.cuts, -just_below(-self.cuts), just_below(selected), selected]
-        )
+        values = self._evenly_ranked_values()
+        just_above_cuts = -just_below(-self.cuts)
+        # confidence intervals of the CDF jump just above a cut and at values of rows
+        points = np.concatenate([self.cuts, just_above_cuts, just_below(values), values])
         points = points[(points >= low) & (points <= high)]
         return np.unique(np.concatenate([[just_below(np.array(low)), low], points, [high]]))
 
-    def _binned_ranges(self, above: Floats, up_to: Floats) -> BinnedRanges:
-        """Return the ranges (above, up_to] as sums of bins."""
-        start, end = self._bins_at_or_below(above), self._bins_at_or_below(up_to)
-        return BinnedRanges(np.clip(end.shares - start.shares, 0, 1), start.is_cut | end.is_cut)
+    def _evenly_ranked_values(self) -> Floats:
+        """Return up to `N_POINTS_PER_BIN` values of rows in each bin, at evenly spaced ranks."""
+        values = np.unique(self.distribution.rows[:, 0])
+        bin_of_value = np.searchsorted(self.cuts, values)
+        first_in_bin = np.searchsorted(bin_of_value, bin_of_value, side="left")
+        n_in_bin = np.searchsorted(bin_of_value, bin_of_value, side="right") - first_in_bin
+        rank = np.arange(len(values)) - first_in_bin
+        # the selected values begin a new one of N_POINTS_PER_BIN groups of consecutive ranks
+        group = (rank * N_POINTS_PER_BIN) // n_in_bin
+        previous_group = ((rank - 1) * N_POINTS_PER_BIN) // n_in_bin
+        return values[group > previous_group]
 
-    def _bins_at_or_below(self, x: Floats) -> BinnedRanges:
+    def _binned_ranges(self, above: Floats, up_to: Floats) -> BinnedRanges:
+        """Return the ranges above < x <= up_to as sums of bins."""
+        below, total = self._ranges_up_to(above), self._ranges_up_to(up_to)
+        shares = np.clip(total.shares - below.shares, 0, 1)
+        return BinnedRanges(shares, below.is_cut | total.is_cut)
+
+    def _ranges_up_to(self, x: Floats) -> BinnedRanges:
         """Return the ranges (-inf, x] as sums of bins."""
         n_bins, (low, high) = len(self.cuts) + 1, self.bounds
-        bins = np.searchsorted(self.cuts, x)  # the bin that contains each number
+        bin_of_x = np.searchsorted(self.cuts, x)
         cdf_at_cuts = self.cdf(np.concatenate([[-np.inf], self.cuts, [np.inf]]))
-        masses = cdf_at_cuts[bins + 1] - cdf_at_cuts[bins]
+        cdf_before_bin = cdf_at_cuts[bin_of_x]
+        mass = cdf_at_cuts[bin_of_x + 1] - cdf_before_bin
+        # the share of a bin without rows is unknown, and set to one half
         share = np.divide(
-            self.cdf(x) - cdf_at_cuts[bins], masses, out=np.full(len(x), 0.5), where=masses > 0
+            self.cdf(x) - cdf_before_bin, mass, out=np.full(len(x), 0.5), where=mass > 0
         )
+        # at an end of a bin the share is 0 or 1, without any estimate
         is_bin_end = np.isin(x, self.cuts) | (x < low) | (x >= high)
-        share = np.where(is_bin_end, x >= np.append(self.cuts, high)[bins], np.clip(share, 0, 1))
-        all_bins = np.arange(n_bins)
-        is_own_bin = all_bins == bins[:, None]  # (n_numbers, n_bins)
-        shares = np.where(is_own_bin, share[:, None], all_bins < bins[:, None])
-        return BinnedRanges(shares.astype(np.float64), is_own_bin & ~is_bin_end[:, None])
+        contains_bin = x >= np.append(self.cuts, high)[bin_of_x]
+        share = np.where(is_bin_end, contains_bin, np.clip(share, 0, 1))
+        bins = np.arange(n_bins)
+        is_bin_of_x = bins == bin_of_x[:, None]  # (n_numbers, n_bins)
+        shares = np.where(is_bin_of_x, share[:, None], bins < bin_of_x[:, None])
+        return BinnedRanges(shares.astype(np.float64), is_bin_of_x & ~is_bin_end[:, None])
 
     def _intervals(
         self, ranges: BinnedRanges, answers: Floats, level: float, n_simultaneous: int | None
     ) -> Floats:
-        """Return intervals of the fractions in ranges that contain the answers, shape (n, 2).
+        """Return confidence intervals of the fractions of rows in ranges, shape (n_ranges, 2).
 
-        Simultaneous intervals extend to the noise bounds of two sums of entire bins: the bins
-        inside the range, and the bins that it intersects. For them the level is divided among
-        `n_simultaneous` intervals (Bonferroni).
+        The intervals contain the answers. Simultaneous intervals also contain the bounds that the
+        noise alone gives: for the sum of the bins inside the range, and for the sum of the bins
+        that it intersects. The level of these bounds is divided among `n_simultaneous` intervals
+        (Bonferroni). None means intervals that hold one by one.
         """
-        intersects = (ranges.shares > 0) | ranges.is_cut
+        is_intersected = (ranges.shares > 0) | ranges.is_cut
         is_inside = (ranges.shares == 1) & ~ranges.is_cut
         low, high = self._pointwise_intervals(ranges, level)
         if n_simultaneous is not None:
             failure = (1 - level) / (2 * n_simultaneous)
-            inner, outer = is_inside.astype(np.float64), intersects.astype(np.float64)
-            low = np.minimum(low, self._noisy_sums(inner).bounds(failure)[0])
-            high = np.maximum(high, self._noisy_sums(outer).bounds(failure)[1])
+            noisy_inside = self._noisy_sums(is_inside.astype(np.float64))
+            noisy_intersected = self._noisy_sums(is_intersected.astype(np.float64))
+            low = np.minimum(low, noisy_inside.bounds(failure)[0])
+            high = np.maximum(high, noisy_intersected.bounds(failure)[1])
         low, high = np.minimum(low, answers), np.maximum(high, answers)
-        is_empty, is_everything = ~intersects.any(axis=1), is_inside.all(axis=1)
+        # the fractions of the empty range and of the range of all numbers are certain
+        is_empty, is_everything = ~is_intersected.any(axis=1), is_inside.all(axis=1)
         low = np.where(is_empty, 0, np.where(is_everything, 1, low))
         high = np.where(is_empty, 0, np.where(is_everything, 1, high))
         return np.column_stack([low, high])
 
     def _pointwise_intervals(self, ranges: BinnedRanges, level: float) -> tuple[Floats, Floats]:
-        """Return both ends of intervals that each hold with probability `level`.
+        """Return the lower and upper ends of intervals that each hold with probability `level`.
 
-        For sums of entire bins they are quantiles of the posterior mixture, capped by the noise
-        interval. If a range cuts bins, the uncertainty inside them is added in quadrature.
+        Intervals of sums of entire bins are capped by the interval from the noisy answers. If a
+        range cuts bins, the uncertainty inside them is added in quadrature instead.
         """
-        failure, persons = 1 - level, self.noisy.persons
-        components = self._components(ranges.shares)
-        sums = np.clip(ranges.shares @ self.posterior.estimate, 0, 1)
-        centre = np.clip(components.means, 0, 1)
+        failure = 1 - level
+        estimates = np.clip(ranges.shares @ self.posterior.estimate, 0, 1)
+        low, high = self._posterior_intervals(ranges.shares, failure)
+        low, high = np.minimum(low, estimates), np.maximum(high, estimates)
 
-        def variance(fraction: Floats, min_bernoulli: Floats) -> Floats:
-            """Return the variance of each component, at candidates for the true fraction."""
-            bernoulli = fraction * (1 - fraction)
-            prior = components.prior * np.maximum(bernoulli, min_bernoulli)
-            return components.noise + prior + bernoulli / persons
-
-        # towards the nearer of 0 and 1 the variance is at least the variance at the mean
-        at_mean = centre * (1 - centre)
-        low = components.quantile(
-            failure / 2, lambda fraction: variance(fraction, np.where(fraction < 0.5, at_mean, 0))
-        )
-        high = components.quantile(
-            1 - failure / 2,
-            lambda fraction: variance(fraction, np.where(fraction > 0.5, at_mean, 0)),
-        )
-        low, high = np.minimum(low, sums), np.maximum(high, sums)
-        has_no_cut = ~ranges.is_cut.any(axis=1)
-        excess, shortfall = self._cut_errors(ranges, failure)
-        low = np.where(has_no_cut, low, sums - np.hypot(sums - low, excess))
-        high = np.where(has_no_cut, high, sums + np.hypot(high - sums, shortfall))
         noisy = self._noisy_sums(ranges.shares)
-        low_capped, high_capped = cap_by_noisy_interval(low, high, sums, noisy, failure)
-        low, high = np.where(has_no_cut, low_capped, low), np.where(has_no_cut, high_capped, high)
+        capped_low, capped_high = cap_by_noisy_interval(low, high, estimates, noisy, failure)
+        excess, shortfall = self._cut_errors(ranges, failure)
+        widened_low = estimates - np.hypot(estimates - low, excess)
+        widened_high = estimates + np.hypot(high - estimates, shortfall)
+        has_cut = ranges.is_cut.any(axis=1)
+        low = np.where(has_cut, widened_low, capped_low)
+        high = np.where(has_cut, widened_high, capped_high)
         return np.where(low < MIN_LOWER_END, 0, low), np.minimum(high, 1)
 
-    def _components(self, shares: Floats) -> NormalMixture:
-        """Return the posterior of sums of bins, one normal component for each effective size.
+    def _posterior_intervals(self, shares: Floats, failure: float) -> tuple[Floats, Floats]:
+        """Return the lower and upper ends of credible intervals of sums of bins.
 
-        The prior of the bins is multinomial-like, see `_prior_of_bins`, and the posterior is a
-        Kalman update. The prior variance in the result is per unit of q (1 - q), with q the sum.
+        The ends are quantiles of the posterior mixture. Each of them fails with probability
+        `failure` / 2.
+        """
+        mixture = self._posterior_mixture(shares)
+        clipped_means = np.clip(mixture.means, 0, 1)
+        bernoulli_at_mean = clipped_means * (1 - clipped_means)
+
+        def variance(fraction: Floats, min_bernoulli: Floats) -> Floats:
+            """Return the variance of each component if the true sum is `fraction`."""
+            bernoulli = fraction * (1 - fraction)
+            prior_variance = mixture.prior * np.maximum(bernoulli, min_bernoulli)
+            return mixture.noise + prior_variance + bernoulli / self.noisy.persons
+
+        # q (1 - q) vanishes at 0 and 1, so that intervals would exclude fractions close to them.
+        # On the side of the nearer one, the prior variance is at least the one at the mean.
+        low = mixture.quantile(
+            failure / 2,
+            lambda fraction: variance(fraction, np.where(fraction < 0.5, bernoulli_at_mean, 0)),
+        )
+        high = mixture.quantile(
+            1 - failure / 2,
+            lambda fraction: variance(fraction, np.where(fraction > 0.5, bernoulli_at_mean, 0)),
+        )
+        return low, high
+
+    def _posterior_mixture(self, shares: Floats) -> NormalMixture:
+        """Return the posterior of sums of bins, with a normal component for each effective size.
 
         Parameters
         ----------
         shares : ndarray of shape (n_sums, n_bins)
             Coefficients of the sums.
+
+        Returns
+        -------
+        NormalMixture
+            Its prior variance is per unit of q (1 - q) for a sum q.
         """
-        cells, components = self.posterior.cells, list[NormalMixture]()
-        sums = np.clip(shares @ self.posterior.estimate, 0, 1)
+        sizes = self.posterior.sizes
+        components = [
+            self._posterior_component(shares, n_rows, weight)
+            for n_rows, weight in zip(sizes.rows, sizes.weights, strict=True)
+        ]
+        return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
+
+    def _posterior_component(self, shares: Floats, n_rows: float, weight: float) -> NormalMixture:
+        """Return the posterior of sums of bins if public rows are equivalent to `n_rows` rows.
+
+        It is the Kalman update of the normal prior of the bins by their noisy fractions.
+
+        Parameters
+        ----------
+        shares : ndarray of shape (n_sums, n_bins)
+            Coefficients of the sums.
+        n_rows : float
+            Effective public sample size, in private rows.
+        weight : float
+            Posterior probability of this size.
+
+        Returns
+        -------
+        NormalMixture
+            One component, with arrays of shape (n_sums,).
+        """
+        cells = self.posterior.cells
         is_measured = cells.precisions > 0
         noise_variance = np.divide(
             1, cells.precisions, out=np.zeros(len(is_measured)), where=is_measured
         )
-        for n_rows, weight in zip(
-            self.posterior.sizes.rows, self.posterior.sizes.weights, strict=True
-        ):
-            mean, covariance = self._prior_of_bins(n_rows)
-            gain = np.zeros(covariance.shape)
-            if is_measured.all():
-                gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T
-            gain_of_sums = shares @ gain
-            residual = shares - shares @ gain
-            bernoulli = shares @ mean * (1 - shares @ mean)
-            bernoulli = np.maximum(np.maximum(bernoulli, sums * (1 - sums)), 1e-9)
-            components.append(
-                NormalMixture(
-                    weights=np.full(len(shares), weight),
-                    means=shares @ mean + gain_of_sums @ (cells.values - mean),
-                    noise=gain_of_sums**2 @ noise_variance,
-                    prior=((residual @ covariance) * residual).sum(axis=1) / bernoulli,
-                )
-            )
-        return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
+        prior_mean, covariance = self._prior_of_bins(n_rows)
+        gain = np.zeros(covariance.shape)  # without measurements, the posterior is the prior
+        if is_measured.all():
+            # Kalman gain P (P + W)⁻¹, for the prior covariance P and the noise covariance W
+            gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T
+        # the error of a sum is a combination of the noise and of the deviation from the prior mean
+        noise_coefficients = shares @ gain
+        prior_coefficients = shares - shares @ gain
+        prior_variance = ((prior_coefficients @ covariance) * prior_coefficients).sum(axis=1)
+        prior_sums = shares @ prior_mean
+        estimates = np.clip(shares @ self.posterior.estimate, 0, 1)
+        bernoulli = np.maximum(prior_sums * (1 - prior_sums), estimates * (1 - estimates))
+        return NormalMixture(
+            weights=np.full(len(shares), weight),
+            means=prior_sums + noise_coefficients @ (cells.values - prior_mean),
+            noise=noise_coefficients**2 @ noise_variance,
+            prior=prior_variance / np.maximum(bernoulli, MIN_BERNOULLI_VARIANCE),
+        )
 
     def _prior_of_bins(self, n_rows: float) -> tuple[Floats, Floats]:
-        """Return the prior mean and covariance of the bins for an effective public sample size.
+        """Return the prior mean and covariance of the fractions of the bins.
 
-        The public fractions count as `n_rows` rows, and the independence estimate as one row.
+        The covariance is multinomial, for a sample of 1 + `n_rows` rows. Of these, the public
+        fractions count as `n_rows` rows, and the independence estimate counts as one.
         """
         cells, scale = self.posterior.cells, 1 / (1 + n_rows)
         mean = cells.independence_estimate + (1 - scale) * (
@@ -279,31 +335,38 @@ class BinnedColumn:
         return mean, scale * (np.diag(mean) - np.outer(mean, mean))
 
     def _cut_errors(self, ranges: BinnedRanges, failure: float) -> tuple[Floats, Floats]:
-        """Return bounds on the error of sums because ranges cut bins: excess and shortfall.
+        """Return bounds on the errors of sums that come from the shares of cut bins.
 
-        The share of a cut bin is estimated from the public rows in it alone. Its bounds are
-        Wilson's (1927), and the bounds of several bins are added in quadrature.
+        The share of a cut bin is estimated from the rows in it. Its bounds are the ends of the
+        score interval of Wilson (1927). The bounds of several bins are added in quadrature.
 
         Returns
         -------
         excess, shortfall : ndarray of shape (n_ranges,)
-            The estimated sum may be too high, or too low, by at most this.
+            The sum may be too high by `excess`, or too low by `shortfall`.
         """
         sizes, fractions, shares = self.posterior.sizes, self.posterior.estimate, ranges.shares
         min_size = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min()
         n_rows = min_size * fractions  # effective number of rows in each bin
         z_squared = norm.isf(failure / 2) ** 2
-        centre = (n_rows * shares + z_squared / 2) / (n_rows + z_squared)
+        wilson_centre = (n_rows * shares + z_squared / 2) / (n_rows + z_squared)
         half_width = np.sqrt(z_squared * (n_rows * shares * (1 - shares) + z_squared / 4))
         half_width = half_width / (n_rows + z_squared)
-        low, high = np.clip(centre - half_width, 0, shares), np.clip(centre + half_width, shares, 1)
-        excess = np.where(ranges.is_cut, shares - low, 0)
-        shortfall = np.where(ranges.is_cut, high - shares, 0)
+        low_shares = np.clip(wilson_centre - half_width, 0, shares)
+        high_shares = np.clip(wilson_centre + half_width, shares, 1)
+        excess = np.where(ranges.is_cut, shares - low_shares, 0)
+        shortfall = np.where(ranges.is_cut, high_shares - shares, 0)
         return np.sqrt((excess**2) @ fractions**2), np.sqrt((shortfall**2) @ fractions**2)
 
     def _noisy_sums(self, shares: Floats) -> NoisyFractions:
-        """Return the noisy fractions of sums of bins, corrected so that all bins add up to 1."""
-        n_bins, count = shares.shape[1], shares.sum(axis=1)
-        values = shares @ self.noisy.values + count / n_bins * (1 - self.noisy.values.sum())
-        variance = self.noisy.variance * count * (n_bins - count) / n_bins
+        """Return the noisy fractions of sums of bins, shape (n_sums,).
+
+        The noisy fractions of all bins are first projected onto the sum 1. The projection adds the
+        same number to each bin, and lowers the variance of a sum of k of B bins by the factor
+        (B - k) / B.
+        """
+        n_bins, n_summed = shares.shape[1], shares.sum(axis=1)
+        deficit = 1 - self.noisy.values.sum()
+        values = shares @ self.noisy.values + n_summed / n_bins * deficit
+        variance = self.noisy.variance * n_summed * (n_bins - n_summed) / n_bins
         return self.noisy._replace(values=values, variance=variance)

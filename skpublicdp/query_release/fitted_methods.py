@@ -25,14 +25,14 @@ from skpublicdp.query_release.queries.marginal import MarginalQueries
 
 
 class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, BaseEstimator):
-    """Methods of a fitted release. All are post-processing, and cost no privacy."""
+    """Methods of a fitted release. All are post-processing of released numbers: no privacy cost."""
 
     queries_: QueryClass
     random_state: Seed
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        """The columns of the rows that `fit` read."""
+        """The schema's description of each column of the rows passed to `fit`."""
         return self._schema.columns
 
     def answer(self, Q: Any) -> NDArray[np.float64]:
@@ -58,7 +58,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         return self._released.answer(self._checked_queries(Q))
 
     def holds(self, Q: Any, X: Any) -> NDArray[np.bool_]:
-        """Evaluate queries on rows. Released results are not used.
+        """Evaluate queries on rows, without using the released results.
 
         Parameters
         ----------
@@ -213,19 +213,20 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         return self._schema.decode(self._released.sample(int(n), generator))
 
     def _checked_queries(self, Q: Any) -> Any:
-        """Return queries, after checking column names and types if there is a value per column.
+        """Return the user's queries, after comparing their columns with the columns of `fit`.
 
-        Queries of one column, and arrays of cells, have the columns of rows. Frames of cells may
-        omit columns.
+        Only queries that have the same columns as rows are compared: thresholds, and cells as
+        arrays. Other queries are returned unchanged, and are checked by `QueryClass.encode`.
         """
         if isinstance(Q, list | tuple):
             return Q
         has_names = is_frame(Q)
+        # a frame of cells may omit columns
         classes_with_rows = ThresholdQueries if has_names else ThresholdQueries | MarginalQueries
-        array = Q if has_names else np.asarray(Q)
-        # after a fit on a frame, an array without names would not pass for rows
+        queries = Q if has_names else np.asarray(Q)
+        # `read_table` would warn about an array without names after a fit on a frame
         is_comparable = has_names or not hasattr(self, "feature_names_in_")
-        if isinstance(self.queries_, classes_with_rows) and array.ndim > 1 and is_comparable:
-            # without checking kinds, since a query may contain a date as text
-            return read_table(self, array, reset=False, numeric=False, kinds=False).native
+        if isinstance(self.queries_, classes_with_rows) and queries.ndim > 1 and is_comparable:
+            # kinds may differ, since a query may contain a date as text
+            return read_table(self, queries, reset=False, numeric=False, kinds=False).native
         return Q

@@ -33,7 +33,7 @@ ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
 
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
-    """The results of one fit, whatever the method.
+    """The results of one fit, in the same form for all methods.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class FittedRelease:
     schema : Schema
         The columns.
     table : WeightedRows or TableAnswers
-        Answers every query of the class.
+        Weighted rows or released tables. They answer queries if `cdf` and `projection` are None.
     effective_public_size : float
         Effective public sample size, in private rows.
     cdf : ReleasedCDF or None
@@ -62,29 +62,32 @@ class FittedRelease:
     promise: Promise = UNPROVED
 
     def answer(self, Q: Any) -> Floats:
-        """Return the released fractions of queries in the user's encoding."""
+        """Return the estimated fractions of rows that satisfy the user's queries."""
         return self._answer(self.queries.encode(Q, self.schema))
 
     def _answer(self, Q: NDArray[Any]) -> Floats:
-        """Return the released fractions of encoded queries."""
+        """Return the estimated fractions of rows that satisfy encoded queries."""
         if self.projection is not None:
             return self.projection(Q)
         if self.cdf is not None:
-            if Q.shape[1] == 1:  # thresholds
+            if Q.shape[1] == 1:  # thresholds; otherwise intervals, with two ends
                 return self.cdf.cdf(Q[:, 0])
             return self.cdf.interval(Q[:, 0], Q[:, 1])
         return self.table.answer(self.queries, Q)
 
     def interval(self, Q: Any, level: float, simultaneous: bool) -> Floats:
-        """Return confidence intervals of the population fractions, shape (n_queries, 2)."""
+        """Return confidence intervals of the population fractions of the user's queries.
+
+        The shape is (n_queries, 2).
+        """
         encoded = self.queries.encode(Q, self.schema)
         if self.cdf is not None:
-            above = np.full(len(encoded), -np.inf)
-            if encoded.shape[1] == 2:  # closed intervals, which contain their lower end
+            if encoded.shape[1] == 1:  # thresholds
+                above = np.full(len(encoded), -np.inf)
+            else:  # closed intervals, which contain their lower end
                 above = just_below(encoded[:, 0])
-            return self.cdf.fraction_intervals(
-                above, encoded[:, -1], level, simultaneous=simultaneous
-            )
+            up_to = encoded[:, -1]
+            return self.cdf.fraction_intervals(above, up_to, level, simultaneous=simultaneous)
         if isinstance(self.table, TableAnswers):
             return self.table.intervals(self.queries, encoded, level, simultaneous)
         raise ValueError(
@@ -94,22 +97,25 @@ class FittedRelease:
 
     @property
     def expected_error(self) -> float | None:
-        """Expected root mean square error of the cells of the released tables."""
+        """Expected root mean square error of the cells of the released tables, or None."""
         if not isinstance(self.table, TableAnswers):
             return None
         return self.table.expected_error(self.queries)
 
     def mean_error(self, X: Floats) -> float:
-        """Return the mean absolute error of the answers to `holdout_queries` on encoded rows."""
+        """Return the mean absolute difference of answers and fractions of the encoded rows `X`.
+
+        The average is over `holdout_queries`.
+        """
         Q = holdout_queries(self.queries, X)
         fractions = self.queries.weighted_mean(Q, X, np.full(len(X), 1 / len(X)))
         return float(np.abs(self._answer(Q) - fractions).mean())
 
     def describe_table(self, positions: Sequence[int], level: float, simultaneous: bool) -> Any:
-        """Return the cells of a table with fractions and intervals, as a frame or a dict.
+        """Return all cells of a marginal with fractions and intervals, as a frame or a dict.
 
-        The columns at `positions` come first, then ``fraction``, ``low`` and ``high``. There are no
-        intervals if no tables were released.
+        The columns at `positions` come first, then ``fraction``, ``low`` and ``high``. The last two
+        are omitted if the method releases no tables.
         """
         queries = self.queries
         if not isinstance(queries, MarginalQueries):
@@ -122,7 +128,7 @@ class FittedRelease:
         Q, values = queries.table_cells(positions)
         ends = None
         if isinstance(self.table, TableAnswers):
-            # before the answers, since an unreleased table is refused here
+            # before the answers, to raise an error instead of a warning for an unreleased table
             ends = self.table.intervals(queries, Q, level, simultaneous)
         table: dict[Any, Any] = {
             self.schema.names[position]: column
@@ -131,7 +137,7 @@ class FittedRelease:
         table["fraction"] = self._answer(Q)
         if ends is not None:
             table["low"], table["high"] = ends.T
-        if self.schema.container.library is None:
+        if self.schema.container.library is None:  # the fit was not on a frame
             return table
         return replace(self.schema.container, labels=tuple(table)).build(
             [np.asarray(column) for column in table.values()]
@@ -139,25 +145,25 @@ class FittedRelease:
 
     @property
     def rows(self) -> WeightedRows:
-        """Weighted rows on which any query can be evaluated."""
+        """The released distribution as weighted rows, on which any query can be evaluated."""
         return self.table.rows if isinstance(self.table, TableAnswers) else self.table
 
     def column_marginal(self, position: int) -> Floats | None:
-        """Return the released one-way table of a column over the bins of its queries, if any."""
+        """Return the released fractions of the bins of a column, or None without such a table."""
         if isinstance(self.table, TableAnswers) and isinstance(self.queries, MarginalQueries):
             return self.table.release.fractions.get((position,))
         return None
 
     @property
     def only_column(self) -> ColumnDistribution | None:
-        """The distribution of the column, if there is a single one and it is numeric."""
+        """The released distribution of the column if there is only one and it is numeric."""
         return self.column(0) if self.schema.numeric.tolist() == [True] else None
 
     def column(self, position: int) -> ColumnDistribution:
-        """Return the distribution of a numeric column.
+        """Return the released distribution of a numeric column.
 
-        The most accurate one is returned: a released CDF, a released one-way table, or weighted
-        rows.
+        It is a released CDF if there is one, else a released one-way table, else weighted rows.
+        Earlier ones are more accurate.
         """
         if self.cdf is not None:
             return self.cdf
@@ -170,18 +176,18 @@ class FittedRelease:
         assert isinstance(self.table, TableAnswers)
         assert isinstance(self.queries, MarginalQueries)
         release, cuts = self.table.release, self.queries.cuts(position)
-        column = self.schema.columns[position]
+        column, all_bins = self.schema.columns[position], np.arange(len(cuts) + 1)
         return BinnedColumn(
             distribution,
             cuts,
-            (column.low, column.high),
-            release.posteriors[position,],
-            release.noisy((position,), (np.arange(len(cuts) + 1),)),
+            bounds=(column.low, column.high),
+            posterior=release.posteriors[position,],
+            noisy=release.noisy((position,), (all_bins,)),
         )
 
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
-        """Draw n encoded rows from the released distribution."""
-        if self.cdf is not None:
+        """Draw n encoded rows from the released distribution, shape (n, n_features)."""
+        if self.cdf is not None:  # inverse transform sampling
             return self.cdf.quantile(generator.random(n))[:, None]
         return self.rows.sample(n, generator)
 
