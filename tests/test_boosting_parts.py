@@ -33,7 +33,7 @@ from skpublicdp.boosting.budget_split import (
     vote_step,
 )
 from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
-from skpublicdp.boosting.private_trees import _leaf_values
+from skpublicdp.boosting.private_trees import _leaf_posterior
 from skpublicdp.boosting.stage_budget import (
     CLASS_COUNT_SHARE,
     LEAF_SHARE,
@@ -316,7 +316,7 @@ def test_leaf_priors_follow_the_drawn_labels():
 
     def scores(total, variance, may_be_zero=False):
         released = NoisyStatistic(np.array(total), variance * np.eye(3), at.X, half, half)
-        return _leaf_values(at, [released], np.zeros((1, 3)), own[None], may_be_zero=may_be_zero)
+        return _leaf_posterior(at, [released], np.zeros((1, 3)), own[None], may_be_zero=may_be_zero)
 
     found = scores([0.0, 0.0, 0.0], 1e12)  # sums that say nothing
     assert (np.sign(found.scores[0]) == [1, -1, 1]).all()

@@ -1,10 +1,11 @@
 """Gaussian posterior of an additive logistic model given noisy gradient sums, by Kalman updates.
 
-The private rows enter through released sums Σ v(x) (1[y] - σ(F(x))) φ(x) + noise, where φ(x) holds
-the bin indicators of a row. The expected sums of a model (b, w) are estimated from the m public
-rows, so everything here is post-processing. The likelihood depends on the public rows only.
-All computations are therefore projected on at most m dimensions; the prior of the orthogonal
-complement stays unchanged.
+The released sums are Σ v(x) (1[y] - σ(F(x))) φ(x) + noise over the private rows. Here F is the
+margin of the current model, v the scale of a row's gradient, and φ(x) the bin indicators of a row.
+The expected sums of a model with bin scores w and intercept b are estimated from m public rows, so
+everything in this module is post-processing. The likelihood depends on w only through the margins
+of the public rows. All computations are therefore projected on at most m dimensions, and the
+orthogonal complement keeps its prior.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ from skpublicdp.typing import Floats
 
 LOG_VARIANCE_MEAN, LOG_VARIANCE_SD = -1.5, 1.5
 """Mean and standard deviation of the normal hyperprior of the log prior variance of bin scores."""
+
+COMMON_LOG_VARIANCE_BOUNDS, COLUMN_LOG_VARIANCE_BOUNDS = (-9, 5), (-12, 6)
+"""Search intervals of the log prior variance: one for all columns, then one for each column."""
+
+DAMPING = 0.7
+"""Length of all Gauss-Newton steps after the first one, so that they do not oscillate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +139,7 @@ class BinPosterior:
 
     @property
     def covariances(self) -> list[Floats]:
-        """Covariance of the bin scores, for each column."""
+        """Covariances of the bin scores within each column, shape (n_bins, n_bins) each."""
         factor_covariance = self.factors.covariance[:-1, :-1]
         loadings = [self.loadings[bins] for bins in _column_slices(self.residual_covariances)]
         return [
@@ -142,7 +149,7 @@ class BinPosterior:
 
 
 def row_space(rows: Floats) -> tuple[Floats, Floats]:
-    """Return an orthonormal basis of the row space, and the coordinates of the rows in it.
+    """Return an orthonormal basis of the row space of a matrix, and the rows' coordinates in it.
 
     Parameters
     ----------
@@ -163,10 +170,10 @@ def row_space(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
-    """Return equivalent sums with unit noise variance, no more than there are public rows.
+    """Rescale noisy sums to noise variance 1, and project them on the row space of public rows.
 
-    The sums are projected on the row space of the public rows. The projection is a sufficient
-    statistic, since the expected sums of any model lie in this space.
+    The projection has at most m coordinates for m public rows. It is a sufficient statistic, since
+    the expected sums of any model lie in this space.
 
     Parameters
     ----------
@@ -180,9 +187,9 @@ def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Flo
     Returns
     -------
     ndarray of float64, shape (..., n_reduced)
-        The sums.
+        Projected sums, with independent noise of variance 1.
     ndarray of float64, shape (m, n_reduced)
-        Contribution of each public row to them.
+        Contribution of each public row to the projected sums.
     """
     deviations = np.sqrt(variances)
     basis, coordinates = row_space(Z / deviations)
@@ -190,36 +197,37 @@ def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Flo
 
 
 def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats]:
-    """Return each column's prior covariance of bin scores at prior variance 1.
+    """Return each column's prior covariance of bin scores, for prior variance 1.
 
-    Scores of a numeric column are smooth in the public rank, see `smooth_kernel`. Scores of
-    categories and of missing values are independent.
+    Scores of a numeric column are a smooth function of the rank among public rows, see
+    `smooth_kernel`. Scores of categories and of missing values are independent.
     """
-    blocks = []
+    covariances = []
     shares = design.weights @ design.X
-    for start, bins in zip(binner.offsets, binner.columns, strict=False):
-        block = np.eye(bins.size)
+    # the last offset is the number of bins, so it starts no column
+    for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
+        covariance = np.eye(bins.size)
         if not bins.column.categorical and bins.size > 1:
-            n_bins = bins.size - 1  # without the bin of missing values, which has no neighbours
-            mass = shares[start : start + n_bins]
-            rank = np.cumsum(mass) - mass / 2
-            block[:n_bins, :n_bins] = smooth_kernel(rank)
-        blocks.append(block)
-    return blocks
+            n_intervals = bins.size - 1  # the last bin, of missing values, has no neighbours
+            mass = shares[start : start + n_intervals]
+            ranks = np.cumsum(mass) - mass / 2  # rank of the centre of each interval
+            covariance[:n_intervals, :n_intervals] = smooth_kernel(ranks)
+        covariances.append(covariance)
+    return covariances
 
 
 def fit_prior_variances(
     blocks: Sequence[Floats], design: WeightedPublicRows, statistic: NoisyStatistic, rate: float
 ) -> Floats:
-    """Choose each column's prior variance by empirical Bayes, from a first release.
+    """Estimate each column's prior variance by empirical Bayes, from a first release.
 
     The marginal likelihood is maximised in two stages: first one variance for all columns, with
     the hyperprior of `LOG_VARIANCE_MEAN`, then one for each column with a prior N(., 1) around it.
 
     Parameters
     ----------
-    blocks : sequence of ndarray
-        Prior covariances at variance 1.
+    blocks : sequence of ndarray of float64, shape (n_bins_of_column, n_bins_of_column)
+        Prior covariance of each column's bin scores, for prior variance 1.
     design : WeightedPublicRows
         Public rows.
     statistic : NoisyStatistic
@@ -232,14 +240,16 @@ def fit_prior_variances(
     ndarray of float64, shape (n_columns,)
         Logarithms of the prior variances.
     """
-    q, weights = design.n * rate * (1 - rate), design.weights
+    hessian_sum, weights = design.n * rate * (1 - rate), design.weights
     centred = (statistic.Z - weights @ statistic.Z) * weights[:, None]
+    # factor on the sampling variance, as public rows are a sample of another population
     mismatch = 1 + MISMATCH * design.n * design.concentration
-    noise = cholesky(statistic.covariance + q * mismatch * centred.T @ statistic.Z, lower=True)
+    covariance = statistic.covariance + hessian_sum * mismatch * centred.T @ statistic.Z
+    covariance_root = cholesky(covariance, lower=True)
     rows = _multiply_columns(design.X, [cholesky(block, lower=True) for block in blocks])
     # the model is total = H w + N(0, 1), with w ~ N(0, 1) at prior variance 1
-    total = solve_triangular(noise, statistic.total, lower=True)
-    H = q * solve_triangular(noise, centred.T @ rows, lower=True)
+    total = solve_triangular(covariance_root, statistic.total, lower=True)
+    H = hessian_sum * solve_triangular(covariance_root, centred.T @ rows, lower=True)
     sizes = [len(block) for block in blocks]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     eigenvalues, eigenvectors = np.linalg.eigh(H @ H.T)
@@ -248,14 +258,18 @@ def fit_prior_variances(
     def common_loss(log_variance: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior of one log variance for all columns, and its slope."""
         variances = 1 + np.exp(log_variance[0]) * eigenvalues
-        offset = (log_variance[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
-        value = (squares / variances + np.log(variances)).sum() / 2 + offset**2 / 2
+        standardised = (log_variance[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
+        value = (squares / variances + np.log(variances)).sum() / 2 + standardised**2 / 2
         slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2
-        slope = slope + offset / LOG_VARIANCE_SD
+        slope = slope + standardised / LOG_VARIANCE_SD
         return float(value), np.array([slope])
 
     common = minimize(
-        common_loss, np.array([LOG_VARIANCE_MEAN]), jac=True, method="L-BFGS-B", bounds=[(-9, 5)]
+        common_loss,
+        np.array([LOG_VARIANCE_MEAN]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[COMMON_LOG_VARIANCE_BOUNDS],
     )
     center = float(common.x[0])
 
@@ -275,8 +289,8 @@ def fit_prior_variances(
         np.full(len(blocks), center),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(-12, 6)] * len(blocks),
-        options={"maxiter": 15},
+        bounds=[COLUMN_LOG_VARIANCE_BOUNDS] * len(blocks),
+        options={"maxiter": 15},  # an approximate optimum is enough for a prior
     )
     return np.asarray(by_column.x)
 
@@ -288,10 +302,10 @@ def bin_prior(
 
     Parameters
     ----------
-    blocks : sequence of ndarray
-        Prior covariances at variance 1.
+    blocks : sequence of ndarray of float64, shape (n_bins_of_column, n_bins_of_column)
+        Prior covariance of each column's bin scores, for prior variance 1.
     log_variances : ndarray of float64, shape (n_columns,)
-        Logarithms of the prior variances.
+        Natural logarithm of each column's prior variance.
     intercept : float
         Prior mean of the intercept; its variance is 1.
     X : ndarray of float64, shape (m, n_bins)
@@ -300,6 +314,7 @@ def bin_prior(
     pairs = zip(log_variances, blocks, strict=True)
     scaled = [np.exp(log_variance) * block for log_variance, block in pairs]
     roots = [cholesky(block, lower=True) for block in scaled]
+    # scores are roots times standard normal variables; the public rows see a projection of these
     basis, coordinates = row_space(_multiply_columns(X, roots))
     loadings = [root @ basis[bins] for root, bins in zip(roots, _column_slices(roots), strict=True)]
     residuals = tuple(block - L @ L.T for block, L in zip(scaled, loadings, strict=True))
@@ -323,10 +338,10 @@ def gauss_newton_update(
     offset: Floats | float = 0.0,
     steps: int = 5,
 ) -> tuple[GaussianPosterior, float]:
-    """Condition on noisy gradient sums by an iterated extended Kalman update.
+    """Return the posterior given noisy gradient sums, by an iterated extended Kalman update.
 
     The expected sums are linearised at the current mode, and estimated on the public rows. The
-    first Gauss-Newton step is full, the others are damped by 0.7.
+    first Gauss-Newton step is full, the others have the length `DAMPING`.
 
     Parameters
     ----------
@@ -339,7 +354,7 @@ def gauss_newton_update(
     offset : ndarray of float64, shape (m,), or float, default=0
         Base margin of each public row.
     steps : int, default=5
-        Number of steps.
+        Number of Gauss-Newton steps.
 
     Returns
     -------
@@ -353,39 +368,43 @@ def gauss_newton_update(
     mode = prior.mean
     for step in range(steps):
         probability = _sigmoid(extended @ mode + offset)
-        q = probability * (1 - probability)
+        label_variance = probability * (1 - probability)
         gradient_change = v * (probability - statistic.baseline)
-        H = n * (Z * (w * q * v)[:, None]).T @ extended
+        # derivative of the expected sums by (coefficients, intercept)
+        H = n * (Z * (w * label_variance * v)[:, None]).T @ extended
         # sampling variance: of the private rows, and of the public rows around their population
-        sampling = n * (1 + MISMATCH * n * design.concentration) * w * q * v**2
-        sampling = sampling + (n * w * gradient_change) ** 2
-        scaled = Z * np.sqrt(sampling)[:, None]
-        S = scaled.T @ scaled + statistic.covariance
+        sampling_variance = (
+            n * (1 + MISMATCH * n * design.concentration) * w * label_variance * v**2
+        )
+        sampling_variance = sampling_variance + (n * w * gradient_change) ** 2
+        scaled = Z * np.sqrt(sampling_variance)[:, None]
+        error_covariance = scaled.T @ scaled + statistic.covariance
         expected = n * Z.T @ (w * gradient_change)
         innovation = statistic.total - expected - H @ (prior.mean - mode)
         cross_covariance = H @ prior.covariance
-        factor = cho_factor(cross_covariance @ H.T + S, lower=True)
+        factor = cho_factor(cross_covariance @ H.T + error_covariance, lower=True)
         target = prior.mean + cho_solve(factor, innovation) @ cross_covariance
-        mode = target if step == 0 else mode + 0.7 * (target - mode)
-    evidence = -innovation @ cho_solve(factor, innovation) / 2 - np.log(np.diag(factor[0])).sum()
-    reduction = solve_triangular(factor[0], cross_covariance, lower=True)
+        mode = target if step == 0 else mode + DAMPING * (target - mode)
+    triangle = factor[0]  # Cholesky factor of the innovation's covariance
+    evidence = -innovation @ cho_solve(factor, innovation) / 2 - np.log(np.diag(triangle)).sum()
+    reduction = solve_triangular(triangle, cross_covariance, lower=True)
     return GaussianPosterior(mode, prior.covariance - reduction.T @ reduction), float(evidence)
 
 
 def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
-    """Return the slice of all bins that belongs to each column's block."""
+    """Return the slice of each column in an array of all bins, given square blocks per column."""
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(end - len(block), end) for end, block in zip(ends, blocks, strict=True)]
 
 
 def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
-    """Multiply the bin indicators of each column by its matrix."""
+    """Return `X` times the block-diagonal matrix of one square matrix for each column."""
     slices = _column_slices(matrices)
     products = [X[:, bins] @ matrix for bins, matrix in zip(slices, matrices, strict=True)]
     return np.hstack(products)
 
 
 def _sigmoid(margins: Floats) -> Floats:
-    """Return the logistic function of margins, which are clipped to ±30."""
+    """Return the logistic function of margins, clipped to ±30 so that `exp` does not overflow."""
     probability: Floats = 1 / (1 + np.exp(-np.clip(margins, -30, 30)))
     return probability

@@ -50,13 +50,13 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree of the model.
+    """Description of one tree of the model, with its leaf values.
 
     Attributes
     ----------
     rule : str
-        Its splits and the label each leaf was drawn with. Leaves that no row can reach are left
-        out.
+        Text of its splits and of the label each leaf was drawn with. Leaves that no row can reach
+        are left out.
     names : tuple of str
         Names of the columns it depends on.
     shares : ndarray of float64, shape (n_leaves,)
@@ -114,20 +114,21 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
     fitted : FittedModel
         Fitted model.
     unit : float, default=1.0
-        Size of one margin unit on the output scale.
+        Output per unit of margin: 1 gives log-odds.
 
     Returns
     -------
     tuple of Shape
-        One for each column.
+        Shape function of each column.
     ndarray of float64, shape (n_targets,)
         Intercepts, which include the public means of all columns.
     """
     model, binner = fitted.model, fitted.data.binner
     intercepts = model.intercepts.copy()
     shapes = []
+    # the last offset is the number of bins, so it starts no column
     for position, (start, bins, bin_of_row) in enumerate(
-        zip(binner.offsets, binner.columns, fitted.data.public_codes, strict=False)
+        zip(binner.offsets[:-1], binner.columns, fitted.data.public_codes, strict=True)
     ):
         shares = np.bincount(bin_of_row, minlength=bins.size) / len(bin_of_row)
         scores = model.scores[:, start : start + bins.size]
@@ -144,7 +145,7 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
-    """Return the standard deviations of scores after their public mean is subtracted.
+    """Return the posterior standard deviations of scores from which the public mean is subtracted.
 
     Parameters
     ----------
@@ -175,7 +176,7 @@ def describe_trees(
     labels : ndarray
         Names of the labels that leaves are drawn with.
     unit : float, default=1.0
-        Size of one margin unit on the output scale.
+        Output per unit of margin: 1 gives log-odds.
     """
     model, binner = fitted.model, fitted.data.binner
     # the rule of a tree needs the names of columns and labels, but no rows
@@ -199,18 +200,22 @@ def describe_trees(
 
 
 def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
-    """Return the columns that the value of each tree depends on.
+    """Return the positions of the columns that the value of each tree depends on.
 
     A split whose two subtrees give equal scores does not count.
     """
-    pairs = zip(model.trees, model.leaf_scores, strict=True)
-    return [tree.depends_on([*map(str, scores.T.tolist())]) for tree, scores in pairs]
+    columns = []
+    for tree, leaf_scores in zip(model.trees, model.leaf_scores, strict=True):
+        leaf_texts = [str(scores) for scores in leaf_scores.T.tolist()]  # equal for equal scores
+        columns.append(tree.depends_on(leaf_texts))
+    return columns
 
 
 def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tuple[Pair, ...]:
-    """Return the joint contribution of each pair of columns that trees depend on.
+    """Return the joint contribution of each pair of columns on which some tree depends.
 
-    All trees of a pair are evaluated on the grid of the two columns' bins, and added up.
+    The trees that depend on exactly these two columns are evaluated on the grid of their bins, and
+    added up. Trees of one column or of more than two are left out.
 
     Parameters
     ----------
@@ -228,12 +233,13 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
     for columns, positions in trees_of_pair.items():
         first, second = (binner.columns[column] for column in columns)
         grid = np.indices((first.size, second.size)).reshape(2, -1)
-        grid_codes = [grid[0]] * len(codes)  # the trees do not depend on any other column
+        # codes of all columns; the trees depend on these two only, so the others are arbitrary
+        grid_codes = [grid[0]] * len(codes)
         grid_codes[columns[1]] = grid[1]
         leaves = [apply_tree(model.trees[position].splits, grid_codes) for position in positions]
         leaf_scores = [described_trees[position].scores for position in positions]
         leaf_variances = [described_trees[position].deviations ** 2 for position in positions]
-        shape = (len(model.intercepts), first.size, second.size)
+        n_targets, table_shape = len(model.intercepts), (first.size, second.size)
         cell_of_row = codes[columns[0]].astype(np.intp) * second.size + codes[columns[1]]
         counts = np.bincount(cell_of_row, minlength=first.size * second.size)
         pairs.append(
@@ -242,16 +248,18 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
                 trees=tuple(positions),
                 cells=(tuple(first.labels), tuple(second.labels)),
                 cuts=(first.cuts, second.cuts),
-                shares=(counts / len(cell_of_row)).reshape(shape[1:]),
-                scores=_sum_leaf_values(leaf_scores, leaves).reshape(shape),
-                deviations=np.sqrt(_sum_leaf_values(leaf_variances, leaves)).reshape(shape),
+                shares=(counts / len(cell_of_row)).reshape(table_shape),
+                scores=_sum_leaf_values(leaf_scores, leaves).reshape(n_targets, *table_shape),
+                deviations=np.sqrt(_sum_leaf_values(leaf_variances, leaves)).reshape(
+                    n_targets, *table_shape
+                ),
             )
         )
     return tuple(pairs)
 
 
 def _sum_leaf_values(leaf_values: Sequence[Floats], leaves: Sequence[BinCodes]) -> Floats:
-    """Return the sum over trees of the value of each row's leaf, shape (n_targets, n).
+    """Return each row's sum of its leaf values in several trees, shape (n_targets, n).
 
     Parameters
     ----------
@@ -266,29 +274,40 @@ def _sum_leaf_values(leaf_values: Sequence[Floats], leaves: Sequence[BinCodes]) 
 
 
 def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:
-    """Return each column's mean absolute deviation of its contribution over the public rows.
+    """Return the importance of each column, shape (n_columns,), in units of the margin.
 
-    The deviation of a tree is divided equally among the columns it depends on.
+    It is the mean absolute deviation of the column's contribution over the public rows. The
+    deviation of a tree is divided equally among the columns it depends on.
+
+    Parameters
+    ----------
+    model : AdditiveModel
+        Fitted model.
+    public_codes : ndarray of int, shape (n_columns, m)
+        Bin codes of the public rows.
     """
-    bounds = zip(model.offsets[:-1], model.offsets[1:], strict=True)
-    importances = np.array(
-        [
-            _mean_absolute_deviation(model.scores[:, start:stop][:, bins] / MARGIN_UNIT)
-            for bins, (start, stop) in zip(public_codes, bounds, strict=True)
-        ]
-    )
+    importances = np.zeros(len(public_codes))
+    for position, bin_of_row in enumerate(public_codes):
+        start, stop = model.offsets[position], model.offsets[position + 1]
+        contributions = model.scores[:, start:stop][:, bin_of_row] / MARGIN_UNIT
+        importances[position] = _mean_absolute_deviation(contributions)
     for tree, leaf_scores, columns in zip(
         model.trees, model.leaf_scores, columns_of_trees(model), strict=True
     ):
         if not columns:  # a constant tree
             continue
-        importances[list(columns)] += _mean_absolute_deviation(
-            leaf_scores[:, tree.apply(public_codes.T)] / MARGIN_UNIT
-        ) / len(columns)
+        contributions = leaf_scores[:, tree.apply(public_codes.T)] / MARGIN_UNIT
+        importances[list(columns)] += _mean_absolute_deviation(contributions) / len(columns)
     return importances
 
 
 def _mean_absolute_deviation(contributions: Floats) -> float:
-    """Return the mean absolute deviation from each target's mean, averaged over targets."""
+    """Return the mean absolute deviation from the mean over rows, averaged over targets.
+
+    Parameters
+    ----------
+    contributions : ndarray of float64, shape (n_targets, n)
+        Contribution of a term to each row's margins.
+    """
     centred = contributions - contributions.mean(axis=1, keepdims=True)
     return float(np.abs(centred).mean())

@@ -28,6 +28,7 @@ from skpublicdp.boosting.neyman_allocation import (
 )
 from skpublicdp.boosting.stage_budget import StageBudget
 from skpublicdp.boosting.term_posterior import (
+    PUBLIC_PSEUDO_ROWS,
     TermPosterior,
     piecewise_linear_guess,
     smoothing_prior,
@@ -41,6 +42,9 @@ MAX_INTERACTION_TREES = 30
 
 LAST_PASSES_SHARE = Fraction(1, 4)
 """Share of the budget that is reserved for the passes after the trees."""
+
+LEAF_SUMS_SHARE = Fraction(1, 3)
+"""Budget of the noisy leaf sums of a tree, relative to the budget of its draw."""
 
 TREE_SAMPLE_ROWS = 1 << 17
 """Maximum size of the random sample of rows on which a tree is drawn, to bound the time."""
@@ -99,21 +103,22 @@ class NewtonBooster:
         offsets = data.binner.offsets
         for position, bins in enumerate(data.binner.columns):
             public_bins = data.public_codes[position]
-            kernel = np.eye(bins.size)
+            kernel = np.eye(bins.size)  # scores of categories are independent
             scores = model.scores[:, offsets[position] : offsets[position + 1]] / MARGIN_UNIT
             guess = scores.copy()
             if not bins.column.categorical:
-                ranks = self._bin_ranks(public_bins, bins.size - 1)
+                n_intervals = bins.size - 1  # the last bin is for missing values
+                ranks = self._bin_ranks(public_bins, n_intervals)
                 kernel = smoothing_prior(ranks)
-                for target_guess in guess:  # the last bin is for missing values
-                    target_guess[:-1] = piecewise_linear_guess(target_guess[:-1], ranks)
+                for target in range(len(guess)):
+                    guess[target, :-1] = piecewise_linear_guess(guess[target, :-1], ranks)
             bins_of_rows = partial(data.codes_of_column, position)
             self._add_term(kernel, scores, guess, bins_of_rows, public_bins)
         self._n_columns = len(self._terms)
 
     @property
     def model(self) -> AdditiveModel:
-        """The current model."""
+        """Model after all updates so far, with integer scores."""
         return self._current_model()
 
     def _current_model(self) -> AdditiveModel:
@@ -128,9 +133,9 @@ class NewtonBooster:
 
     @property
     def covariances(self) -> list[Floats]:
-        """Posterior covariance of each term's scores, shape (n_targets, size, size).
+        """Posterior covariance of each term's scores, columns first, then trees.
 
-        Columns come first, then trees.
+        A term of `size` bins or leaves has shape (n_targets, size, size).
         """
         return [term.covariance for term in self._terms]
 
@@ -142,7 +147,7 @@ class NewtonBooster:
         max_passes: int | None,
         all_data: BinnedData | None = None,
     ) -> None:
-        """Update the model with a budget: a pass over columns, trees, then passes over all terms.
+        """Spend a budget on a pass over all columns, new trees, and more passes over all terms.
 
         Parameters
         ----------
@@ -161,24 +166,24 @@ class NewtonBooster:
         min_passes = 1 if splits is None else 2
         n_passes = max(min(N_PASSES, max_passes or N_PASSES), min_passes)
         generator = np.random.default_rng(0)  # a public seed, for the order of terms
-        share, first_pass = Fraction(1), Fraction(1, n_passes)
+        first_pass_share = Fraction(1, n_passes)
         if n_passes == 1:
             self._use_all_rows(all_data)
         for term in generator.permutation(self._n_columns).tolist():
-            self.update_term(term, budget.fraction(first_pass / self._n_columns))
-        share -= first_pass
+            self.update_term(term, budget.fraction(first_pass_share / self._n_columns))
+        unspent_share = 1 - first_pass_share
         if splits is not None:
             persons = effective_rows / self._ledger.rows_per_person
             for cover in self._tree_covers(splits):
-                share = self._add_trees(budget, share, persons, cover)
+                unspent_share = self._add_trees(budget, unspent_share, persons, cover)
         for passes_left in range(n_passes - 1, 0, -1):
             switch_to_all_rows = passes_left == 1 and all_data is not None
             if switch_to_all_rows:
                 for posterior in self._terms[: self._n_columns]:
                     posterior.reset_statistics()  # sums over all rows are on another scale
-            allocation = self._allocate(budget.fraction(share), passes_left)
-            pass_share = share / passes_left
-            share -= pass_share
+            allocation = self._allocate(budget.fraction(unspent_share), passes_left)
+            pass_share = unspent_share / passes_left
+            unspent_share -= pass_share
             order = generator.permutation(len(self._terms)).tolist()
             terms = [term for term in order if allocation[term]]
             if switch_to_all_rows:
@@ -193,7 +198,9 @@ class NewtonBooster:
                 self.update_term(term, budget.fraction(pass_share * allocation[term]))
 
     def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
-        """Return each term's share of a pass, by Neyman allocation over equal passes.
+        """Return the fraction of a pass's budget for each term, by Neyman allocation.
+
+        The allocation minimises the sum of all terms' expected losses after all remaining passes.
 
         Parameters
         ----------
@@ -211,8 +218,8 @@ class NewtonBooster:
         ):
             steps //= 2
         units = allocation_grid(len(self._terms), steps)
-        shares = units / units[-1] / n_passes
-        # the precision of noise is in proportion to ε², or to μ²
+        shares = units / units[-1] / n_passes  # fraction of the budget that a term may have
+        # the precision of Laplace noise is in proportion to ε², and of Gaussian noise to μ²
         relative_precisions = shares**2 if budget.pure else shares
         precisions = n_passes * relative_precisions * (2 * MAX_GRADIENT) ** 2
         precisions /= budget.variance(sensitivity)
@@ -220,9 +227,9 @@ class NewtonBooster:
         return neyman_allocation(losses, units)
 
     def _use_all_rows(self, all_data: BinnedData | None) -> None:
-        """Replace the subsample by all rows, with margins of the current model.
+        """Replace the subsample of the private rows by all of them, with margins of the model.
 
-        Without a subsample `all_data` is ``None``, and the data remain.
+        ``None`` means that there was no subsample, so nothing changes.
         """
         if all_data is None:
             return
@@ -276,23 +283,37 @@ class NewtonBooster:
         return posterior
 
     def _expected_hessians(self, term: int, size: int) -> Floats:
-        """Return the expected hessian sums of a term given the public rows, (n_targets, size).
+        """Return the hessian sums of a term that the public rows predict for the private rows.
 
-        A pseudo-count of 0.3 public rows is added to every bin.
+        `PUBLIC_PSEUDO_ROWS` average public rows are added to every bin.
+
+        Parameters
+        ----------
+        term : int
+            Position of the term.
+        size : int
+            Number of its bins or leaves.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_targets, size)
         """
         _, hessians = self._loss.gradient_hessian(self._public_margins)
         weighted = self._row_weights * hessians / (2 * MAX_GRADIENT)
         bins = self._bins_of_public_rows[term]
         sums = np.array([np.bincount(bins, values, minlength=size) for values in weighted])
-        sums += 0.3 / max(self._n_public, 1.0) * weighted.sum(axis=1, keepdims=True) + 1e-9
+        pseudo_weight = PUBLIC_PSEUDO_ROWS / max(self._n_public, 1.0)
+        # at least 1e-9, since the sums become denominators
+        sums += pseudo_weight * weighted.sum(axis=1, keepdims=True) + 1e-9
         return self._data.rows.n * sums
 
     def _add_trees(
         self, budget: StageBudget, share: Fraction, persons: float, cover: TreeCover
     ) -> Fraction:
-        """Add trees until one has no positive gain.
+        """Draw trees and fit their leaves, until a tree does not improve the model.
 
-        A tree spends the share x = `tree_share` on its draw, and x / 3 on the update of its leaves.
+        A tree improves the model if the log Bayes factor of its leaf values against zeros is
+        positive. It spends `tree_share` on its draw, and `LEAF_SUMS_SHARE` of this on its leaves.
 
         Parameters
         ----------
@@ -313,10 +334,11 @@ class NewtonBooster:
         n = self._data.rows.n
         n_rows = min(n, TREE_SAMPLE_ROWS)
         draw_share = tree_share(budget, persons * n_rows / n, cover.size)
-        if draw_share is None:
+        if draw_share is None:  # an affordable draw would be too noisy to find a good tree
             return share
+        share_of_tree = draw_share * (1 + LEAF_SUMS_SHARE)
         for _ in range(MAX_INTERACTION_TREES):
-            if share - draw_share * Fraction(4, 3) < LAST_PASSES_SHARE:
+            if share - share_of_tree < LAST_PASSES_SHARE:
                 break
             # a random set: neighbouring tables need not have their rows in the same places
             sample = np.arange(n) if n_rows == n else self._ledger.subset(n, n_rows)
@@ -326,8 +348,9 @@ class NewtonBooster:
             public_leaves = apply_tree(tree.splits, self._data.public_codes)
             leaf_of_row = self._data.leaf_indexer(tree.splits)
             self._add_term(np.eye(len(tree.leaves)), zeros, zeros, leaf_of_row, public_leaves)
-            posterior = self.update_term(len(self._terms) - 1, budget.fraction(draw_share / 3))
-            share -= draw_share * Fraction(4, 3)
+            leaf_budget = budget.fraction(draw_share * LEAF_SUMS_SHARE)
+            posterior = self.update_term(len(self._terms) - 1, leaf_budget)
+            share -= share_of_tree
             if posterior.gain <= 0:
                 break
         return share
@@ -335,9 +358,9 @@ class NewtonBooster:
     def _draw_tree(
         self, cover: TreeCover, budget: StageBudget, sample: NDArray[np.intp]
     ) -> DecisionTree:
-        """Draw a tree by the exponential mechanism on gradient sums.
+        """Draw a tree by the exponential mechanism, with gradient sums as the quality score.
 
-        The score of a tree is the sum over its leaves of the gradients of the leaf's label.
+        The score of a tree adds up the gradients of each row for the label of the row's leaf.
 
         Parameters
         ----------
@@ -346,7 +369,7 @@ class NewtonBooster:
         budget : StageBudget
             Budget of the draw.
         sample : ndarray of intp
-            Indices of the rows that are used.
+            Indices of the private rows from which the scores are computed.
         """
         gradients, _ = self._loss.gradient_hessian(
             self._margins[:, sample], self._data.rows.y[sample]
@@ -372,12 +395,13 @@ class NewtonBooster:
         return cover.hypothesis(path)
 
     def _tree_covers(self, splits: BinSplits) -> Iterator[TreeCover]:
-        """Yield all trees of each depth on the splits that divide the public rows most evenly."""
+        """Yield the cover of each depth: all trees on the most even splits of the public rows."""
         if not len(splits):
             return
         binner, codes = self._data.binner, self._data.public_codes
         labels = np.arange(max(self._loss.n_targets, 2))
-        prior = tree_cover(splits, codes, binner.names, labels, 2).prior
+        # the prior of a split is larger if it divides the public rows evenly, for any depth
+        prior = tree_cover(splits, codes, binner.names, labels, depth=2).prior
         for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
             indices = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
             yield tree_cover(splits[indices], codes, binner.names, labels, depth)
@@ -390,7 +414,7 @@ class NewtonBooster:
         bins_of_rows: Callable[[slice], BinCodes],
         public_bins: BinCodes,
     ) -> None:
-        """Append a term.
+        """Append a term with its prior, its scores and its maps from rows to bins.
 
         Parameters
         ----------
@@ -399,7 +423,7 @@ class NewtonBooster:
         scores, guess : ndarray of float64, shape (n_targets, size)
             Initial scores, and their smooth interpolation.
         bins_of_rows : callable
-            Returns the bins of a slice of the rows.
+            Maps a slice of the private rows to their bins, shape (n_rows_of_slice,).
         public_bins : ndarray of int, shape (m,)
             Bins of the public rows.
         """
@@ -413,13 +437,17 @@ class NewtonBooster:
         self._bins_of_public_rows.append(public_bins)
 
     def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
-        """Return the position of each bin in [0, 1]: the mean of its public rank and index rank.
+        """Return the position of each interval of a numeric column in [0, 1], shape (n_bins,).
 
-        By public rank alone, a bin with nearly all rows would be close to all other bins.
+        It is the mean of the interval's rank among the public rows and its rank among the
+        intervals. By the public rank alone, an interval with nearly all rows would be close to all
+        others, and the prior would smooth across it.
         """
         mass = np.bincount(public_bins, self._row_weights, minlength=n_bins + 1)[:n_bins]
         mass = mass / max(mass.sum(), 1e-9)
-        ranks: Floats = (np.cumsum(mass) - mass / 2 + (np.arange(n_bins) + 0.5) / n_bins) / 2
+        public_ranks = np.cumsum(mass) - mass / 2
+        index_ranks = (np.arange(n_bins) + 0.5) / n_bins
+        ranks: Floats = (public_ranks + index_ranks) / 2
         return ranks
 
 

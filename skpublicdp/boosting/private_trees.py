@@ -34,14 +34,16 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 MAX_ROW_WEIGHT = 16
-"""Weight of a row that the current model misclassifies: boosting weights are 0 to this."""
+"""Maximum boosting weight of a row. Weights are integers from 0, and large where the current model
+is wrong."""
 
 LEAF_SENSITIVITY = Sensitivity(2 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2)
 """Sensitivity of gradient sums over leaves: a flipped label moves one leaf by 2 MAX_GRADIENT, a row
 that changes leaves moves two by MAX_GRADIENT."""
 
 LEAF_VALUE_PRIOR = 0.8
-"""Prior mean of the absolute leaf value, and its standard deviation (ablation: "little")."""
+"""Prior mean of the absolute leaf value in logits, and also its prior standard deviation (ablation:
+"little")."""
 
 
 class PrivateTreeBooster:
@@ -82,14 +84,14 @@ class PrivateTreeBooster:
         self._margins = self._data.margins(start.model)
 
     def add_voting_tree(self, event: Draw, rate: float) -> None:
-        """Draw a tree for two labels, whose leaves change the log-odds by ± 2 `rate`.
+        """Draw a tree for two labels and add it: its leaves change the log-odds by ± 2 `rate`.
 
         Parameters
         ----------
         event : Draw
             Privacy event of the draw.
         rate : float
-            Half of the absolute score of a leaf, in logits.
+            Half of the absolute score of a leaf, in logits, as the vote weight in AdaBoost.
         """
         tree = self._draw_tree(event)
         signs = 2 * tree.leaves[None].astype(np.int64) - 1  # -1 or 1, shape (1, n_leaves)
@@ -115,35 +117,39 @@ class PrivateTreeBooster:
             Log Bayes factor of the leaf values against zero values.
         """
         tree = self._draw_tree(event)
-        Z = np.eye(len(tree.leaves))[apply_tree(tree.splits, self._data.public_codes)]
+        leaf_of_public_row = apply_tree(tree.splits, self._data.public_codes)
+        Z = np.eye(len(tree.leaves))[leaf_of_public_row]  # one-hot, shape (m, n_leaves)
         statistics = self._noisy_leaf_sums(tree, Z, noise)
-        label_of_target = np.arange(len(statistics))[:, None] if len(statistics) > 1 else [[1]]
+        n_targets = len(statistics)
+        # two labels have one target, the log-odds of label 1
+        label_of_target = np.arange(n_targets)[:, None] if n_targets > 1 else [[1]]
         is_positive = tree.leaves == label_of_target  # (n_targets, n_leaves)
         leaf_rows = WeightedPublicRows(Z, design.weights, design.n)
-        models = [self.model]
-        if not self.tree_covariances:
-            models = [start.model for start in self._warm_starts]
-        offsets = [model.raw_predict(self._data.public_codes) / MARGIN_UNIT for model in models]
-        posteriors = [
-            # the draw used row weights of the last model, so the tree may be useless for the
-            # other models
-            _leaf_values(leaf_rows, statistics, offset, is_positive, may_be_zero=i > 0)
-            for i, offset in enumerate(offsets)
-        ]
-        weights = evidence_weights(np.array([leaf.evidence for leaf in posteriors]))
+        is_first_tree = not self.tree_covariances
+        models = [start.model for start in self._warm_starts] if is_first_tree else [self.model]
+        posteriors = []
+        for i, model in enumerate(models):
+            offsets = model.raw_predict(self._data.public_codes) / MARGIN_UNIT
+            # all warm starts but the first use public labels, and may explain the private labels
+            # without this tree
+            posterior = _leaf_posterior(
+                leaf_rows, statistics, offsets, is_positive, may_be_zero=i > 0
+            )
+            posteriors.append(posterior)
+        weights = evidence_weights(np.array([posterior.evidence for posterior in posteriors]))
         if len(models) > 1:
             self._set_model(mix_models(self._warm_starts, weights))
-        values = np.tensordot(weights, [leaf.scores for leaf in posteriors], axes=1)
+        values = np.tensordot(weights, [posterior.scores for posterior in posteriors], axes=1)
         self.tree_covariances.append(
-            np.tensordot(weights, [leaf.covariances for leaf in posteriors], axes=1)
+            np.tensordot(weights, [posterior.covariances for posterior in posteriors], axes=1)
         )
         self._add_tree(tree, np.rint(MARGIN_UNIT * values).astype(np.int64))
-        return float(weights @ [leaf.gain for leaf in posteriors])
+        return float(weights @ [posterior.gain for posterior in posteriors])
 
     def _noisy_leaf_sums(
         self, tree: DecisionTree, Z: Floats, noise: Gaussian | Pure
     ) -> list[NoisyStatistic]:
-        """Release the gradient sums of a tree's leaves, one statistic for each target.
+        """Return the gradient sums of a tree's leaves with noise, one statistic for each target.
 
         Parameters
         ----------
@@ -172,10 +178,10 @@ class PrivateTreeBooster:
         ]
 
     def _draw_tree(self, event: Draw) -> DecisionTree:
-        """Draw a tree by the exponential mechanism; its score is the weight of misclassified rows.
+        """Draw a tree by the exponential mechanism that prefers a small weighted error.
 
-        The weight of a row depends on its own margin and label only, so the sensitivity is
-        `MAX_ROW_WEIGHT`.
+        The weighted error is the total boosting weight of misclassified rows. The weight of a row
+        depends on its own margin and label only, so the sensitivity is `MAX_ROW_WEIGHT`.
         """
         data, y = self._data, self._data.rows.y
 
@@ -203,7 +209,9 @@ class PrivateTreeBooster:
 def leaf_gradients(
     tree: DecisionTree, data: BinnedData, margins: NDArray[np.int32], *, pure: bool
 ) -> Integers:
-    """Return the sums of scaled gradients in each leaf, shape (n_targets, n_leaves).
+    """Return the gradient sums of the private rows in each leaf, shape (n_targets, n_leaves).
+
+    They are integers in units of 1 / (2 MAX_GRADIENT), without noise.
 
     Parameters
     ----------
@@ -214,15 +222,17 @@ def leaf_gradients(
     margins : ndarray of int32, shape (n_targets, n)
         Margins of the private rows.
     pure : bool
-        Whether gradients are scaled for the 1-norm or the Euclidean norm.
+        Whether gradients are scaled for the 1-norm (else for the Euclidean norm).
     """
     leaf_of_row = data.leaf_indexer(tree.splits)
 
     def tabulate_chunk(chunk: slice) -> Integers:
-        """Return the gradient sums of one chunk of rows."""
+        """Return the gradient sums of one chunk of rows, shape (n_targets, n_leaves)."""
         gradients = scaled_gradients(margins[:, chunk], data.rows.y[chunk], pure)
+        # the leaves are the bins of a single column
         offsets = np.array([0, len(tree.leaves)])
-        return histogram_sums(gradients, leaf_of_row(chunk)[None], offsets)[:-1]
+        sums_and_counts = histogram_sums(gradients, leaf_of_row(chunk)[None], offsets)
+        return sums_and_counts[:-1]
 
     total: Integers = data.rows.sum_over_chunks(tabulate_chunk)
     return total
@@ -230,7 +240,7 @@ def leaf_gradients(
 
 @dataclass(frozen=True, eq=False)
 class _LeafPosterior:
-    """Gaussian posterior of leaf values.
+    """Gaussian posterior of the leaf values of one tree.
 
     Attributes
     ----------
@@ -250,7 +260,7 @@ class _LeafPosterior:
     gain: float
 
 
-def _leaf_values(
+def _leaf_posterior(
     design: WeightedPublicRows,
     statistics: Sequence[NoisyStatistic],
     offsets: Floats,
@@ -278,7 +288,10 @@ def _leaf_values(
     """
 
     def fit(prior_mean: float) -> list[tuple[GaussianPosterior, float]]:
-        """Return the posterior and the log evidence of each target; 0 fixes all values at 0."""
+        """Return the posterior and the log evidence of each target.
+
+        The prior standard deviation equals the prior mean, so a mean of 0 fixes all values at 0.
+        """
         signed_means = np.where(is_positive, prior_mean, -prior_mean)
         means = np.pad(signed_means, ((0, 0), (0, 1)))  # the intercept is fixed at 0
         return [
@@ -292,11 +305,12 @@ def _leaf_values(
     evidence = sum(log_evidence for _, log_evidence in fitted)
     zero_evidence = sum(log_evidence for _, log_evidence in fit(0.0))
     gain = evidence - zero_evidence
-    weight = float(expit(gain)) if may_be_zero else 1.0
+    weight = float(expit(gain)) if may_be_zero else 1.0  # posterior probability of nonzero values
     scores = np.array([posterior.mean[:-1] for posterior, _ in fitted])
     covariances = np.array([posterior.covariance[:-1, :-1] for posterior, _ in fitted])
     # law of total covariance for the mixture with zero values
     between = (1 - weight) * scores[:, :, None] * scores[:, None]
     if may_be_zero:
+        # marginal likelihood of the mixture, with a prior probability of 1/2 for each component
         evidence = float(np.logaddexp(evidence, zero_evidence) - np.log(2))
     return _LeafPosterior(weight * scores, weight * (covariances + between), evidence, gain)

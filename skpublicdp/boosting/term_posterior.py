@@ -18,6 +18,9 @@ PRIOR_VARIANCES = np.exp(np.linspace(-9, 2, 23))
 MAX_SCORE = 6.0
 """Bound of the absolute score, in logits. In a bin with one label only, the score would diverge."""
 
+PUBLIC_PSEUDO_ROWS = 0.3
+"""Public rows that are added to each bin, so that the hessian of an empty bin is above 0."""
+
 
 class TermPosterior:
     """Gaussian posterior of the scores of one term, updated by noisy gradient sums.
@@ -52,20 +55,21 @@ class TermPosterior:
         public_rows: Floats,
         hessian_factor: float,
     ) -> None:
-        shape = scores.shape
+        n_targets, n_bins = scores.shape
         self.scores = scores
-        self.covariance = np.zeros((*shape, shape[1]))
+        self.covariance = np.zeros((n_targets, n_bins, n_bins))
         self.gain = 0.0
         self._kernel = kernel
+        # equal candidates are dropped, as each component of the mixture has the same prior weight
         prior_means = [scores]
-        for candidate in (guess, np.zeros(shape)):
+        for candidate in (guess, np.zeros(scores.shape)):
             if not any(np.array_equal(candidate, mean) for mean in prior_means):
                 prior_means.append(candidate)
         self._prior_means = np.stack(prior_means)  # (n_means, n_targets, n_bins)
         self._public_rows = public_rows
         self._hessian_factor = hessian_factor
         self._gradient_variance = 0.0
-        self._last_hessian = np.zeros(shape)
+        self._last_hessian = np.zeros(scores.shape)
         self._variance_weights = np.full(len(PRIOR_VARIANCES), 1 / len(PRIOR_VARIANCES))
         self.reset_statistics()
 
@@ -77,10 +81,11 @@ class TermPosterior:
         expected: Floats,
         gradient_variance: float,
     ) -> None:
-        """Average released sums with earlier ones, and take a Newton step to the posterior mean.
+        """Average new noisy sums with earlier ones, and take a Newton step to the posterior mean.
 
-        With the working response z = (gradients + H scores) / noise, the scores have a Gaussian
-        likelihood (iteratively reweighted least squares).
+        With H for the hessian sums, the working response (gradients + H scores) / deviation has a
+        Gaussian likelihood N(H scores / deviation, 1), as in iteratively reweighted least squares.
+        `scores`, `covariance` and `gain` are replaced.
 
         Parameters
         ----------
@@ -93,21 +98,24 @@ class TermPosterior:
         gradient_variance : float
             Variance of a row's gradient, as a multiple of its hessian.
         """
-        self._average(gradients, hessians, variance)
-        H = self._last_hessian = self._hessian_factor * self._hessian(expected)
+        self._average_sums(gradients, hessians, variance)
+        H = self._last_hessian = self._hessian_factor * self._pool_hessians(expected)
         self._gradient_variance = gradient_variance
-        noise = np.sqrt(1 / self._precision + gradient_variance * H)
-        posterior_mean = self._posterior(H / noise, (self._gradients + H * self.scores) / noise)
+        # privacy noise and sampling error of the gradient sums
+        deviation = np.sqrt(1 / self._precision + gradient_variance * H)
+        response = (self._gradients + H * self.scores) / deviation
+        posterior_mean = self._update_posterior(H / deviation, response)
         scores = np.clip(posterior_mean, -MAX_SCORE, MAX_SCORE)
         # extrapolate the pooled gradients to the new scores, to first order
         self._gradients -= H * (scores - self.scores)
         self.scores = scores
 
     def expected_loss(self, precisions: Floats) -> Floats:
-        """Return the expected excess loss, ½ tr(H C), after an additional update.
+        """Return the expected excess loss ½ tr(H C) of the scores after one more noisy update.
 
-        C is the posterior covariance of the scores after the update, and H the hessian of the last
-        one. The result is averaged over the posterior of the prior variance.
+        H is the diagonal matrix of the last hessian sums, and C the posterior covariance of the
+        scores after the additional update. The result is averaged over the posterior of the prior
+        variance.
 
         Parameters
         ----------
@@ -120,10 +128,10 @@ class TermPosterior:
             Loss for each precision, in nats over all rows.
         """
         H = self._last_hessian
+        # the minimum avoids a division by zero if there are no sums at all
         total_precisions = np.maximum(self._precision + precisions, 1e-300)[:, None, None]
-        A = H / np.sqrt(
-            1 / total_precisions + self._gradient_variance * H
-        )  # (n, n_targets, n_bins)
+        deviations = np.sqrt(1 / total_precisions + self._gradient_variance * H)
+        A = H / deviations  # design of the working response, shape (n, n_targets, n_bins)
         # tr(H C) = v tr(H K) - v² tr(H K A (1 + v A K A)⁻¹ A K) for prior variance v and kernel K
         values, vectors = np.linalg.eigh(A[..., :, None] * self._kernel * A[..., None, :])
         projected = H[:, None] @ ((self._kernel * A[..., None, :]) @ vectors) ** 2
@@ -135,37 +143,40 @@ class TermPosterior:
         return losses
 
     def reset_statistics(self) -> None:
-        """Reset the averaged sums, but keep the scores and the prior.
+        """Discard all released sums, but keep the scores and the prior.
 
-        Sums over another set of rows can then follow.
+        It is called before sums over another set of rows, which have another scale.
         """
         self._gradients, self._hessians = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
         self._precision = 0.0
 
-    def _average(self, gradients: Floats, hessians: Floats, variance: float) -> None:
-        """Average the sums with earlier ones, weighted by precision."""
+    def _average_sums(self, gradients: Floats, hessians: Floats, variance: float) -> None:
+        """Average new noisy sums with all earlier ones, weighted by precision (1 / variance)."""
         old_precision, precision = self._precision, 1 / variance
         total = old_precision + precision
         self._gradients = (old_precision * self._gradients + precision * gradients) / total
         self._hessians = (old_precision * self._hessians + precision * hessians) / total
         self._precision = total
 
-    def _hessian(self, expected: Floats) -> Floats:
-        """Return estimated hessian sums, averaged from public rows and releases by precision.
+    def _pool_hessians(self, expected: Floats) -> Floats:
+        """Return the average of public and released hessian sums, weighted by precision.
 
         Parameters
         ----------
         expected : ndarray of float64, shape (n_targets, n_bins)
-            Estimate from public rows, which have a relative variance of one over their number.
+            Estimate from public rows. Its relative variance in a bin is one over the number of
+            public rows in the bin.
         """
-        public_precision = (self._public_rows + 0.3) / expected**2
+        public_precision = (self._public_rows + PUBLIC_PSEUDO_ROWS) / expected**2
         pooled = public_precision * expected + self._precision * self._hessians
         pooled /= public_precision + self._precision
-        hessian: Floats = np.maximum(pooled, 0.02 * expected + 0.05)
-        return hessian
+        # noise can make the average negative, but Newton steps divide by it
+        min_hessians = 0.02 * expected + 0.05
+        hessians: Floats = np.maximum(pooled, min_hessians)
+        return hessians
 
-    def _posterior(self, A: Floats, z: Floats) -> Floats:
-        """Return posterior mean scores for z = A scores + N(0, 1), and store the covariance.
+    def _update_posterior(self, A: Floats, z: Floats) -> Floats:
+        """Return posterior mean scores for z = A scores + N(0, 1); store covariance and gain.
 
         The prior is a mixture of N(mean, v K) over prior means and variances v, for the kernel K,
         and of scores that are exactly zero. Its components are averaged by marginal likelihood. In
@@ -186,12 +197,14 @@ class TermPosterior:
         values, vectors = np.linalg.eigh(A[:, :, None] * self._kernel * A[:, None, :])
         residuals = z - A * self._prior_means
         projected = np.einsum("tij,cti->ctj", vectors, residuals)
-        # (n_targets, n_bins, n_variances)
+        # prior variance over noise variance of each eigenvector, (n_targets, n_bins, n_variances)
         ratios = PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
+        # log evidence of each mixture component, up to a constant that all of them share
         explained = projected[..., None] ** 2 * (ratios / (1 + ratios)) - np.log1p(ratios)
         squares = (residuals**2).sum(axis=(1, 2))[:, None]
         log_evidence = (explained.sum(axis=(1, 2)) - squares) / 2  # (n_means, n_variances)
         zero_evidence = -float((z**2).sum()) / 2
+        # subtract the maximum, so that no exponential overflows
         max_evidence = max(float(log_evidence.max()), zero_evidence)
         weights = np.exp(log_evidence - max_evidence)
         self.gain = float(np.log(weights.mean())) + max_evidence - zero_evidence
@@ -214,7 +227,9 @@ class TermPosterior:
 
 
 def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
-    """Interpolate scores linearly between the centres of runs of equal scores, and extrapolate.
+    """Return scores interpolated linearly between the centres of runs of equal scores.
+
+    Beyond the first and the last centre, the outermost line is extrapolated.
 
     Parameters
     ----------
@@ -248,10 +263,17 @@ def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
 def smooth_kernel(ranks: Floats) -> Floats:
     """Return the covariance of a smooth function of the rank, for prior variance 1.
 
-    The function is the sum of a linear trend, a Gaussian process with a squared-exponential kernel,
-    and white noise.
+    The function is the sum of a linear trend, a Gaussian process with a squared-exponential kernel
+    and variance 0.5, and white noise of variance 0.1.
+
+    Parameters
+    ----------
+    ranks : ndarray of float64, shape (n,)
+        Arguments of the function, from 0 to 1.
     """
-    distance = (ranks[:, None] - ranks) / 0.25
+    length_scale = 0.25  # of the Gaussian process, in units of rank
+    distance = (ranks[:, None] - ranks) / length_scale
+    # from rank 0 to 1 the trend rises by a standard deviation of √6
     trend = 6 * np.outer(ranks - 0.5, ranks - 0.5)
     kernel: Floats = trend + 0.5 * np.exp(-(distance**2) / 2) + 0.1 * np.eye(len(ranks))
     return kernel
@@ -260,17 +282,19 @@ def smooth_kernel(ranks: Floats) -> Floats:
 def smoothing_prior(ranks: Floats) -> Floats:
     """Return the prior covariance of a numeric column's scores, for prior variance 1.
 
-    It is the sum of a smooth part, `smooth_kernel`, and a rough part: an exponential kernel and
-    white noise. The last bin, for missing values, is independent of the others.
+    It is the sum of a smooth part, `smooth_kernel`, and `ROUGHNESS` times a rough part: an
+    exponential kernel and white noise. The last bin, for missing values, is independent of the
+    others and has variance 1.
 
     Parameters
     ----------
     ranks : ndarray of float64, shape (n_bins - 1,)
         Positions of the bins in the public population, from 0 to 1.
     """
+    length_scale = 0.06  # of the rough part, in units of rank
     distance = np.abs(ranks[:, None] - ranks)
     smooth = smooth_kernel(ranks)
-    rough = 0.5 * np.exp(-distance / 0.06) + 0.5 * np.eye(len(ranks))
+    rough = 0.5 * np.exp(-distance / length_scale) + 0.5 * np.eye(len(ranks))
     kernel = np.eye(len(ranks) + 1)
     kernel[:-1, :-1] = smooth + ROUGHNESS * rough
     return kernel

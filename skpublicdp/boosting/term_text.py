@@ -16,17 +16,17 @@ N_TERMS_SHOWN = 10
 """Number of terms that are shown in full; the others are only named."""
 
 MAX_LINES_PER_COLUMN = 12
-"""Maximum number of lines of a column: neighbouring bins are merged, rare categories left out."""
+"""Maximum number of lines for a column: neighbouring bins are merged, rare categories left out."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """Unit of explanation: a column, a pair of columns, or another tree.
+    """Summand of a fitted model with its importance: a column, a pair of columns, or another tree.
 
     Attributes
     ----------
     name : str
-        Name of the term.
+        Name of the column, names of the pair joined by " & ", or the number of the tree.
     columns : tuple of int
         Positions of the columns it depends on.
     trees : tuple of int
@@ -54,7 +54,7 @@ def list_terms(
     shapes, pairs, trees
         Descriptions of the columns, pairs and trees of the model.
     columns_of_trees : sequence of tuple of int
-        Columns that each tree depends on.
+        Positions of the columns that each tree depends on.
     """
     terms = [
         Term(shape.name, (position,), (), term_importance(shape))
@@ -75,10 +75,11 @@ def list_terms(
 
 
 def term_importance(term: Shape | Pair | Tree) -> float:
-    """Return the mean absolute deviation of a contribution over the public rows."""
+    """Return the mean absolute deviation of a term's contribution over public rows and targets."""
+    # a pair has a table of bins, which is flattened like the bins of a column
     scores, shares = term.scores.reshape(len(term.scores), -1), term.shares.ravel()
-    centred = scores - (scores @ shares)[:, None]
-    return float((np.abs(centred) @ shares).mean())
+    public_means = (scores @ shares)[:, None]
+    return float((np.abs(scores - public_means) @ shares).mean())
 
 
 def describe_terms(
@@ -107,7 +108,11 @@ def describe_terms(
     suffixes = label_suffixes(labels)
 
     def format_scores(scores: Floats, deviations: Floats) -> str:
-        """Return the score of each target, with twice its deviation if it has one."""
+        """Return the text of a bin's or leaf's scores, "0.52 ± 0.11 for label, ...".
+
+        The interval is two posterior standard deviations. A deviation of 0 stands for an unknown
+        one and is not printed.
+        """
         texts = []
         for score, deviation, suffix in zip(scores, deviations, suffixes, strict=True):
             interval = f" ± {2 * deviation:.{decimals}f}" if deviation else ""
@@ -138,23 +143,26 @@ def describe_terms(
 
 
 def label_suffixes(labels: Sequence[str]) -> list[str]:
-    """Return the text that follows the number of each target; empty for an empty label."""
+    """Return the text " for LABEL" that follows the score of each target; "" for a label ""."""
     return [f" for {label}" if label else "" for label in labels]
 
 
 def _describe_column(shape: Shape, format_scores: Callable[[Floats, Floats], str]) -> list[str]:
-    """Return one line for each bin, or group of bins, that has public rows.
+    """Return the text lines of a column: the score of each bin, or group of bins.
+
+    Bins without public rows are left out, as their scores come from the prior alone.
 
     Parameters
     ----------
     shape : Shape
         Shape function of the column.
     format_scores : callable
-        Maps the scores and deviations of all targets to text.
+        Maps the scores and deviations of all targets, both of shape (n_targets,), to text.
     """
     bins = np.flatnonzero(shape.shares).tolist()
     n_rare = 0
-    if len(shape.cuts):
+    is_numeric = len(shape.cuts) > 0
+    if is_numeric:
         groups = merge_bins([[i] for i in bins], shape, MAX_LINES_PER_COLUMN)
     else:
         most_common = sorted(bins, key=lambda i: -shape.shares[i])[:MAX_LINES_PER_COLUMN]
@@ -177,7 +185,7 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
     """Merge neighbouring groups of bins greedily, by the smallest increase of squared error.
 
     The squared error is between the scores and their mean in the group, weighted by public rows.
-    The bin of missing values stays separate.
+    The bin of missing values stays separate. Each group is a list of the positions of its bins.
 
     Parameters
     ----------
@@ -188,7 +196,8 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
     max_groups : int
         Maximum number of groups that are returned.
     """
-    missing = [group for group in groups if group[-1] == len(shape.shares) - 1]
+    missing_bin = len(shape.shares) - 1
+    missing = [group for group in groups if group[-1] == missing_bin]
     groups = [group for group in groups if group not in missing]
 
     def squared_error(group: list[int]) -> float:
@@ -207,7 +216,14 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
 
 
 def range_text(cells: Sequence[str], first: int, last: int) -> str:
-    """Return the text of one bin, or of a range of bins.
+    """Return the text of the bins from `first` to `last`, both included, as one interval.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        Text of each bin of a column: "<= 1", "1 to 2", ..., or the names of categories.
+    first, last : int
+        Positions of the bins.
 
     Examples
     --------
@@ -220,6 +236,7 @@ def range_text(cells: Sequence[str], first: int, last: int) -> str:
         return cells[first]
     low = cells[first].split(" to ")[0].removeprefix("> ")
     high = cells[last].split(" to ")[-1].removeprefix("<= ")
+    # a prefix that remains marks an end without a number: the first or the last bin of numbers
     if low.startswith("<= "):
         return "any" if high.startswith("> ") else f"<= {high}"
     return f"> {low}" if high.startswith("> ") else f"{low} to {high}"
