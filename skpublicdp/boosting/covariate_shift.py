@@ -22,9 +22,14 @@ MIN_EFFECTIVE_FRACTION = 0.1
 TILT_VARIANCES = np.geomspace(0.003, 30, 25)
 """Grid of prior variances of the coefficients of log weights; the most likely one is used."""
 
+MAX_CALIBRATION_STEPS = 50
+"""Maximum number of Newton steps in `calibrate_weights`, which stop earlier at the optimum."""
+
 
 def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integers:
-    """Return one set of bins for each column that holds about half of the public rows.
+    """Return a median split of each column: the bins that hold about half of the public rows.
+
+    Noisy counts of private rows in these bins then test for a shift of the column.
 
     Parameters
     ----------
@@ -40,7 +45,8 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
         have no split.
     """
     splits, bin_shares = [], design.weights @ design.X
-    for start, bins in zip(binner.offsets, binner.columns, strict=False):
+    # the last offset is the number of bins, so it starts no column
+    for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         shares = bin_shares[start : start + bins.size]
         order = np.arange(bins.size)
         if bins.column.categorical:
@@ -77,7 +83,7 @@ def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
     """
     features = []
     for start, stop, bins, values in zip(
-        binner.offsets, binner.offsets[1:], binner.columns, X_public.T, strict=False
+        binner.offsets[:-1], binner.offsets[1:], binner.columns, X_public.T, strict=True
     ):
         if bins.column.categorical:
             features.append(X[:, start:stop])
@@ -86,7 +92,8 @@ def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
         logits = np.zeros(len(values))
         ranks = (rankdata(values[is_number]) - 0.5) / max(int(is_number.sum()), 1)
         logits[is_number] = np.log(ranks / (1 - ranks))
-        features += [logits[:, None], X[:, stop - 1 : stop]]
+        is_missing = X[:, stop - 1 : stop]
+        features += [logits[:, None], is_missing]
     return np.hstack(features)
 
 
@@ -119,9 +126,9 @@ def estimate_shift(
     variance: float,
     min_evidence: float,
 ) -> ShiftEstimate:
-    """Test whether private rows have different column distributions, and reweight public rows.
+    """Test whether private and public rows differ in distribution, and reweight the public rows.
 
-    The density ratio of private to public rows is modelled as exp(features @ a) with a ~ N(0, s).
+    The density ratio of private to public rows is modelled as exp(features @ a) with a ~ N(0, s I).
     The variance s maximises the marginal likelihood of a Gaussian approximation. The public rows
     are reweighted by the density ratio at the posterior mode of a.
 
@@ -142,17 +149,18 @@ def estimate_shift(
     """
     Z = design.X @ indicators.T  # (m, n_splits)
     n, weights = design.n, design.weights
-    # sampling variance of a fraction, of the private rows and of the public ones
-    sampling = design.concentration + 1 / n
-    noise = np.full(len(counts), variance / n**2)
-    variances = sampling * (weights @ (Z - weights @ Z) ** 2) + noise
+    # variance of the difference of two sample means, per unit of the variance of a row
+    sampling_factor = design.concentration + 1 / n
+    noise_variances = np.full(len(counts), variance / n**2)
+    row_variances = weights @ (Z - weights @ Z) ** 2
+    variances = sampling_factor * row_variances + noise_variances
     drift = float(((counts / n - weights @ Z) ** 2 / variances).mean())
 
-    shares, Z = whiten_and_reduce(counts / n, noise, Z)
+    shares, Z = whiten_and_reduce(counts / n, noise_variances, Z)
     _, features = row_space(features - weights @ features)
     centred = Z - weights @ Z
-    spread = (centred * weights[:, None]).T @ centred
-    covariance = sampling * spread + np.eye(len(shares))
+    row_covariance = (centred * weights[:, None]).T @ centred
+    covariance = sampling_factor * row_covariance + np.eye(len(shares))
     jacobian = (centred * weights[:, None]).T @ features
     log_evidence = _shift_log_evidence(shares - weights @ Z, covariance, jacobian)
     best = int(np.argmax(log_evidence))
@@ -166,10 +174,11 @@ def estimate_shift(
 
 
 def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats) -> Floats:
-    """Return the log marginal likelihood ratio of a shift, for each of `TILT_VARIANCES`.
+    """Return the log marginal likelihood ratio for a shift, for each prior variance.
 
-    With a shift of prior variance s, the deviation has the covariance C + s J Jᵀ, for its
-    covariance C without a shift and the Jacobian J. All s have common eigenvectors.
+    The prior variances s of the log weights' coefficients are `TILT_VARIANCES`. With a shift the
+    deviation has the covariance C + s J Jᵀ, for its covariance C without a shift and the Jacobian
+    J. After whitening by C all s share the eigenvectors, so one decomposition is enough.
 
     Parameters
     ----------
@@ -194,7 +203,7 @@ def _tilt_weights(
 ) -> Floats:
     """Return weights in proportion to weights * exp(features @ a), at the posterior mode of a.
 
-    The prior of a is N(0, 1). The likelihood of the released shares is Gaussian.
+    The prior of a is N(0, I). The likelihood of the released shares is Gaussian.
 
     Parameters
     ----------
@@ -212,18 +221,19 @@ def _tilt_weights(
     factor = cho_factor(covariance)
 
     def tilt(coefficients: Floats) -> Floats:
-        """Return the weights for given coefficients, of sum 1."""
+        """Return the weights for given coefficients, with sum 1."""
         exponents = features @ coefficients
         unnormalised = weights * np.exp(exponents - exponents.max())
         normalised: Floats = unnormalised / unnormalised.sum()
         return normalised
 
     def negative_log_posterior(coefficients: Floats) -> tuple[float, Floats]:
-        """Return the value to minimise and its gradient."""
+        """Return the negative log posterior of the coefficients, and its gradient."""
         w = tilt(coefficients)
         residuals = w @ Z - shares
         solved = cho_solve(factor, residuals)
-        gradient = features.T @ (w * (Z @ solved - w @ (Z @ solved)))
+        row_slopes = Z @ solved
+        gradient = features.T @ (w * (row_slopes - w @ row_slopes))
         value = float(residuals @ solved + coefficients @ coefficients) / 2
         return value, gradient + coefficients
 
@@ -235,29 +245,29 @@ def _tilt_weights(
 
 
 def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
-    """Return the expected share of private rows in each bin given the public rows, (n_bins,).
+    """Return the fraction of private rows in each bin that the public rows predict, (n_bins,).
 
     The bin of rare and unknown categories has the Good-Turing estimate of unseen mass,
     max(f, 1/2) / m, if f categories have a single public row.
     """
     counts = design.X.sum(axis=0)
     m = len(design.X)
-    shares = design.weights @ design.X
-    for start, bins in zip(binner.offsets, binner.columns, strict=False):
+    shares: Floats = design.weights @ design.X
+    for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         if bins.column.categorical:
-            categories = slice(start, start + bins.size - 2)
-            n_singletons = int((counts[categories] == 1).sum())
+            # the last two bins are for other categories and for missing values
+            other_bin = start + bins.size - 2
+            n_singletons = int((counts[start:other_bin] == 1).sum())
             unseen_mass = max(n_singletons, 0.5) / m
             shares[start : start + bins.size] *= 1 - unseen_mass
-            shares[start + bins.size - 2] = unseen_mass
-    expected: Floats = shares
-    return expected
+            shares[other_bin] = unseen_mass
+    return shares
 
 
 def calibrate_weights(
     design: WeightedPublicRows, Z: Floats, counts: Floats, variance: float
 ) -> WeightedPublicRows:
-    """Calibrate the weights of public rows to released counts by entropy balancing.
+    """Return public rows whose weighted totals agree with released counts, by entropy balancing.
 
     The weights w minimise m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance. Here u are the current
     weights and m is the effective number of public rows. In the solution log(w / u) is linear in Z.
@@ -281,29 +291,29 @@ def calibrate_weights(
     def evaluate(dual: Floats) -> tuple[float, Floats]:
         """Return the dual objective, and the weights that belong to the dual variables."""
         exponents = n * (Z @ dual) / m + log_weights
-        max_exponent = exponents.max()
+        max_exponent = exponents.max()  # subtracted so that `exp` does not overflow
         weights = np.exp(exponents - max_exponent)
         total = weights.sum()
         value = m * (max_exponent + np.log(total)) - dual @ counts + variance * (dual @ dual) / 2
         return float(value), weights / total
 
     value, weights = evaluate(dual)
-    for _ in range(50):
+    for _ in range(MAX_CALIBRATION_STEPS):
         mean = Z.T @ weights
         gradient = n * mean - counts + variance * dual
         hessian = n**2 / m * ((Z * weights[:, None]).T @ Z - np.outer(mean, mean))
         hessian[np.diag_indices_from(hessian)] += variance
-        step = solve(hessian, gradient, assume_a="pos")
-        decrease = float(gradient @ step)
+        direction = solve(hessian, gradient, assume_a="pos")
+        decrease = float(gradient @ direction)  # squared Newton decrement
         if decrease < 1e-8:
             break
         step_size = 1.0
         while step_size > 1e-6:  # backtracking until the Armijo condition holds
-            new_value, new_weights = evaluate(dual - step_size * step)
+            new_value, new_weights = evaluate(dual - step_size * direction)
             if new_value <= value - step_size * decrease / 4:
                 break
             step_size /= 2
-        else:
+        else:  # rounding errors prevent any further decrease
             break
-        dual, value, weights = dual - step_size * step, new_value, new_weights
+        dual, value, weights = dual - step_size * direction, new_value, new_weights
     return WeightedPublicRows(design.X, weights, n)

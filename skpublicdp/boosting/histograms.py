@@ -30,7 +30,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
     data : BinnedData
         Binned private rows.
     pure : bool
-        Whether gradients are scaled for the 1-norm or the Euclidean norm.
+        Whether gradients are scaled for the 1-norm (else for the Euclidean norm).
 
     Returns
     -------
@@ -39,7 +39,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
     """
 
     def tabulate_chunk(chunk: slice) -> Integers:
-        """Return the histogram of one chunk of rows."""
+        """Return the gradient sums and counts of one chunk of rows, (n_targets + 1, n_bins)."""
         codes = data.codes(chunk)
         gradients = scaled_gradients(model.raw_predict(codes), data.rows.y[chunk], pure)
         return histogram_sums(gradients, codes, model.offsets)
@@ -78,16 +78,17 @@ def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.in
 
 @dataclass(frozen=True, eq=False)
 class NoisyHistogram:
-    """Linear combinations of a gradient histogram with noise, in units of gradients and of rows.
+    """Noisy measurements of a gradient histogram: linear combinations of its bins.
 
     Attributes
     ----------
     sums : ndarray of float64, shape (n_targets, n_measured)
-        Gradient sums.
+        Combinations of gradient sums, in units of gradients.
     counts : ndarray of float64, shape (n_measured,), or None
-        Row counts, if they were measured.
+        The same combinations of row counts; ``None`` if counts were not measured.
     variance, count_variance : float
-        Noise variance of a gradient sum and of a count.
+        Noise variance of a combination of gradient sums and of counts. Without counts the latter
+        is infinite.
     """
 
     sums: Floats
@@ -99,7 +100,7 @@ class NoisyHistogram:
 def measure(
     table: Integers, strategy: HistogramStrategy, event: Event, ledger: Ledger, *, counts: bool
 ) -> NoisyHistogram:
-    """Release the measurements of a strategy on a gradient histogram, with exact noise.
+    """Return the measurements of a strategy on a gradient histogram, with exact noise.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def measure(
     """
     weight = strategy.count_weight
     combined = strategy.apply(table)
-    combined[-1] *= weight
+    combined[-1] *= weight  # the last row holds counts
     measured = ledger.add_noise(
         combined if counts else combined[:-1],
         strategy.sensitivity(counts=counts),
@@ -125,10 +126,11 @@ def measure(
         proof=BOOSTING_PROOF,
     )
     values = measured.values.astype(np.float64)
-    unit = 2 * MAX_GRADIENT * STRATEGY_UNIT
+    gradient_unit, count_unit = 2 * MAX_GRADIENT * STRATEGY_UNIT, weight * STRATEGY_UNIT
+    n_targets = len(table) - 1
     return NoisyHistogram(
-        values[: len(table) - 1] / unit,
-        values[-1] / (weight * STRATEGY_UNIT) if counts else None,
-        measured.variance / unit**2,
-        measured.variance / (weight * STRATEGY_UNIT) ** 2 if counts else np.inf,
+        sums=values[:n_targets] / gradient_unit,
+        counts=values[-1] / count_unit if counts else None,
+        variance=measured.variance / gradient_unit**2,
+        count_variance=measured.variance / count_unit**2 if counts else np.inf,
     )

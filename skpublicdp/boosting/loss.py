@@ -39,7 +39,7 @@ position of a row in an array."""
 
 
 class Loss(ABC):
-    """Loss function of integer margins.
+    """Loss function of the integer margins of a boosted model, in units of 1 / MARGIN_UNIT.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Loss(ABC):
 
     n_targets: int = 1
     hessian_factor: float = 1.0
-    # for labels the ratio is v, which lies between 1/2 and 1
+    # for labels the ratio is the scale v, which lies between 1/2 and 1
     gradient_variance: float | None = 0.8
     # a flipped outcome reverses the gradient in one bin; in the 1-norm the worst case is a row that
     # changes bins, with the gradients and hessians of both bins
@@ -65,17 +65,22 @@ class Loss(ABC):
 
     @abstractmethod
     def mean(self, margins: Margins) -> Floats:
-        """Return the mean outcome of each target, shape (n_targets, n)."""
+        """Return the expected outcome of each row and target, shape (n_targets, n)."""
 
     @abstractmethod
     def link(self, means: Floats) -> Floats:
-        """Return the margins of given means, in units of log-odds."""
+        """Return the margins, as floats in units of log-odds, at which rows have given means."""
 
     @abstractmethod
     def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return the factor of each target that converts log-odds scores to scores of this loss.
 
-        To first order, the means near `rates` then agree.
+        To first order around `rates`, a converted score changes the mean as the log-odds did.
+
+        Parameters
+        ----------
+        rates : ndarray of float64, shape (n_targets,)
+            Mean outcome of each target.
         """
 
     @abstractmethod
@@ -100,7 +105,10 @@ class Loss(ABC):
         """
 
     def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
-        """Return gradient + 2^28 hessian as one float, so that one `bincount` sums both exactly."""
+        """Return gradient + HESSIAN_SHIFT * hessian as one float, shape (n_targets, n).
+
+        One `bincount` then sums both exactly, and `sum_packed` separates the sums.
+        """
         gradients, hessians = self.gradient_hessian(margins, y)
         hessians *= HESSIAN_SHIFT
         return np.add(gradients, hessians, out=hessians)
@@ -108,7 +116,7 @@ class Loss(ABC):
     def from_logistic(
         self, model: AdditiveModel, codes: BinCodes, row_weights: Floats
     ) -> AdditiveModel:
-        """Convert a model of each target's log-odds to this loss, to first order.
+        """Return a model of each target's log-odds, converted to this loss to first order.
 
         The mean outcome of the public rows is kept exactly, up to rounding.
 
@@ -127,7 +135,7 @@ class Loss(ABC):
         factors = self.logistic_rescaling(rates)[:, None]
 
         def rescale(scores: NDArray[np.int64]) -> NDArray[np.int64]:
-            """Multiply the scores of each target by its factor."""
+            """Return the scores of each target times its factor, rounded to integers."""
             return np.rint(factors * scores).astype(np.int64)
 
         leaf_scores = tuple(map(rescale, model.leaf_scores))
@@ -152,7 +160,7 @@ class ScalarLoss(Loss):
 
     def __init__(self, mean: Floats, slope: Floats) -> None:
         self._mean = mean
-        self._scale = MAX_GRADIENT / np.maximum(mean, 1 - mean)  # v, in integer units
+        self._scale = MAX_GRADIENT / np.maximum(mean, 1 - mean)  # scale v, in integer units
         self._hessian = np.rint(self._scale * slope)
 
     def mean(self, margins: Margins) -> Floats:
@@ -180,10 +188,10 @@ class LogisticLoss(ScalarLoss):
 
     def __init__(self) -> None:
         super().__init__(SIGMOID_TABLE, SIGMOID_TABLE * (1 - SIGMOID_TABLE))
+        # all margins with label 0, then all margins with label 1
         margins = np.tile(np.arange(-MAX_MARGIN, MAX_MARGIN + 1), 2)
-        self._packed = super().packed_gradient_hessian(
-            margins, np.repeat([0, 1], len(SIGMOID_TABLE))
-        )
+        labels = np.repeat([0, 1], len(SIGMOID_TABLE))
+        self._packed = super().packed_gradient_hessian(margins, labels)
 
     def __reduce__(self) -> str:
         return "LOGISTIC"  # pickled by reference, without the tables
@@ -197,12 +205,12 @@ class LogisticLoss(ScalarLoss):
         return packed
 
     def link(self, means: Floats) -> Floats:
-        """Return log-odds."""
+        """Return the log-odds of given means."""
         log_odds: Floats = logit(means)
         return log_odds
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return ones, since the model is logistic already."""
+        """Return ones, since scores of this loss are log-odds already."""
         return np.ones(len(rates))
 
 
@@ -224,12 +232,12 @@ class SquaredLoss(ScalarLoss):
         return "SQUARED"  # pickled by reference, without the tables
 
     def link(self, means: Floats) -> Floats:
-        """Return 4 (mean - 1/2)."""
+        """Return the margins 4 (mean - 1/2), the inverse of the mean."""
         margins: Floats = 4 * (means - 0.5)
         return margins
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return the slope of the logistic function relative to its maximum, 1/4."""
+        """Return the slope of the logistic function at the rates, relative to its maximum 1/4."""
         relative_slope: Floats = 4 * rates * (1 - rates)
         return relative_slope
 
@@ -242,7 +250,7 @@ class MultinomialLoss(Loss):
     n_targets : int
         Number of classes.
     pure : bool
-        Whether gradients and hessians are bounded in the 1-norm or the Euclidean norm.
+        Whether gradients and hessians are bounded in the 1-norm (else in the Euclidean norm).
     """
 
     # the hessians of the old and the new row may be of different targets
@@ -268,23 +276,23 @@ class MultinomialLoss(Loss):
         return exponentials
 
     def link(self, means: Floats) -> Floats:
-        """Return logarithms."""
+        """Return the logarithms of class probabilities, which are margins of the softmax."""
         margins: Floats = np.log(means)
         return margins
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return 1 - rate, since raising one margin lowers the probabilities of other classes."""
-        others: Floats = 1 - rates
-        return others
+        factors: Floats = 1 - rates
+        return factors
 
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None
     ) -> tuple[Floats, Floats]:
         """Return gradients and hessians, rounded towards 0 so that no norm exceeds its bound."""
-        p = self.mean(margins)
-        # 1-norm, or squared Euclidean norm, of 1[y] - p for the least probable class y
+        p = self.mean(margins)  # class probabilities, (n_targets, n)
+        # 1-norm, or squared Euclidean norm, of the gradient 1[y] - p for the least probable class y
         max_norm = 1 - 2 * p.min(axis=0)
-        for probability in p:
+        for probability in p:  # in a fixed order, as in `mean`
             max_norm += probability if self._pure else probability * probability
         if not self._pure:
             max_norm = np.sqrt(max_norm)
@@ -294,7 +302,7 @@ class MultinomialLoss(Loss):
         if y is None:
             return np.zeros(hessians.shape), hessians
         gradients = np.negative(p, out=p)  # in place, since the array is large
-        gradients[y, np.arange(len(y))] += 1
+        gradients[y, np.arange(len(y))] += 1  # 1[y] - p
         gradients *= scale
         return np.trunc(gradients, out=gradients), hessians
 
@@ -319,6 +327,7 @@ def sum_packed(bins: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDA
     ndarray of int64, shape (2, n_targets, size)
         Gradient sums, then hessian sums.
     """
-    totals = np.array([np.bincount(bins, value, minlength=size) for value in packed])
+    totals = np.array([np.bincount(bins, weights, minlength=size) for weights in packed])
+    # gradient sums are below HESSIAN_SHIFT / 2, so rounding removes them
     hessians = np.rint(totals / HESSIAN_SHIFT)
     return np.array([totals - HESSIAN_SHIFT * hessians, hessians]).astype(np.int64)

@@ -130,8 +130,8 @@ class PrivateTreeBooster:
         posteriors = []
         for i, model in enumerate(models):
             offsets = model.raw_predict(self._data.public_codes) / MARGIN_UNIT
-            # all warm starts but the first use public labels, and may explain the private labels
-            # without this tree
+            # the tree was drawn on rows that a model of the public labels misclassifies, so it may
+            # explain nothing beyond this model (all warm starts but the first)
             posterior = _leaf_posterior(
                 leaf_rows, statistics, offsets, is_positive, may_be_zero=i > 0
             )

@@ -25,10 +25,13 @@ MAX_OPTIMISED_BINS = 40
 PRIOR_SCALE = np.exp(-1.0)
 """Prior variance of bin scores for which strategies are optimised (ablation: "little")."""
 
+MAX_OPTIMISER_STEPS = 60
+"""Maximum number of L-BFGS iterations. A rough minimum is enough, since any strategy is valid."""
+
 
 @dataclass(frozen=True, eq=False)
 class HistogramStrategy:
-    """Strategy of the matrix mechanism: an integer matrix for each column, and a total.
+    """Strategy of the matrix mechanism: an integer matrix for each column, and a weighted total.
 
     Attributes
     ----------
@@ -39,8 +42,8 @@ class HistogramStrategy:
     total_weight : int
         Weight of the sum over all rows, which is the last measurement.
     count_weight : int
-        Weight of a row in the counts. For comparison, its gradient has a norm of at most
-        `MAX_GRADIENT`.
+        Weight of a row in the counts, in the integer units of gradients. The gradient of a row has
+        a norm of at most `MAX_GRADIENT`.
     """
 
     blocks: tuple[Integers, ...]
@@ -56,21 +59,22 @@ class HistogramStrategy:
         values : ndarray of int64 or float64, shape (..., n_bins)
             Values of the bins of all columns.
         """
-        ends = np.cumsum([block.shape[1] for block in self.blocks])[:-1]
-        columns = np.split(values, ends, axis=-1)
+        inner_ends = np.cumsum([block.shape[1] for block in self.blocks])[:-1]
+        columns = np.split(values, inner_ends, axis=-1)
         combined = [column @ block.T for column, block in zip(columns, self.blocks, strict=True)]
+        # the bins of any column add up to the total over all rows
         total = self.total_weight * columns[0].sum(-1, keepdims=True)
         return np.concatenate([*combined, total], axis=-1)
 
     @property
     def column_slices(self) -> list[slice]:
-        """Slice of the measurements that belongs to each column."""
+        """Position of each column's measurements in the result of `apply`."""
         ends = np.cumsum([len(block) for block in self.blocks]).tolist()
         pairs = zip(ends, self.blocks, strict=True)
         return [slice(end - len(block), end) for end, block in pairs]
 
     def sensitivity(self, *, counts: bool) -> Sensitivity:
-        """Bound the change of all measurements when one row is replaced.
+        """Return a bound of the change of all measurements when one row is replaced.
 
         A row adds its scaled gradient, whose norm is at most `MAX_GRADIENT`, times the entries of
         its bins. It adds `count_weight` times the same entries to the counts. The change is convex
@@ -88,21 +92,22 @@ class HistogramStrategy:
         for block in self.blocks:
             # floats are exact for sums of small integers; the maximum is over all pairs of bins,
             # and a pair of equal bins represents a change of the label alone
-            columns = block.T.astype(np.float64)
-            norms = np.abs(columns).sum(axis=1)
+            bin_vectors = block.T.astype(np.float64)  # (n_bins, n_measured)
+            norms = np.abs(bin_vectors).sum(axis=1)
             # in the 1-norm the two gradients may be of different targets
             changes = MAX_GRADIENT * np.add.outer(norms, norms)
-            absolute += int((changes + weight * cdist(columns, columns, "cityblock")).max())
-            distances = cdist(columns, columns, "sqeuclidean")
-            changes = MAX_GRADIENT**2 * np.maximum(
-                distances, cdist(columns, -columns, "sqeuclidean")
-            )
+            distances = cdist(bin_vectors, bin_vectors, "cityblock")
+            absolute += int((changes + weight * distances).max())
+            # the old and the new gradient may have equal or opposite signs
+            distances = cdist(bin_vectors, bin_vectors, "sqeuclidean")
+            opposite_distances = cdist(bin_vectors, -bin_vectors, "sqeuclidean")
+            changes = MAX_GRADIENT**2 * np.maximum(distances, opposite_distances)
             squared += int((changes + weight**2 * distances).max())
         return Sensitivity(absolute, squared)
 
 
 def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStrategy:
-    """Return the strategy that measures every bin.
+    """Return the strategy that measures every bin of every column, and half the total.
 
     With Laplace noise a column with two public bins is measured by their difference. With Gaussian
     noise counts of weight `MAX_GRADIENT` do not raise the sensitivity. A row that changes bins then
@@ -120,7 +125,7 @@ def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStra
     """
     has_public_rows = X.sum(axis=0) > 0
     blocks, is_identity = [], []
-    for start, size in zip(binner.offsets, binner.sizes, strict=False):
+    for start, size in zip(binner.offsets[:-1], binner.sizes, strict=True):
         bins = np.flatnonzero(has_public_rows[start : start + size])
         block = STRATEGY_UNIT * np.eye(size, dtype=np.int64)
         if pure and len(bins) == 2:
@@ -164,7 +169,7 @@ def optimised_strategy(
     shares : ndarray of float64, shape (n_bins,)
         Fraction of the rows in each bin; 0 without public rows.
     kernels : sequence of ndarray
-        Prior covariance of the scores of each column, at prior variance 1.
+        Prior covariance of the scores of each column, for prior variance 1.
     variance : float
         Noise variance of a measurement.
     information : float
@@ -173,7 +178,7 @@ def optimised_strategy(
         Sampling variance of a gradient sum over all rows, of private and public rows together.
     """
     blocks, is_identity = [], []
-    for start, size, kernel in zip(binner.offsets, binner.sizes, kernels, strict=False):
+    for start, size, kernel in zip(binner.offsets[:-1], binner.sizes, kernels, strict=True):
         mass = shares[start : start + size]
         bins = np.flatnonzero(mass > 0)
         if len(bins) > MAX_OPTIMISED_BINS:
@@ -184,10 +189,10 @@ def optimised_strategy(
             blocks.append(np.zeros((1, size), dtype=np.int64))
             is_identity.append(False)
             continue
+        # in units of scores: a change of all scores by 1 changes the total by `information`
+        noise = (variance + sampling / len(bins)) / information**2
         A = _minimise_posterior_variance(
-            PRIOR_SCALE * kernel[np.ix_(bins, bins)],
-            mass[bins] / mass[bins].sum(),
-            (variance + sampling / len(bins)) / information**2,
+            PRIOR_SCALE * kernel[np.ix_(bins, bins)], mass[bins] / mass[bins].sum(), noise
         )
         block = np.zeros((len(A), size), dtype=np.int64)
         block[:, bins] = np.rint(STRATEGY_UNIT * A)
@@ -202,10 +207,10 @@ def optimised_strategy(
 
 
 def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) -> Floats:
-    """Minimise tr C (K⁻¹ + C AᵀA C / noise)⁻¹ over matrices A with columns of norm 1.
+    """Return the strategy A that minimises tr C (K⁻¹ + C AᵀA C / noise)⁻¹, with columns of norm 1.
 
     This is the posterior variance of the scores, weighted by rows. C is the covariance of a row's
-    bin indicators and K the prior covariance. A rough minimum is enough, since any A is valid.
+    bin indicators and K the prior covariance.
 
     Parameters
     ----------
@@ -225,10 +230,11 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
     C = np.diag(shares) - np.outer(shares, shares)
     values, vectors = np.linalg.eigh(prior)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
+    # the loss is relative to the prior variance, so that the optimiser's tolerances fit
     scale = 1 / max(float(np.trace(C @ prior)), 1e-12)
 
     def loss(flat: Floats) -> tuple[float, Floats]:
-        """Return the scaled trace and its gradient. Columns of B are normalised to give A."""
+        """Return the scaled trace and its gradient in B, whose columns A has at norm 1."""
         B = flat.reshape(size, size)
         norms = np.sqrt((B**2).sum(axis=0))
         A = B / norms
@@ -238,9 +244,11 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
         slope = (slope - A * (A * slope).sum(axis=0)) / norms
         return scale * float(np.trace(C @ posterior)), scale * slope.ravel()
 
+    # start near AᵀA = K^(1/2); the random part breaks symmetries, at which gradients vanish
     start = (vectors * np.maximum(values, 1e-9) ** 0.25).T
     start = start + 0.05 * np.random.default_rng(0).normal(size=start.shape)
-    result = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60})
+    options = {"maxiter": MAX_OPTIMISER_STEPS}
+    result = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     B = result.x.reshape(size, size)
     A = B / np.sqrt((B**2).sum(axis=0))
     # the posterior depends on AᵀA only, so scaled eigenvectors of AᵀA are an equivalent strategy
