@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from skpublicdp.hypotheses.base import (
@@ -21,6 +23,9 @@ from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
+NO_SPLIT = -1
+"""Index of the split of a constant. Table entry `NO_SPLIT` + 1 counts all rows, as if above it."""
+
 
 class StumpCover(Cover):
     """Explicit list of stumps on given splits, and of constants.
@@ -30,8 +35,8 @@ class StumpCover(Cover):
     splits : Splits
         The splits.
     members : ndarray of intp, shape (size, 3)
-        Index of the split and codes of the labels above and below it. A constant has split -1 and
-        its code twice.
+        For each stump the index of its split and the codes of the labels above and below it. A
+        constant has split `NO_SPLIT` and its code twice.
     public : PublicSample
         Source of the names.
     """
@@ -47,23 +52,27 @@ class StumpCover(Cover):
         return len(self.members)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of each label above each split: `Splits.tabulate` of order 1."""
-        return self.splits.tabulate(X, y, weights, len(self._public.classes), 1)
+        """Return the weight of the rows of each label above each split, after their total weight.
+
+        The shape is (n_classes, 1 + n_splits), as in `Splits.tabulate` for order 1.
+        """
+        return self.splits.tabulate(X, y, weights, len(self._public.classes), order=1)
 
     def family(self, table: Integers) -> Family:
         """Return the errors of all members as one leaf."""
-        split, label_above, label_below = self.members.T
-        n_above = table[:, split + 1]  # for a constant (split -1), all rows
+        splits, labels_above, labels_below = self.members.T
+        # weights by label and member; all rows are above the split of a constant
+        n_above = table[:, splits + 1]
         n_below = table[:, :1] - n_above
-        member = np.arange(self.size)
-        n_correct_above = n_above[label_above, member]
-        n_correct_below = n_below[label_below, member]
+        members = np.arange(self.size)
+        n_correct_above = n_above[labels_above, members]
+        n_correct_below = n_below[labels_below, members]
         return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)
 
     def hypothesis(self, path: Path) -> DecisionTree:
-        """Return the member at an index, as a tree."""
+        """Return the stump or constant at an index of the list, as a tree of depth 1 or 0."""
         split, above, below = self.members[path]
-        if split < 0:
+        if split == NO_SPLIT:
             return DecisionTree(self.splits[:0], np.array([above]), self._public)
         return DecisionTree(self.splits[int(split)], np.array([below, above]), self._public)
 
@@ -110,14 +119,16 @@ class Thresholds(HypothesisClass):
             )
         cuts = quantile_thresholds(public.X[:, self.feature], alpha)
         splits = Splits(np.full(len(cuts), self.feature), cuts)
-        members = [(split, 1, 0) for split in range(len(cuts))] if len(public.classes) == 2 else []
+        # with a single label, the constant is the only rule
+        n_thresholds = len(cuts) if len(public.classes) == 2 else 0
+        members = [(split, 1, 0) for split in range(n_thresholds)]
         cover = _stump_cover(splits, members, public)
-        cover.cuts = measure_cuts(public, alpha, [self.feature], 1)
+        cover.cuts = measure_cuts(public, alpha, [self.feature], cuts_per_rule=1)
         cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return the number of labelings of m rows; the VC dimension is 1."""
+        """Return the number of ways in which thresholds label m rows; the VC dimension is 1."""
         return m + 1
 
 
@@ -143,27 +154,26 @@ class Stumps(HypothesisClass):
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
         """Build the cover: splits at the public `alpha`-quantiles of every feature."""
         splits = public_splits(public, alpha)
-        codes = range(len(public.classes))
+        labels = range(len(public.classes))
         members = [
-            (split, above, below)
+            (split, *label_pair)
             for split in range(len(splits))
-            for above in codes
-            for below in codes
-            if above != below
+            for label_pair in itertools.permutations(labels, 2)
         ]
         cover = _stump_cover(splits, members, public)
-        cover.cuts = measure_cuts(public, alpha, range(public.X.shape[1]), 1, splits)
+        features = range(public.X.shape[1])
+        cover.cuts = measure_cuts(public, alpha, features, cuts_per_rule=1, splits=splits)
         cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of labelings of m rows with two labels."""
+        """Return a bound on the number of ways in which stumps of two labels label m rows."""
         return stump_growth(m, n_features)
 
 
 def _stump_cover(
     splits: Splits, members: list[tuple[int, int, int]], public: PublicSample
 ) -> StumpCover:
-    """Return the cover of the given members and of all constants."""
-    constants = [(-1, code, code) for code in range(len(public.classes))]
+    """Return the cover of the given (split, label above, label below) and of all constants."""
+    constants = [(NO_SPLIT, label, label) for label in range(len(public.classes))]
     return StumpCover(splits, np.array(members + constants, dtype=np.intp), public)

@@ -33,7 +33,7 @@ class Box(Hypothesis):
     grid : BoxGrid
         Features and their cuts.
     low, high : tuple of int
-        First cell inside and first cell above the box, for each feature.
+        For each feature, the index of the first cell inside the box and of the first cell above it.
     public : PublicSample
         Source of the names.
     """
@@ -49,7 +49,7 @@ class Box(Hypothesis):
         self._labels = str(public.classes[0]), str(public.classes[-1])
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of each row."""
+        """Return the code of the predicted label of each row."""
         cells = self.grid.cells(X)
         low, high = np.array(self.low)[:, None], np.array(self.high)[:, None]
         inside = ((low <= cells) & (cells < high)).all(axis=0)
@@ -58,22 +58,32 @@ class Box(Hypothesis):
     def rule(self) -> str:
         """Return `if low < name <= high and ...: predict label, else: predict label`."""
         outside, inside = self._labels
-        sides = zip(self._names, self.grid.cuts, self.low, self.high, strict=True)
-        conditions = [_interval_condition(*side) for side in sides]
-        if any(low >= high for low, high in zip(self.low, self.high, strict=True)):
+        if any(low >= high for low, high in zip(self.low, self.high, strict=True)):  # empty box
             return f"predict {outside}"
-        if not any(conditions):
-            return f"predict {inside}"
+        intervals = zip(self._names, self.grid.cuts, self.low, self.high, strict=True)
+        conditions = [_interval_condition(*interval) for interval in intervals]
+        # a feature with all its cells in the box has no condition
         condition = " and ".join(filter(None, conditions))
+        if not condition:
+            return f"predict {inside}"
         return f"if {condition}:\n    predict {inside}\nelse:\n    predict {outside}"
 
 
 def _interval_condition(name: str, cuts: Floats, low: int, high: int) -> str:
-    """Return the text `a < name <= b` of an interval of cells; it is empty for all cells."""
-    lower = f"{format_threshold(cuts[low - 1], name)} < {name}" if low > 0 else ""
-    if high > len(cuts):
-        return lower and f"{name} > {format_threshold(cuts[low - 1], name)}"
-    return f"{lower or name} <= {format_threshold(cuts[high - 1], name)}"
+    """Return the text `a < name <= b` of the interval that the cells low, ..., high - 1 cover.
+
+    An interval without a lower or an upper end has a single comparison. The text is empty if the
+    interval has neither.
+    """
+    has_lower_end = low > 0
+    has_upper_end = high <= len(cuts)
+    lower_end = format_threshold(cuts[low - 1], name) if has_lower_end else ""
+    upper_end = format_threshold(cuts[high - 1], name) if has_upper_end else ""
+    if has_lower_end and has_upper_end:
+        return f"{lower_end} < {name} <= {upper_end}"
+    if has_lower_end:
+        return f"{name} > {lower_end}"
+    return f"{name} <= {upper_end}" if has_upper_end else ""
 
 
 class BoxGrid:
@@ -113,8 +123,9 @@ class BoxCover(Cover):
     def __init__(self, grid: BoxGrid, public: PublicSample) -> None:
         self.grid = grid
         self._public = public
-        # all intervals of cells, [low, high), along each axis
-        self._intervals = [np.triu_indices(cells + 1, 1) for cells in grid.shape]
+        # all intervals of cells along each axis: arrays of their first cells and of the cells that
+        # follow their last ones
+        self._intervals = [np.triu_indices(n_cells + 1, 1) for n_cells in grid.shape]
 
     @property
     def size(self) -> int:
@@ -122,10 +133,10 @@ class BoxCover(Cover):
         return 1 + math.prod(len(low) for low, _ in self._intervals)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of each label in each cell, shape (n_classes, *grid.shape)."""
+        """Return the weight of the rows by label and cell, shape (n_classes, *grid.shape)."""
         shape = (len(self._public.classes), *self.grid.shape)
-        index = np.ravel_multi_index((y, *self.grid.cells(X)), shape)
-        table = np.bincount(index, weights, math.prod(shape))
+        entry_of_row = np.ravel_multi_index((y, *self.grid.cells(X)), shape)
+        table = np.bincount(entry_of_row, weights, math.prod(shape))
         return table.astype(np.int64).reshape(shape)
 
     def family(self, table: Integers) -> Family:
@@ -137,6 +148,7 @@ class BoxCover(Cover):
         """
         excess = table[0] - table[-1]
         empty_box_errors = int(table[-1].sum()) if len(table) > 1 else 0
+        # entry (i, j, ...): the excess in the first i cells of axis 0, the first j of axis 1, ...
         cumulative = excess
         for axis in range(cumulative.ndim):
             cumulative = np.cumsum(cumulative, axis=axis)
@@ -144,12 +156,14 @@ class BoxCover(Cover):
         low, high = self._intervals[0]
 
         def build(start: int, stop: int) -> Family:
-            """Return the boxes with consecutive intervals on the first axis."""
+            """Return the boxes whose intervals on the first axis are ``start:stop``."""
             sums = cumulative[high[start:stop]] - cumulative[low[start:stop]]
             for axis, (lower, upper) in enumerate(self._intervals[1:], start=1):
                 sums = sums.take(upper, axis=axis) - sums.take(lower, axis=axis)
-            errors = empty_box_errors + (sums if sums.ndim > 1 else sums[:, None])
-            family: Family = Leaf(errors)
+            if sums.ndim == 1:  # with a single feature, each interval is a family of one box
+                sums = sums[:, None]
+            # the last axis lists the members; the axes between are choices of an interval each
+            family: Family = Leaf(empty_box_errors + sums)
             for _ in range(sums.ndim - 2):
                 family = Choice(family)
             return family
@@ -159,7 +173,11 @@ class BoxCover(Cover):
         return OneOf([boxes, Leaf(np.array([empty_box_errors], dtype=np.int64))])
 
     def hypothesis(self, path: Path) -> Box:
-        """Return the box at a path of `family`: nested indices of intervals."""
+        """Return the box at a path of `family`: nested indices of its intervals.
+
+        The path is (0, (i, (j, k))) for three features, (0, (i, j)) for two and (0, (i, 0)) for
+        one. The path of the empty box is (1, 0).
+        """
         option, inner = path
         n_axes = len(self._intervals)
         if option == 1:
@@ -168,10 +186,11 @@ class BoxCover(Cover):
         for _ in range(n_axes - 1):
             index, inner = inner
             indices.append(index)
-        indices.append(inner[0] if n_axes == 1 else inner)
-        chosen = zip(self._intervals, indices, strict=True)
-        bounds = [(int(low[index]), int(high[index])) for (low, high), index in chosen]
-        low, high = zip(*bounds, strict=True)
+        if n_axes == 1:
+            inner, _ = inner
+        indices.append(inner)
+        low = tuple(int(starts[i]) for (starts, _), i in zip(self._intervals, indices, strict=True))
+        high = tuple(int(stops[i]) for (_, stops), i in zip(self._intervals, indices, strict=True))
         return Box(self.grid, low, high, self._public)
 
 
@@ -216,7 +235,9 @@ class Rectangles(HypothesisClass):
         if not len(features) or not all(0 <= feature < n_features for feature in features):
             raise ValueError(f"features must be column numbers below {n_features}; got {features}.")
         cuts = [quantile_thresholds(public.X[:, feature], alpha) for feature in features]
-        size = math.prod((len(cut) + 1) * (len(cut) + 2) // 2 for cut in cuts)
+        # n cuts make n + 1 cells, which have (n + 1) (n + 2) / 2 intervals
+        n_cuts = [len(cuts_of_feature) for cuts_of_feature in cuts]
+        size = math.prod((n + 1) * (n + 2) // 2 for n in n_cuts)
         if len(features) > 3 or size > MAX_BOXES:
             raise CoverSizeError(
                 f"{len(features)} features have {size:.1e} boxes, and at most three features and "
@@ -224,12 +245,15 @@ class Rectangles(HypothesisClass):
                 "use Conjunctions() or DecisionTrees()."
             )
         cover = BoxCover(BoxGrid(features, cuts), public)
-        cover.cuts = measure_cuts(public, alpha, features, 2 * len(features))
+        cover.cuts = measure_cuts(public, alpha, features, cuts_per_rule=2 * len(features))
         cover.radius = cover.cuts.radius
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of labelings of m rows; VC dimension 2 per feature."""
+        """Return a bound on the number of ways in which boxes label m rows.
+
+        The VC dimension of boxes is 2 for each feature.
+        """
         n_features = n_features if self.features is None else len(self.features)
         return growth_function(m, 2 * n_features)
 
@@ -268,5 +292,5 @@ class Intervals(HypothesisClass):
         return Rectangles([self.feature]).build_cover(public, alpha=alpha, beta=beta)
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return the number of labelings of m rows; the VC dimension is 2."""
+        """Return the number of ways in which intervals label m rows; the VC dimension is 2."""
         return growth_function(m, 2)

@@ -20,11 +20,17 @@ from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Pa
 from skpublicdp.typing import Codes, Floats, Integers
 
 CONE_BLOCK_ROWS = 1 << 12
-"""Number of rows that are coded and counted together."""
+"""Maximum number of rows whose codes about all pivots are in memory together."""
+
+CODES_PER_LINE = 4
+"""Number of codes of a line through a pivot: two opposite rays, and the gap before each of them."""
 
 
 class Wedge(NamedTuple):
-    """Region between two rays about a pivot, both rays and the pivot included."""
+    """Region between two rays about a pivot, both rays and the pivot included.
+
+    `Rays` defines pivots, rays and the codes of rows.
+    """
 
     rays: Rays
     """The rays of all public points about the pivot."""
@@ -37,7 +43,10 @@ class Wedge(NamedTuple):
 
 
 class Cone(Polytope):
-    """An intersection of wedges about public points; codes about the pivots decide membership.
+    """An intersection of wedges about public points, as a rule.
+
+    `predict` decides membership by the codes of rows, as `ConeCover.tabulate` does. The normals and
+    offsets are rounded and serve for printing only.
 
     Parameters
     ----------
@@ -60,10 +69,11 @@ class Cone(Polytope):
     ) -> None:
         normals, offsets = [], []
         for rays, first, width in wedges:
-            # the halfspace that ends at a ray begins half a turn before it
-            begins = [first, first + width + len(rays)]
-            n_sides = 1 if width == len(rays) else 2
-            for ray in begins[:n_sides]:
+            # A wedge is the intersection of two halfspaces: one begins at its first ray, the other
+            # ends at its last ray and begins half a turn before it. They are equal for half a turn.
+            last_side_start = first + width + len(rays)
+            is_halfspace = width == len(rays)
+            for ray in [first] if is_halfspace else [first, last_side_start]:
                 normal_on_axes, offset = rays.halfspace(ray)
                 normal = np.zeros(public.X.shape[1])
                 normal[axes] = normal_on_axes
@@ -77,12 +87,25 @@ class Cone(Polytope):
         self._axes = axes
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of each row, by the arithmetic that scored it."""
+        """Return the code of the predicted label of each row, by the arithmetic that scored it."""
         inside = self._affine_hull.contains(X).all(axis=0)
         columns = np.ascontiguousarray(X[:, self._axes].T)
         for rays, first, width in self._wedges:
             inside &= rays.in_wedge(rays.codes(columns), first, width)
         return np.where(inside, self._inside, self._outside).astype(np.intp)
+
+
+class _ConeTable(NamedTuple):
+    """Parts of a table of `ConeCover.tabulate`."""
+
+    empty_errors: np.int64
+    """Error count of the empty set."""
+
+    hull_cost: np.int64
+    """Change of the error count from the empty set to the affine hull."""
+
+    cost_sums: Integers
+    """Cost of each code within each halfspace, shape (n_apex_pivots, n_codes, max_halfspaces)."""
 
 
 class ConeCover(Cover):
@@ -123,6 +146,7 @@ class ConeCover(Cover):
         m, d = points.shape
         self._hull = hull
         self._public = public
+        # d - 1 points determine a pivot; `_pivots_at[apex]` lists the pivots that contain a point
         self._pivots = list(itertools.combinations(range(m), d - 1))
         self._rays = [Rays(points, pivot) for pivot in self._pivots]
         self._pivots_at = [
@@ -130,7 +154,8 @@ class ConeCover(Cover):
             for apex in range(m)
         ]
         self._max_lines = max(map(len, self._rays))
-        # in space, the candidates for the third halfspace of a cone
+        self._n_codes = CODES_PER_LINE * self._max_lines + 1  # the last code is the pivot
+        # candidates for the third halfspace of a cone at each apex in space; empty in the plane
         self._halfspaces_at = [self._list_halfspaces(points, v) for v in range(m)] if d == 3 else []
         self._max_halfspaces = max(map(len, self._halfspaces_at), default=1)
         self._apex_pivots = [(apex, pivot) for apex in range(m) for pivot in self._pivots_at[apex]]
@@ -138,82 +163,99 @@ class ConeCover(Cover):
     @property
     def size(self) -> int:
         """Number of hypotheses, duplicates included."""
-        return 2 + len(self._apex_pivots) * self._max_halfspaces * 2 * self._max_lines**2
+        n_cones_per_pair = self._n_wedges * self._max_halfspaces
+        return 2 + len(self._apex_pivots) * n_cones_per_pair
+
+    @property
+    def _n_wedges(self) -> int:
+        """Number of wedges about a pivot: a first ray and a width of at most half a turn."""
+        return 2 * self._max_lines**2
 
     def _list_halfspaces(self, points: Floats, apex: int) -> list[tuple[int, int]]:
-        """List both halfspaces of each plane through the apex and two other points, once each.
+        """Return both halfspaces of each plane through the apex and two other points, once each.
 
-        A halfspace is represented by a pivot and the ray where its half turn begins. A plane that
-        contains several pivots at the apex is listed for the first of its other points.
+        A halfspace is represented by the index of a pivot and the ray where its half turn begins. A
+        plane that contains several pivots at the apex is listed for the first of its other points.
         """
         halfspaces = []
         columns = np.ascontiguousarray(points.T)
         for pivot in self._pivots_at[apex]:
             rays = self._rays[pivot]
-            second_point = sum(self._pivots[pivot]) - apex
+            second_point = sum(self._pivots[pivot]) - apex  # the pivot is {apex, second_point}
             codes = rays.codes(columns)
+            codes_per_half_turn = 2 * len(rays)
             for line in range(len(rays)):
-                on_plane = (codes % (2 * len(rays)) == 2 * line + 1) | (codes == rays.pivot_code)
+                # the two opposite rays of the line have codes 2 line + 1, half a turn apart
+                on_line = codes % codes_per_half_turn == 2 * line + 1
+                on_plane = on_line | (codes == rays.pivot_code)
                 on_plane[apex] = False
-                if np.flatnonzero(on_plane)[0] == second_point:
+                first_point = np.flatnonzero(on_plane)[0]
+                if first_point == second_point:
                     halfspaces += [(pivot, line), (pivot, line + len(rays))]
         return halfspaces
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Sum the costs of rows by their codes about each pivot.
+        """Return the sums of the costs of rows by their codes about each pivot.
 
-        The cost of a row is the change of the errors if it is inside: minus its weight for the
-        first label, plus its weight for the others. The table holds
+        The cost of a row is the change of the error count if the row is inside: minus its weight
+        for the first label, plus its weight for the others. The table is one-dimensional and holds
 
-        - the weight of the first label, which are the errors of the empty set;
+        - the weight of the first label, which is the error count of the empty set;
         - the total cost of the affine hull;
-        - the cost of each code about each (apex, pivot) within each halfspace at the apex, in an
-          array of shape (n_apex_pivots, n_codes, max_halfspaces).
+        - the cost of each code about each (apex, pivot) within each halfspace at the apex, an array
+          of shape (n_apex_pivots, n_codes, max_halfspaces).
         """
-        n_codes = 4 * self._max_lines + 1
-        table = np.zeros(2 + len(self._apex_pivots) * n_codes * self._max_halfspaces, np.int64)
-        cost = np.where(y == 0, -weights, weights)
+        n_cost_sums = len(self._apex_pivots) * self._n_codes * self._max_halfspaces
+        table = np.zeros(2 + n_cost_sums, np.int64)
+        costs = np.where(y == 0, -weights, weights)
         table[0] = weights[y == 0].sum()
-        inside = np.flatnonzero(self._hull.halfspaces.contains(X).all(axis=0))
-        table[1] = cost[inside].sum()
-        code_costs = table[2:].reshape(-1, n_codes, self._max_halfspaces)
-        for start in range(0, len(inside), CONE_BLOCK_ROWS):
-            rows = inside[start : start + CONE_BLOCK_ROWS]
+        rows_in_hull = np.flatnonzero(self._hull.halfspaces.contains(X).all(axis=0))
+        table[1] = costs[rows_in_hull].sum()
+        cost_sums = self._split_table(table).cost_sums  # a view of the table
+        for start in range(0, len(rows_in_hull), CONE_BLOCK_ROWS):
+            rows = rows_in_hull[start : start + CONE_BLOCK_ROWS]
             columns = np.ascontiguousarray(X[rows][:, self._hull.axes].T)
-            self._add_costs(code_costs, columns, cost[rows])
+            self._add_costs(cost_sums, columns, costs[rows])
         return table
 
-    def _add_costs(self, code_costs: Integers, columns: Floats, cost: Integers) -> None:
+    def _split_table(self, table: Integers) -> _ConeTable:
+        """Return the parts of a table of `tabulate`; the array is a view."""
+        shape = (len(self._apex_pivots), self._n_codes, self._max_halfspaces)
+        return _ConeTable(table[0], table[1], table[2:].reshape(shape))
+
+    def _add_costs(self, cost_sums: Integers, columns: Floats, costs: Integers) -> None:
         """Add the costs of a block of rows to the array of `tabulate`, in place.
 
         Parameters
         ----------
-        code_costs : ndarray of int64, shape (n_apex_pivots, n_codes, max_halfspaces)
+        cost_sums : ndarray of int64, shape (n_apex_pivots, n_codes, max_halfspaces)
             The array.
         columns : ndarray of float64, shape (n_dimensions, n)
             Coordinates of the rows on the axes of the hull.
-        cost : ndarray of int64, shape (n,)
+        costs : ndarray of int64, shape (n,)
             Costs of the rows.
         """
-        rows = np.arange(columns.shape[1])
-        codes = [rays.codes(columns) for rays in self._rays]
-        in_halfspace = np.ones((len(rows), 1), dtype=np.int64)
-        apex_pivot = 0
+        n = columns.shape[1]
+        codes_about = [rays.codes(columns) for rays in self._rays]
+        # 1 for rows in each candidate of the third halfspace, which does not exist in the plane
+        in_halfspace = np.ones((n, 1), dtype=np.int64)
+        pair = 0  # index of (apex, pivot)
         for apex, pivots in enumerate(self._pivots_at):
             if self._halfspaces_at:
                 halfspaces = [self._halfspace(apex, i) for i in range(self._max_halfspaces)]
                 in_halfspace = np.array(
-                    [self._indicator(codes[pivot], pivot, ray) for pivot, ray in halfspaces]
+                    [self._indicator(codes_about[pivot], pivot, ray) for pivot, ray in halfspaces]
                 ).T
             for pivot in pivots:
-                # the pivot itself has the last code, for any number of rays
-                pivot_code = self._rays[pivot].pivot_code
-                code = np.where(codes[pivot] == pivot_code, 4 * self._max_lines, codes[pivot])
-                cost_by_code = coo_array(
-                    (cost, (code, rows)), shape=(code_costs.shape[1], len(rows))
+                # rows on the pivot get the last code, whatever the number of rays
+                on_pivot = codes_about[pivot] == self._rays[pivot].pivot_code
+                codes = np.where(on_pivot, self._n_codes - 1, codes_about[pivot])
+                # a matrix with the cost of each row in the line of its code
+                costs_by_code = coo_array(
+                    (costs, (codes, np.arange(n))), shape=(self._n_codes, n)
                 ).tocsr()
-                code_costs[apex_pivot] += cost_by_code @ in_halfspace
-                apex_pivot += 1
+                cost_sums[pair] += costs_by_code @ in_halfspace
+                pair += 1
 
     def _indicator(self, codes: Codes, pivot: int, ray: int) -> Integers:
         """Return 1 for codes in the halfspace whose half turn begins at a ray, 0 otherwise."""
@@ -221,60 +263,74 @@ class ConeCover(Cover):
         return rays.in_wedge(codes, ray, len(rays)).astype(np.int64)
 
     def _halfspace(self, apex: int, index: int) -> tuple[int, int]:
-        """Return a halfspace at an apex as (pivot, ray); indices beyond their number repeat."""
+        """Return a halfspace at an apex as (pivot, ray).
+
+        Every apex has `_max_halfspaces` indices. If it has fewer halfspaces, they are repeated.
+        """
         halfspaces = self._halfspaces_at[apex]
         return halfspaces[index % len(halfspaces)]
 
     def family(self, table: Integers) -> Family:
-        """Return the errors: the empty set and the hull, then one leaf per (apex, pivot)."""
-        code_costs = table[2:].reshape(len(self._apex_pivots), -1, self._max_halfspaces)
-        empty_and_hull = Leaf(np.array([table[0], table[0] + table[1]]))
+        """Return the error counts: the empty set and the hull, then one leaf per (apex, pivot)."""
+        empty_errors, hull_cost, cost_sums = self._split_table(table)
+        empty_and_hull = Leaf(np.array([empty_errors, empty_errors + hull_cost]))
 
         def build(start: int, stop: int) -> Leaf:
-            """Return the errors of all cones at consecutive (apex, pivot) pairs."""
-            costs = [self._cone_costs(code_costs, pair) for pair in range(start, stop)]
-            return Leaf(table[0] + np.stack(costs))
+            """Return the error counts of all cones at the (apex, pivot) pairs ``start:stop``."""
+            costs = [self._cone_costs(cost_sums, pair) for pair in range(start, stop)]
+            return Leaf(empty_errors + np.stack(costs))
 
         return OneOf([empty_and_hull, Choice(Lazy(len(self._apex_pivots), build, step=1))])
 
-    def _wedge_bounds(self, n_lines: int) -> tuple[Codes, Codes]:
+    def _list_wedges(self, n_lines: int) -> tuple[Codes, Codes]:
         """Return the first ray and the width of each wedge about a pivot with `n_lines` lines.
 
         All pivots have the same number of wedges: with fewer lines, wedges are repeated.
         """
-        first, width = np.divmod(np.arange(2 * self._max_lines**2), self._max_lines)
-        return first % (2 * n_lines), 1 + width % n_lines
+        first_rays, widths = np.divmod(np.arange(self._n_wedges), self._max_lines)
+        return first_rays % (2 * n_lines), 1 + widths % n_lines
 
-    def _cone_costs(self, code_costs: Integers, apex_pivot: int) -> Integers:
+    def _cone_costs(self, cost_sums: Integers, pair: int) -> Integers:
         """Return the cost of each cone at an (apex, pivot), shape (n_wedges * max_halfspaces,).
 
-        A wedge contains a range of codes, so its cost is a difference of cumulative sums over two
-        turns, plus the cost of the pivot.
+        A wedge from ray i to ray j contains the codes 2i + 1, ..., 2j + 1 and the pivot. Codes are
+        cyclic, so its cost is a difference of cumulative sums over two turns, plus the cost of the
+        pivot.
         """
-        n_lines = len(self._rays[self._apex_pivots[apex_pivot][1]])
-        one_turn = code_costs[apex_pivot, : 4 * n_lines]
-        cumulative = np.zeros((8 * n_lines + 1, self._max_halfspaces), dtype=np.int64)
-        np.cumsum(np.concatenate([one_turn, one_turn]), axis=0, out=cumulative[1:])
-        first, width = self._wedge_bounds(n_lines)
-        wedge_costs = cumulative[2 * (first + width) + 2] - cumulative[2 * first + 1]
-        return np.asarray((wedge_costs + code_costs[apex_pivot, -1]).reshape(-1))
+        _, pivot = self._apex_pivots[pair]
+        n_lines = len(self._rays[pivot])
+        one_turn = cost_sums[pair, : CODES_PER_LINE * n_lines]
+        two_turns = np.concatenate([one_turn, one_turn])
+        # entry c: the sum over the codes below c
+        cumulative = np.zeros((len(two_turns) + 1, self._max_halfspaces), dtype=np.int64)
+        np.cumsum(two_turns, axis=0, out=cumulative[1:])
+        first_rays, widths = self._list_wedges(n_lines)
+        last_rays = first_rays + widths
+        wedge_costs = cumulative[2 * last_rays + 2] - cumulative[2 * first_rays + 1]
+        pivot_cost = cost_sums[pair, -1]
+        return np.asarray((wedge_costs + pivot_cost).reshape(-1))
 
     def hypothesis(self, path: Path) -> Polytope:
-        """Return the member at a path of `family`."""
+        """Return the member at a path of `family`.
+
+        The path is (0, 0) for the empty set, (0, 1) for the hull, and (1, (pair, cone)) for a cone
+        at an (apex, pivot) pair.
+        """
         option, inner = path
         hull = self._hull.halfspaces
         if option == 0:
             no_sides = HalfspaceSet(np.empty((0, self._public.X.shape[1])), np.empty(0))
             if inner == 0:
-                return Polytope(no_sides, no_sides, len(self._public.classes) - 1, self._public)
+                last_label = len(self._public.classes) - 1
+                return Polytope(no_sides, no_sides, last_label, self._public)
             return Polytope(hull, no_sides, 0, self._public)
-        apex_pivot, member = int(inner[0]), int(inner[1])
-        apex, pivot = self._apex_pivots[apex_pivot]
-        wedge, halfspace = divmod(member, self._max_halfspaces)
+        pair, cone = map(int, inner)
+        apex, pivot = self._apex_pivots[pair]
+        wedge, halfspace = divmod(cone, self._max_halfspaces)
         rays = self._rays[pivot]
-        first, width = (int(bounds[wedge]) for bounds in self._wedge_bounds(len(rays)))
-        wedges = [Wedge(rays, first, width)]
-        if self._halfspaces_at:
+        first_rays, widths = self._list_wedges(len(rays))
+        wedges = [Wedge(rays, int(first_rays[wedge]), int(widths[wedge]))]
+        if self._halfspaces_at:  # in space, the halfspace beyond a third plane is a wedge, too
             side_pivot, ray = self._halfspace(apex, halfspace)
             side_rays = self._rays[side_pivot]
             wedges.append(Wedge(side_rays, ray, len(side_rays)))

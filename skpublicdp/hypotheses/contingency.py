@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,21 @@ CONTINGENCY_BLOCK_ROWS = 1 << 14
 MAX_TABLE_BYTES = 1 << 30
 """Maximum size of a table."""
 
+EXACT_FLOAT32 = 1 << 24
+"""All integers up to this number, and their sums up to it, are exact in float32."""
+
+EXACT_FLOAT64 = 1 << 53
+"""All integers up to this number, and their sums up to it, are exact in float64."""
+
 Indicators = Callable[[Floats, NDArray[np.float32]], Any]
 """``indicators(X, out)`` writes 1 if a row satisfies a predicate, 0 otherwise, to ``out`` of shape
 (n_predicates, n)."""
 
 
 def contingency_bytes(n_predicates: int, n_classes: int, order: int) -> int:
-    """Return the number of bytes of a contingency table."""
-    return int(8 * n_classes * (n_predicates + 1) ** order)
+    """Return the number of bytes of the int64 array that `contingency_table` returns."""
+    bytes_per_entry = 8
+    return int(bytes_per_entry * n_classes * (n_predicates + 1) ** order)
 
 
 def contingency_table(
@@ -62,17 +69,18 @@ def contingency_table(
     """
     table = np.zeros((n_classes, *[n_predicates + 1] * order), dtype=np.int64)
     max_weight = int(weights.max(initial=1))
-    # all sums of a block are exact integers in this type
-    dtype: Any = np.float32 if max_weight * CONTINGENCY_BLOCK_ROWS <= 1 << 24 else np.float64
-    block_rows = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), (1 << 53) // max_weight))
+    # the type and the number of rows of a block are such that all sums are exact integers
+    is_exact_in_float32 = max_weight * CONTINGENCY_BLOCK_ROWS <= EXACT_FLOAT32
+    dtype: Any = np.float32 if is_exact_in_float32 else np.float64
+    block_rows = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), EXACT_FLOAT64 // max_weight))
     buffer = np.empty((n_predicates + 1) * block_rows, dtype=np.float32)
     rows_by_class = np.argsort(y, kind="stable")
-    edges = np.searchsorted(y[rows_by_class], np.arange(n_classes + 1))
-    for label in range(n_classes):
-        for start in range(edges[label], edges[label + 1], block_rows):
-            rows = rows_by_class[start : min(start + block_rows, edges[label + 1])]
+    class_edges = np.searchsorted(y[rows_by_class], np.arange(n_classes + 1))
+    for label, (class_start, class_stop) in enumerate(itertools.pairwise(class_edges)):
+        for start in range(class_start, class_stop, block_rows):
+            rows = rows_by_class[start : min(start + block_rows, class_stop)]
             satisfied = buffer[: (n_predicates + 1) * len(rows)].reshape(n_predicates + 1, -1)
-            satisfied[0] = 1
+            satisfied[0] = 1  # the predicate that is always true
             indicators(X[rows], satisfied[1:])
             row_weights = weights[rows]
             # with unit weights both operands are the same array, which halves the work of BLAS
@@ -100,6 +108,7 @@ def _add_sums(
         Float type in which all sums are exact.
     """
     if table.ndim >= 3:
+        # one order less: the rows that satisfy a first predicate, for it and all later ones
         for first in range(len(satisfied)):
             rows = np.flatnonzero(satisfied[first])
             subtable: tuple[Any, ...] = (first, *[slice(first, None)] * (table.ndim - 1))
@@ -120,7 +129,11 @@ def _add_sums(
 
 
 def _symmetric(table: Integers) -> Integers:
-    """Copy each entry (c, i, j, k) with i <= j, k to all permutations of i, j and k, in place."""
+    """Complete a table of order 3 in place: copy entries to all permutations of their predicates.
+
+    Before, only the entries (label, i, j, k) with i <= j and i <= k are filled. The table is also
+    returned.
+    """
     for first in range(table.shape[1]):
         block = table[:, first, first:, first:]
         table[:, first:, first, first:] = block
@@ -135,7 +148,7 @@ def pair_counts(
     weights: Integers,
     n_classes: int,
 ) -> Iterator[tuple[int, int, Integers]]:
-    """Yield the weight of rows by label and pair of cells, for each pair of columns.
+    """Yield, for each pair of discretised columns, the weight of rows by label and pair of cells.
 
     Parameters
     ----------
@@ -154,12 +167,14 @@ def pair_counts(
         The weights; for first == second they are on the diagonal.
     """
     row_weights = None if (weights == 1).all() else weights
-    for first, second in combinations_with_replacement(range(len(columns)), 2):
+    for first, second in itertools.combinations_with_replacement(range(len(columns)), 2):
         shape = (n_classes, sizes[first], sizes[second])
-        # narrow integers need less memory bandwidth
-        dtype: type[np.integer[Any]] = np.uint16 if math.prod(shape) < 1 << 16 else np.int64
-        cell = np.asarray(y, dtype=dtype) * sizes[first]
-        cell = (cell + columns[first].astype(dtype, copy=False)) * sizes[second]
-        cell += columns[second].astype(dtype, copy=False)
-        table = np.bincount(cell, row_weights, minlength=math.prod(shape))
+        n_entries = math.prod(shape)
+        # 16-bit integers, if they can number all entries, need less memory bandwidth
+        dtype: type[np.integer[Any]] = np.uint16 if n_entries < 1 << 16 else np.int64
+        # flat index of (label, first cell, second cell)
+        entry_of_row = np.asarray(y, dtype=dtype) * sizes[first]
+        entry_of_row = (entry_of_row + columns[first].astype(dtype, copy=False)) * sizes[second]
+        entry_of_row += columns[second].astype(dtype, copy=False)
+        table = np.bincount(entry_of_row, row_weights, minlength=n_entries)
         yield first, second, table.astype(np.int64).reshape(shape)

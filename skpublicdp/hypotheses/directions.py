@@ -8,11 +8,26 @@ import numpy as np
 
 from skpublicdp.typing import Floats, Mask
 
+SPARSE_SHARE = 0.2
+"""Default fraction of directions that use few features."""
+
+SPARSE_SIZES = (2, 3, 4)
+"""Numbers of features of sparse directions, in turn."""
+
+ISOTROPIC_DIVISOR = 10
+"""One direction in ten is isotropic, and one in ten is isotropic after whitening."""
+
+REFINEMENT_DISTANCES = (0.8, 0.4, 0.2)
+"""Distances of new directions from a released one in the first refinement, for unit vectors."""
+
+MIN_WHITENING_VARIANCE = 1e-3
+"""Least variance by which whitening divides: nearly constant combinations are not magnified."""
+
 MAX_SPARSE_FEATURES = 6
 """Largest number of features of a sparse direction, which is mostly refined within them."""
 
 
-def draw_directions(points: Floats, size: int, sparse_share: float = 0.2) -> Floats:
+def draw_directions(points: Floats, size: int, sparse_share: float = SPARSE_SHARE) -> Floats:
     """Return random directions that depend on public rows, with a fixed seed.
 
     Parameters
@@ -57,24 +72,24 @@ def directions_around(normal: Floats, points: Floats, size: int, step: int) -> F
     Returns
     -------
     ndarray of float64, shape (at most size, n_features)
-        Among standardised rows and with lengths 1, the given direction plus 0.8, 0.4 or 0.2 times a
-        direction of `draw_directions`; these factors are divided by two after each step. Around a
-        direction of at most `MAX_SPARSE_FEATURES` features, 30% use the same features and 30% use
-        one feature more, because sparse rules have few alternatives.
+        Among standardised rows, the unit vector of the given direction plus 0.8, 0.4 or 0.2 times a
+        unit vector in a direction of `draw_directions`. These factors are divided by two after each
+        step. Around a direction of at most `MAX_SPARSE_FEATURES` features, 30% use the same
+        features and 30% use one feature more, because sparse rules have few alternatives.
     """
     varies, scale = scales(points)
     centre = normal * scale / np.linalg.norm(normal * scale)
     is_sparse = np.count_nonzero(centre) <= MAX_SPARSE_FEATURES
-    n_same_features = 3 * (size - 1) // 10 if is_sparse else 0
+    n_same_features = 3 * (size - 1) // 10 if is_sparse else 0  # 30%
     n_general = size - 1 - 2 * n_same_features
     moves = np.concatenate(
         [
             _sparse_moves(centre, varies, n_same_features, seed=step),
-            _standardised_directions(points, n_general, sparse_share=0.2, seed=step),
+            _standardised_directions(points, n_general, SPARSE_SHARE, seed=step),
         ]
     )
     moves /= np.linalg.norm(moves, axis=1, keepdims=True)
-    distances = 0.8 * 0.5 ** (step - 1) * np.array([1.0, 0.5, 0.25])
+    distances = 0.5 ** (step - 1) * np.array(REFINEMENT_DISTANCES)
     directions = centre + moves * np.resize(distances, (len(moves), 1))
     return _in_row_units(np.vstack([centre, directions]), varies, scale)
 
@@ -120,35 +135,42 @@ def _standardised_directions(points: Floats, size: int, sparse_share: float, see
     n_features = points.shape[1]
     varies, scale = scales(points)
     standard = (points - points.mean(axis=0)) / scale
-    n_isotropic = size // 10  # with few public rows there are few differences
+    # differences of rows follow the data, but few public rows have few of them
+    n_isotropic = size // ISOTROPIC_DIVISOR
     sparse = np.zeros((int(sparse_share * size), n_features))
     distinct = np.unique(standard, axis=0)
-    first = generator.integers(len(distinct), size=size - len(sparse) - 2 * n_isotropic)
-    second = first - generator.integers(1, len(distinct), size=len(first))  # never the same row
+    n_differences = size - len(sparse) - 2 * n_isotropic
+    first = generator.integers(len(distinct), size=n_differences)
+    # a negative index counts from the end, so this is never the same row
+    second = first - generator.integers(1, len(distinct), size=n_differences)
     differences = distinct[first] - distinct[second]
     features = np.flatnonzero(varies)
-    for direction, n_nonzero in zip(sparse, itertools.cycle((2, 3, 4)), strict=False):
+    for direction, n_nonzero in zip(sparse, itertools.cycle(SPARSE_SIZES), strict=False):
         nonzero = generator.choice(features, size=min(n_nonzero, len(features)), replace=False)
-        direction[nonzero] = generator.normal(size=len(nonzero))
+        direction[nonzero] = generator.normal(size=len(nonzero))  # fills a row of `sparse`
     isotropic = generator.normal(size=(n_isotropic, n_features))
     whitened = generator.normal(size=(n_isotropic, n_features)) @ _whitening(standard)
     return np.concatenate([differences, sparse, isotropic, whitened])
 
 
 def scales(points: Floats) -> tuple[Mask, Floats]:
-    """Return which features vary, and the standard deviations (1 for constant features)."""
+    """Return which features vary, and the standard deviation of each (1 for constant features)."""
     varies = np.ptp(points, axis=0) > 0
     return varies, np.where(varies, points.std(axis=0), 1.0)
 
 
 def _whitening(standard: Floats) -> Floats:
-    """Return the matrix that maps isotropic directions to isotropic ones among whitened rows."""
+    """Return C^(-1/2), up to a rotation, for the covariance matrix C of standardised rows.
+
+    An isotropic direction times this matrix is a direction whose image is isotropic if the rows
+    are whitened.
+    """
     variances, basis = np.linalg.eigh(np.atleast_2d(np.cov(standard, rowvar=False)))
-    return np.asarray((basis / np.sqrt(np.maximum(variances, 1e-3))).T)
+    return np.asarray((basis / np.sqrt(np.maximum(variances, MIN_WHITENING_VARIANCE))).T)
 
 
 def _in_row_units(directions: Floats, varies: Mask, scale: Floats) -> Floats:
-    """Return directions among standardised rows in the units of the rows.
+    """Convert directions among standardised rows to the units of the rows; changes its argument.
 
     Constant features get weight 0, directions without weights are dropped, and the first non-zero
     weight is positive.

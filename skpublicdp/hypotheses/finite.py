@@ -27,6 +27,9 @@ MAX_TESTED_ROWS = 100
 MASS_RESOLUTION = 1 << 10
 """Relative precision to which the prior masses of many classes are equal: 1 / 1024."""
 
+MAX_EXACT_PRIOR_BITS = 128
+"""Maximum number of binary digits of the prior weights that make masses exactly equal."""
+
 
 class ListedCover(Cover):
     """A cover that is an explicit list of hypotheses.
@@ -77,7 +80,7 @@ class ClassifierHypothesis(Hypothesis):
 
     def predict(self, X: Floats) -> Codes:
         """Return the code of the model's label for each row."""
-        if not len(X):  # scikit-learn's models raise an error without rows
+        if not len(X):  # models of scikit-learn raise an error for an empty array
             return np.zeros(0, dtype=np.intp)
         error = ValueError(
             f"models must predict any finite row; {type(self.model).__name__} raised an error, "
@@ -88,9 +91,9 @@ class ClassifierHypothesis(Hypothesis):
         return codes
 
     def _predict_codes(self, X: Floats) -> Codes:
-        """Return the codes of the labels that the model predicts."""
-        indices = np.searchsorted(self.model.classes_, self.model.predict(X))
-        return np.asarray(self._codes[indices], dtype=np.intp)
+        """Return the model's predictions as codes: indices into the sorted labels of the sample."""
+        model_indices = np.searchsorted(self.model.classes_, self.model.predict(X))
+        return np.asarray(self._codes[model_indices], dtype=np.intp)
 
     def rule(self) -> str:
         """Return the model's own representation on one line."""
@@ -170,14 +173,17 @@ class FiniteClass(HypothesisClass):
         cover = ListedCover([ClassifierHypothesis(model, public) for model in self.models])
         rows = public.X[:MAX_TESTED_ROWS]
         for rule, model in zip(cover.hypotheses, self.models, strict=True):
+            # predictions of all rows together are compared with those of two rows on their own
             if couples_rows(rule.predict, rows, len(rows), np.ndarray.__getitem__, n_single=2):
                 raise ValueError(
                     f"models must predict each row on its own, and the prediction of "
                     f"{type(model).__name__} for a public row depends on other public rows; "
                     "leave out steps that use statistics of the rows they transform."
                 )
+        # the class is its own cover, so the distance from it is 0
         cover.radius = 0.0
-        cover.cuts = Cuts(0, 0, max(len(public.X), 1), 0, 0, merged=False)
+        n_rows = max(len(public.X), 1)
+        cover.cuts = Cuts(per_rule=0, columns=0, rows=n_rows, missed=0, allowed=0, merged=False)
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
@@ -198,8 +204,8 @@ class UnionCover(Cover):
     public : PublicSample
         Public rows, whose columns determine the shapes of the tables.
     inverse_masses : sequence of int, optional
-        Divisor of the prior mass of each cover; 1 by default. A refined cover has the mass of the
-        part of its class that it represents.
+        Divisor of the prior mass of each cover; 1 by default. A refined cover represents only a
+        part of its class, so its mass is divided by the number of such parts.
     """
 
     def __init__(
@@ -211,17 +217,19 @@ class UnionCover(Cover):
         self.covers = tuple(covers)
         self.inverse_masses = tuple(inverse_masses or [1] * len(self.covers))
         self._public = public
-        no_rows = public.X[:0], np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64)
-        self._shapes = [cover.tabulate(*no_rows).shape for cover in self.covers]
+        # the shape of a table depends on the cover alone, so a table of no rows has it
+        no_X, no_y, no_weights = public.X[:0], np.zeros(0, np.intp), np.zeros(0, np.int64)
+        self._shapes = [cover.tabulate(no_X, no_y, no_weights).shape for cover in self.covers]
         rounds = [cover.rounds for cover in self.covers]
         self.rounds = "auto" if "auto" in rounds else max(map(int, rounds))
 
     @property
     def refinable_members(self) -> Cover:
         """Union of the covers with several rounds; the others take part in the last draw only."""
-        members = zip(self.covers, self.inverse_masses, strict=True)
         refinable = [
-            (cover.refinable_members, divisor) for cover, divisor in members if cover.rounds != 1
+            (cover.refinable_members, divisor)
+            for cover, divisor in zip(self.covers, self.inverse_masses, strict=True)
+            if cover.rounds != 1
         ]
         if not refinable:
             return self
@@ -237,15 +245,12 @@ class UnionCover(Cover):
         distance make mostly the same predictions.
         """
         refined = [cover.refine(hypothesis, step) for cover in self.covers]
-        is_new = [new is not old for new, old in zip(refined, self.covers, strict=True)]
-        if not any(is_new):
+        if all(new is old for new, old in zip(refined, self.covers, strict=True)):
             return self
-        inverse_masses = [
-            max(divisor, cover.size) if changed else divisor
-            for changed, cover, divisor in zip(
-                is_new, self.covers, self.inverse_masses, strict=True
-            )
-        ]
+        inverse_masses = []
+        for old, new, divisor in zip(self.covers, refined, self.inverse_masses, strict=True):
+            is_refined = new is not old
+            inverse_masses.append(max(divisor, old.size) if is_refined else divisor)
         return UnionCover(refined, self._public, inverse_masses)
 
     @property
@@ -254,7 +259,7 @@ class UnionCover(Cover):
         return sum(cover.size for cover in self.covers)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the concatenated tables of all covers, shape (n_entries,)."""
+        """Return the tables of all covers, flattened and concatenated, shape (n_entries,)."""
         return np.concatenate([cover.tabulate(X, y, weights).ravel() for cover in self.covers])
 
     def family(self, table: Integers) -> Family:
@@ -263,17 +268,21 @@ class UnionCover(Cover):
         The prior weights make the mass of each cover equal to a common multiple, divided by its
         `inverse_masses`.
         """
-        ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
-        tables = zip(self.covers, np.split(table, ends), self._shapes, strict=True)
-        families = [cover.family(entries.reshape(shape)) for cover, entries, shape in tables]
-        masses = [
-            family.prior_range[0] * divisor
-            for family, divisor in zip(families, self.inverse_masses, strict=True)
+        table_ends = np.cumsum([math.prod(shape) for shape in self._shapes])
+        flat_tables = np.split(table, table_ends[:-1])
+        families = [
+            cover.family(flat_table.reshape(shape))
+            for cover, flat_table, shape in zip(self.covers, flat_tables, self._shapes, strict=True)
         ]
-        common = math.lcm(*masses)
-        if common > max(masses) << 128:  # of many masses it may have hundreds of digits
-            common = MASS_RESOLUTION * max(masses)
-        return OneOf(families, [common // mass for mass in masses])
+        masses = []
+        for family, divisor in zip(families, self.inverse_masses, strict=True):
+            prior_mass, _ = family.prior_range
+            masses.append(prior_mass * divisor)
+        common_multiple = math.lcm(*masses)
+        # with many classes it may have hundreds of digits; then masses are equal approximately
+        if common_multiple > max(masses) << MAX_EXACT_PRIOR_BITS:
+            common_multiple = MASS_RESOLUTION * max(masses)
+        return OneOf(families, [common_multiple // mass for mass in masses])
 
     def hypothesis(self, path: Path) -> Hypothesis:
         """Return the member at a path: (index of the cover, path in that cover)."""
@@ -325,13 +334,19 @@ class Union(HypothesisClass):
             union.radius = max(radii)
         cuts_of_covers = [cover.cuts for cover in covers if cover.cuts is not None]
         if len(cuts_of_covers) == len(covers):
-            # the maximum of each field is a bound that holds for every class
-            columns = sum(cuts.columns for cuts in cuts_of_covers)
-            fields = zip(*(cuts._replace(columns=columns) for cuts in cuts_of_covers), strict=True)
-            union.cuts = Cuts(*map(max, fields))
+            # for each other field, the maximum is a bound that holds for every class
+            n_columns = sum(cuts.columns for cuts in cuts_of_covers)
+            union.cuts = Cuts(
+                per_rule=max(cuts.per_rule for cuts in cuts_of_covers),
+                columns=n_columns,
+                rows=max(cuts.rows for cuts in cuts_of_covers),
+                missed=max(cuts.missed for cuts in cuts_of_covers),
+                allowed=max(cuts.allowed for cuts in cuts_of_covers),
+                merged=any(cuts.merged for cuts in cuts_of_covers),
+            )
         return union
 
     def growth(self, m: int, n_features: int) -> int:
         """Return a bound on the number of labelings of m rows: the sum over the classes."""
-        classes: list[Any] = list(self.classes)
+        classes: list[Any] = list(self.classes)  # `growth` is not a method of the base class
         return sum(hypotheses.growth(m, n_features) for hypotheses in classes)
