@@ -322,15 +322,16 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         check_classes(base, rows.classes)
         ledger.read(len(rows.labelled), len(rows.X_public))
         epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
-        seeds = [ledger.seed() for _ in range(2)]
+        labeler_seed, base_seed = ledger.seed(), ledger.seed()
 
         if self.release_labeler:
             if not len(rows.X_unlabelled):
                 raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
             labelled_ledger, base_ledger = ledger.split(2)  # parallel composition: disjoint rows
             labelled_ledger.sub_ledger(Pure(ledger.epsilon), name=LABELER_STAGE, proof=DRAW_PROOF)
-            budget, n_rounds = epsilon_delta(mechanism_event(epsilon, delta)), 1
-            labeler = self._fit_labeler(rows, public, bounds, budget[0], seeds[0])
+            base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
+            n_rounds = 1
+            labeler = self._fit_labeler(rows, public, bounds, base_epsilon, labeler_seed)
             X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
             base_ledger.sub_ledger(ledger.event, name=base_stage_name(base), proof=BASE_PROOF)
         else:
@@ -342,7 +343,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             record_stages(rounds_ledger, plan, len(rows.classes), base)
             X_base, codes = rows_for_base_learner(plan, hypotheses, rows, rounds_ledger)
             y_base = rows.classes[codes]
-            budget, n_rounds = (plan.base_epsilon, plan.base_delta), len(plan.rounds)
+            base_epsilon, base_delta = plan.base_epsilon, plan.base_delta
+            n_rounds = len(plan.rounds)
 
         # The set of labels in y is public, so rows of y need no additional row for each label.
         # Drawn labels and declared classes do.
@@ -351,11 +353,11 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             X_base, y_base = add_row_per_label(base, X_base, y_base, rows.classes, centre)
         fitted = fit_base(
             base,
-            budget[0],
+            base_epsilon,
             X_base,
             y_base,
-            delta=budget[1],
-            random_state=seeds[1],
+            delta=base_delta,
+            random_state=base_seed,
             classes=rows.classes,
             X_public=public,
         )
@@ -385,21 +387,24 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         return self
 
     def _base_learner(self) -> Any:
-        """Return the base learner, or the default one."""
+        """Return `estimator`, or an unfitted `SemiPrivateClassifier` if it is None."""
         if self.estimator is None:
             beta = float(self.beta) / 2  # the other half is for the relabelling
             return SemiPrivateClassifier(alpha=self.alpha, beta=beta)
         return self.estimator
 
     def _ledger(self) -> Ledger:
-        """Return a ledger for ε and δ of the fit."""
+        """Return a new privacy ledger with the budget ε and δ of the fit."""
         event = mechanism_event(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.from_estimator(self, event=event)
 
     def _plan(
         self, rows: LabelledRows, epsilon: Fraction, delta: Fraction
     ) -> tuple[LabelBoostPlan, HypothesisClass]:
-        """Return the plan and the class that relabels; both depend on public numbers only."""
+        """Return the sizes and budgets of the rounds, and the hypothesis class that relabels.
+
+        Both depend on public numbers only.
+        """
         n_features, n_classes = self.n_features_in_, len(rows.classes)
         hypotheses = self.hypotheses
         if hypotheses is None:
@@ -428,7 +433,10 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         epsilon: float,
         seed: int | None,
     ) -> Any:
-        """Return a classifier of the labelled rows that may be released."""
+        """Return a `SemiPrivateClassifier`, fitted to the labelled rows, for `labeler_`.
+
+        Its ε is the whole budget, since the base learner uses only the other rows.
+        """
         labeler = SemiPrivateClassifier(
             DecisionTrees() if self.hypotheses is None else self.hypotheses,
             alpha=self.alpha,

@@ -47,7 +47,7 @@ def label_boost_guarantee(
     n_base: int,
     log_n_labelings: Callable[[Any], Floats],
 ) -> Promise:
-    """Return the guarantee of LabelBoost: the sum of a relabelling and a base learner error.
+    """Return the guarantee of LabelBoost: the error of relabelling plus that of the base learner.
 
     Parameters
     ----------
@@ -67,7 +67,8 @@ def label_boost_guarantee(
     Returns
     -------
     Promise
-        A bound relative to the best of `hypotheses`. Without a round it is the base learner's own.
+        A bound on the excess error in the population over the best of `hypotheses`. Without a
+        round it is the base learner's own.
     """
     if not plan.rounds:
         if plan.resampled or n_base > plan.base_rows:
@@ -76,38 +77,77 @@ def label_boost_guarantee(
     if type(base) is not SemiPrivateClassifier or not _is_subclass(hypotheses, base.hypotheses):
         return no_guarantee(UNPROVED_BASE_LEARNER)
     is_own_cover = type(base.hypotheses) is FiniteClass
+    # The guarantee of the base learner includes the radius of its cover, and fails with at most
+    # half of its own beta for it. A finite class is its own cover, so its beta does not matter.
     base_guarantee = base_learner_guarantee(base, None if is_own_cover else beta / 2)
     if base_guarantee.bound is None:
         return base_guarantee
     labellers = [
-        LabellerDraw(step.sampled_labelled, step.n_relabelled, float(step.epsilon))
-        for step in plan.rounds
+        LabellerDraw(
+            relabelling.sampled_labelled, relabelling.n_relabelled, float(relabelling.epsilon)
+        )
+        for relabelling in plan.rounds
     ]
     relabelling_error = labeller_error(labellers, lambda n: float(log_n_labelings(n)), beta / 2)
-
-    # Disagreement of the base learner with the last labeller. Each step between the population and
-    # the rows is one relative deviation bound; a bootstrap sample needs a second one either way.
-    # The guarantee of the base learner includes the radius of its cover and fails with half of its
-    # own beta, which leaves beta / 4 for these steps.
-    log_pairs = math.log(base.cover_size_) + float(log_n_labelings(2 * plan.base_rows))
-    n_samples = 2 if plan.resampled else 1
-    if is_own_cover:  # the labeller is a member of the cover and makes no error on the rows
-        beta_share, disagreement = beta / 2 / (n_samples + 1), 0.0
-    else:
-        beta_share, disagreement = beta / 4 / (2 * n_samples + 1), base_guarantee.bound
-        for _ in range(n_samples):
-            disagreement = relative_deviation_bound(
-                disagreement, plan.base_rows, log_pairs, beta_share
-            )
-    disagreement += base.certificate_.at(beta_share)
-    for _ in range(n_samples):
-        disagreement = relative_deviation_bound(disagreement, plan.base_rows, log_pairs, beta_share)
-    guarantee = _sum_guarantee(relabelling_error, disagreement, beta)
+    base_error = _disagreement_with_labeller(
+        plan,
+        base,
+        0.0 if is_own_cover else base_guarantee.bound,
+        # with the labeller as a member of the cover, all of the other half of beta is available
+        beta / 2 if is_own_cover else beta / 4,
+        math.log(base.cover_size_) + float(log_n_labelings(2 * plan.base_rows)),
+        is_own_cover=is_own_cover,
+    )
+    guarantee = _sum_guarantee(relabelling_error, base_error, beta)
     return with_class_assumptions(guarantee, hypotheses)
 
 
+def _disagreement_with_labeller(
+    plan: LabelBoostPlan,
+    base: Any,
+    cover_distance: float,
+    beta: float,
+    log_pairs: float,
+    *,
+    is_own_cover: bool,
+) -> float:
+    """Return a bound on the share of the population where base learner and last labeller disagree.
+
+    The labels that the base learner gets depend on its rows, so its own guarantee does not apply.
+    The bound goes from the population to these rows, adds the error of the draw, and goes back to
+    the population. Each step is one relative deviation bound, and a bootstrap sample needs two
+    steps in either direction (docs/proofs/label_boost.md, "Error in the population").
+
+    Parameters
+    ----------
+    plan : LabelBoostPlan
+        Sizes of the fit.
+    base : SemiPrivateClassifier
+        The fitted base learner.
+    cover_distance : float
+        Share of the population on which the labeller and some member of the cover disagree.
+    beta : float
+        Probability with which the bound may fail, without `cover_distance`.
+    log_pairs : float
+        Logarithm of the number of ways in which a cover member and a labeling disagree on the rows.
+    is_own_cover : bool
+        Whether the labeller is a member of the cover. It then makes no error on the rows, so the
+        first steps are not needed.
+    """
+    n_samples = 2 if plan.resampled else 1
+    n_steps_to_rows = 0 if is_own_cover else n_samples
+    beta_share = beta / (n_steps_to_rows + n_samples + 1)  # one share is for the draw
+    disagreement = cover_distance
+    for _ in range(n_steps_to_rows):
+        disagreement = relative_deviation_bound(disagreement, plan.base_rows, log_pairs, beta_share)
+    disagreement += base.certificate_.at(beta_share)
+    for _ in range(n_samples):
+        disagreement = relative_deviation_bound(disagreement, plan.base_rows, log_pairs, beta_share)
+    return disagreement
+
+
 def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
-    """Return the sum of the guarantees of a released labeler and of the base learner.
+    """Return the guarantee with ``release_labeler=True``: labeler error plus base learner error.
 
     The two are fitted to disjoint rows, so both guarantees hold. The base learner's guarantee is
     relative to the labeler, which makes no error on the rows that it labels.
@@ -138,7 +178,7 @@ def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
 
 
 def _sum_guarantee(relabelling_error: float, base_error: float, beta: float) -> Promise:
-    """Return the guarantee whose bound is the sum of two errors."""
+    """Return the guarantee whose bound is the sum of the errors of relabelling and base learner."""
     reason = (
         f"With probability {1 - beta:g} over all rows and draws, if the rows are independent draws "
         f"from one population, the excess error is at most {relabelling_error:.3g} for relabelling "
@@ -148,25 +188,28 @@ def _sum_guarantee(relabelling_error: float, base_error: float, beta: float) -> 
 
 
 def _class_or_default(hypotheses: HypothesisClass | None) -> HypothesisClass:
-    """Return the class, or the default class of a `SemiPrivateClassifier`."""
+    """Return the hypothesis class, with None replaced by the default of `SemiPrivateClassifier`."""
     return DecisionTrees() if hypotheses is None else hypotheses
 
 
 def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None) -> bool:
-    """Return whether every member of a hypothesis class is surely a member of another class.
+    """Return whether every rule of one hypothesis class is surely a rule of another one.
 
-    False may also mean that it is not known. None stands for the default class.
+    False may also mean that it is not known. The superclass None is the default class.
     """
     superclass = _class_or_default(superclass)
-    kind, super_kind = type(hypotheses), type(superclass)
-    if kind is super_kind is Halfspaces:
+    # not isinstance: a subclass in Python may have other rules
+    own_type, super_type = type(hypotheses), type(superclass)
+    if own_type is super_type is Halfspaces:
         return True  # their settings change the cover, not the class
     if type(hypotheses) is FiniteClass and type(superclass) is FiniteClass:
+        # by identity: whether two models predict the same cannot be decided
         models = {id(model) for model in hypotheses.models}
         return models <= {id(model) for model in superclass.models}
-    if kind is super_kind and kind in (Thresholds, Stumps, Intervals, Rectangles):
+    if own_type is super_type and own_type in (Thresholds, Stumps, Intervals, Rectangles):
         settings, super_settings = vars(hypotheses), vars(superclass)
         return all(np.array_equal(super_settings[name], settings[name]) for name in super_settings)
-    if super_kind is DecisionTrees:
-        return kind in (Thresholds, Stumps)
-    return kind is Thresholds and super_kind is Stumps
+    # a threshold is a stump, and both are decision trees of depth 1
+    if super_type is DecisionTrees:
+        return own_type in (Thresholds, Stumps)
+    return own_type is Thresholds and super_type is Stumps

@@ -1,6 +1,7 @@
-"""Every way in which a class labels given rows, listed once.
+"""Enumerations of the labelings (dichotomies) of given rows by a hypothesis class.
 
-The proofs are in docs/proofs/label_boost.md. The lists depend on the rows, which may be private.
+Each list holds every labeling once, as the privacy proof in docs/proofs/label_boost.md needs. The
+lists depend on the rows, which may be private.
 """
 
 from __future__ import annotations
@@ -16,29 +17,30 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 class Labelings(ABC):
-    """Every way in which a class labels given rows, listed once."""
+    """List of all labelings of given rows by a hypothesis class, each distinct labeling once."""
 
     @abstractmethod
     def family(self, y: Codes) -> Family:
-        """Return all labelings with their errors on the first ``len(y)`` rows, whose labels are y.
+        """Return a family with one member per labeling, whose score is its number of errors.
 
-        Each labeling is one member of the family.
+        Errors are counted on the first ``len(y)`` rows, which have the labels y. The other rows
+        are unlabelled.
         """
 
     @abstractmethod
     def labels(self, member: Path) -> Codes:
-        """Return the labels of all rows by one member of the family."""
+        """Return the label codes that one member of the family gives to all rows."""
 
 
 class EnumeratedLabelings(Labelings):
-    """Labelings whose error counts fit in one array."""
+    """List of labelings whose error counts fit in one array."""
 
     @abstractmethod
     def errors(self, y: Codes) -> Integers:
-        """Return the errors of each labeling on the first ``len(y)`` rows, whose labels are y."""
+        """Return the number of errors of each labeling on the first ``len(y)`` rows (labels y)."""
 
     def family(self, y: Codes) -> Leaf:
-        """Return the labelings as one leaf that holds the errors of each."""
+        """Return the labelings as one leaf; member i is the labeling at index i of `errors`."""
         return Leaf(self.errors(y))
 
 
@@ -63,17 +65,25 @@ class SplitLabelings(EnumeratedLabelings):
         self._ranks = [np.unique(X[:, j], return_inverse=True)[1].ravel() for j in features]
         self._pairs = pairs
         self._n_classes = n_classes
-        n_splits = [int(ranks.max()) for ranks in self._ranks]
-        feature = np.repeat(np.arange(len(n_splits)), n_splits)
-        min_rank = np.concatenate([np.arange(1, size + 1) for size in n_splits])
-        # splits of a single feature are distinct without a check
-        several = len(n_splits) > 1
-        distinct = _distinct_splits(self._ranks, feature, min_rank) if several else slice(None)
-        # a row is above the split (feature, min_rank) if its rank is at least min_rank
-        self._feature, self._min_rank = feature[distinct], min_rank[distinct]
+        # a feature with the ranks 0, ..., r has a split below each of the ranks 1, ..., r
+        n_splits_by_feature = [int(ranks.max()) for ranks in self._ranks]
+        feature = np.repeat(np.arange(len(n_splits_by_feature)), n_splits_by_feature)
+        min_rank = np.concatenate([np.arange(1, n + 1) for n in n_splits_by_feature])
+        if len(n_splits_by_feature) > 1:  # splits of a single feature are always distinct
+            distinct = _distinct_splits(self._ranks, feature, min_rank)
+            feature, min_rank = feature[distinct], min_rank[distinct]
+        # row i is above split s if _ranks[_feature[s]][i] >= _min_rank[s]
+        self._feature, self._min_rank = feature, min_rank
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors of all splits for each pair of labels, then of the constants."""
+        """Return the errors on the first ``len(y)`` rows, which have the labels y.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_pairs * n_splits + n_classes,)
+            Errors of all splits for the first pair of labels, for the second pair and so on, then
+            errors of the constant labelings.
+        """
         n_of_label = np.bincount(y, minlength=self._n_classes)
         n_above = np.empty((self._n_classes, len(self._feature)), dtype=np.int64)
         for feature, ranks in enumerate(self._ranks):
@@ -81,20 +91,23 @@ class SplitLabelings(EnumeratedLabelings):
             n_ranks = int(ranks.max()) + 1
             cells = y * n_ranks + ranks[: len(y)]
             counts = np.bincount(cells, minlength=self._n_classes * n_ranks).reshape(-1, n_ranks)
-            tail_counts = counts[:, ::-1].cumsum(axis=1)[:, ::-1]  # rows of this rank or a higher
-            n_above[:, on_feature] = tail_counts[:, self._min_rank[on_feature]]
-        by_pair = [
+            # rows by label and minimum rank: sums from the highest rank downwards
+            counts_from_rank = counts[:, ::-1].cumsum(axis=1)[:, ::-1]
+            n_above[:, on_feature] = counts_from_rank[:, self._min_rank[on_feature]]
+        # a labeling is right on rows above with the upper label and rows below with the lower one
+        errors_by_pair = [
             len(y) - n_above[upper] - (n_of_label[lower] - n_above[lower])
             for upper, lower in self._pairs
         ]
-        return np.concatenate([*by_pair, len(y) - n_of_label]).astype(np.int64)
+        return np.concatenate([*errors_by_pair, len(y) - n_of_label]).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows by the labeling at an index of `errors`."""
-        n = len(self._ranks[0])
+        """Return the label codes of all rows by the labeling at index `member` of `errors`."""
+        n_rows = len(self._ranks[0])
         n_splits = len(self._feature)
-        if member >= len(self._pairs) * n_splits:
-            return np.full(n, member - len(self._pairs) * n_splits, dtype=np.intp)
+        first_constant = len(self._pairs) * n_splits
+        if member >= first_constant:
+            return np.full(n_rows, member - first_constant, dtype=np.intp)
         pair, split = divmod(member, n_splits)
         upper, lower = self._pairs[pair]
         is_above = self._ranks[self._feature[split]] >= self._min_rank[split]
@@ -104,36 +117,49 @@ class SplitLabelings(EnumeratedLabelings):
 def _distinct_splits(ranks: list[Codes], feature: Codes, min_rank: Codes) -> Codes:
     """Return the index of one split for each partition of the rows into two sets.
 
-    Each row gets a random 64-bit key. Splits into the same two sets have the same smaller sum of
-    keys. Splits with equal sums are then compared exactly, two columns at a time. If two of them
-    differ, which has probability 2^-64, new keys are drawn.
+    Each row gets a random 64-bit key. A split is hashed by the sums of the keys of its two sets,
+    of which the smaller one is kept. Splits with equal hashes are then compared exactly. If two of
+    them differ, which has probability 2^-64, new keys are drawn.
+
+    Parameters
+    ----------
+    ranks : list of ndarray of intp, shape (n,)
+        Ranks of the rows in each column.
+    feature, min_rank : ndarray of intp, shape (n_splits,)
+        Column of each split, and the smallest rank above it.
     """
-    n = len(ranks[0])
-    for seed in itertools.count():
-        keys = np.random.default_rng(seed).integers(0, 1 << 64, n, dtype=np.uint64)
+    n_rows = len(ranks[0])
+    for seed in itertools.count():  # the first seed is enough, except with probability 2^-64
+        keys = np.random.default_rng(seed).integers(0, 1 << 64, n_rows, dtype=np.uint64)
         total = keys.sum(dtype=np.uint64)
-        sums_above = []
+        sums_above = []  # by column: the sum of the keys above each split, modulo 2^64
         for column in ranks:
             sum_of_rank = np.zeros(int(column.max()) + 1, dtype=np.uint64)
             np.add.at(sum_of_rank, column, keys)
             sums_above.append(sum_of_rank[::-1].cumsum(dtype=np.uint64)[::-1][1:])
         sums = np.concatenate(sums_above)
-        digest = np.minimum(sums, total - sums)  # equal for a set and its complement
-        _, representatives, group = np.unique(digest, return_index=True, return_inverse=True)
-        twin = representatives[group.ravel()]
-        duplicates = np.flatnonzero(twin != np.arange(len(twin)))
-        if _all_same_partition(ranks, feature, min_rank, duplicates, twin[duplicates]):
+        hashes = np.minimum(sums, total - sums)  # equal for a set and its complement
+        _, representatives, group = np.unique(hashes, return_index=True, return_inverse=True)
+        representative_of_split = representatives[group.ravel()]
+        duplicates = np.flatnonzero(
+            representative_of_split != np.arange(len(representative_of_split))
+        )
+        if _are_equal_partitions(
+            ranks, feature, min_rank, duplicates, representative_of_split[duplicates]
+        ):
             return np.sort(representatives)
-    raise AssertionError("the seeds never end")
+    raise AssertionError("unreachable: itertools.count does not end")
 
 
-def _all_same_partition(
+def _are_equal_partitions(
     ranks: list[Codes], feature: Codes, min_rank: Codes, first: Codes, second: Codes
 ) -> bool:
-    """Return whether each split of `first` makes the same two sets of rows as its twin in `second`.
+    """Return whether each split of `first` makes the same two sets of rows as that in `second`.
 
     Two splits agree if the rows above the first are exactly the rows above the second, or exactly
-    the rows below it. The smallest and largest rank of these rows in the second feature decide it.
+    the rows below it. To decide that, the smallest and largest rank in the second split's column
+    are compared with its cut, for the rows on either side of the first split. All pairs of splits
+    on the same two columns are handled together.
 
     Parameters
     ----------
@@ -149,7 +175,8 @@ def _all_same_partition(
         in_columns = (columns == (first_column, second_column)).all(axis=1)
         first_cut, second_cut = min_rank[first[in_columns]], min_rank[second[in_columns]]
         ranks_1, ranks_2 = ranks[first_column], ranks[second_column]
-        # smallest and largest rank in the second column, for each rank in the first column
+        # smallest and largest rank in the second column, for each rank in the first column; the
+        # initial values are neutral for the minimum and the maximum
         smallest = np.full(int(ranks_1.max()) + 1, np.iinfo(np.intp).max)
         np.minimum.at(smallest, ranks_1, ranks_2)
         largest = np.full(len(smallest), -1)
@@ -158,9 +185,9 @@ def _all_same_partition(
         largest_above = np.maximum.accumulate(largest[::-1])[::-1][first_cut]
         smallest_below = np.minimum.accumulate(smallest)[first_cut - 1]
         largest_below = np.maximum.accumulate(largest)[first_cut - 1]
-        is_same = (smallest_above >= second_cut) & (largest_below < second_cut)
+        is_equal = (smallest_above >= second_cut) & (largest_below < second_cut)
         is_complement = (largest_above < second_cut) & (smallest_below >= second_cut)
-        if not (is_same | is_complement).all():
+        if not (is_equal | is_complement).all():
             return False
     return True
 
@@ -171,27 +198,32 @@ class IntervalLabelings(EnumeratedLabelings):
     Parameters
     ----------
     column : ndarray of float64, shape (n,)
-        Values of the rows.
+        Values of the rows. Only their order matters.
     """
 
     def __init__(self, column: Floats) -> None:
         self._ranks = np.unique(column, return_inverse=True)[1].ravel()
+        # lowest and highest rank of each interval that is not empty; both are included
         self._low, self._high = np.triu_indices(int(self._ranks.max()) + 1)
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors of all intervals, then of the empty one."""
+        """Return the errors of all intervals on the first ``len(y)`` rows, then of the empty one.
+
+        The empty interval errs on every label 1. A rank inside an interval adds its zeros to the
+        errors and removes its ones.
+        """
         n_ranks = int(self._ranks.max()) + 1
-        counts = np.bincount(y * n_ranks + self._ranks[: len(y)], minlength=2 * n_ranks)
-        zeros, ones = counts.reshape(2, n_ranks)
-        n_ones = ones.sum()
-        cumulative_change = np.concatenate([[0], np.cumsum(zeros - ones)])
-        errors = n_ones + cumulative_change[self._high + 1] - cumulative_change[self._low]
-        return np.append(errors, n_ones).astype(np.int64)
+        cells = y * n_ranks + self._ranks[: len(y)]
+        zeros_by_rank, ones_by_rank = np.bincount(cells, minlength=2 * n_ranks).reshape(2, n_ranks)
+        empty_errors = ones_by_rank.sum()
+        cumulative_change = np.concatenate([[0], np.cumsum(zeros_by_rank - ones_by_rank)])
+        errors = empty_errors + cumulative_change[self._high + 1] - cumulative_change[self._low]
+        return np.append(errors, empty_errors).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows by the labeling at an index of `errors`."""
+        """Return the labels of all rows by the labeling at index `member` of `errors`."""
         inside = np.zeros(len(self._ranks), dtype=np.intp)
-        if member < len(self._low):
+        if member < len(self._low):  # the last member is the empty interval
             inside += (self._low[member] <= self._ranks) & (self._ranks <= self._high[member])
         return inside
 
@@ -209,10 +241,10 @@ class ExplicitLabelings(EnumeratedLabelings):
         self._labelings = np.unique(labelings, axis=0)
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors of each labeling."""
+        """Return the number of errors of each labeling on the first ``len(y)`` rows (labels y)."""
         is_wrong = self._labelings[:, : len(y)] != y
         return np.asarray(is_wrong.sum(axis=1, dtype=np.int64))
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows by one labeling."""
+        """Return the label codes of all rows by the labeling at index `member` of `errors`."""
         return np.asarray(self._labelings[member])

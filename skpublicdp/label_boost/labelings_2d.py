@@ -1,4 +1,4 @@
-"""Labelings of rows by boxes and halfplanes over two columns, each listed once.
+"""Enumerations of the labelings of rows by boxes and by halfplanes over two columns.
 
 The proofs are in docs/proofs/label_boost.md ("Listing each dichotomy once").
 """
@@ -18,14 +18,16 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 class _LowerSides(NamedTuple):
-    """A run of lower sides of boxes that allow the same upper sides, as indices of heights.
+    """Consecutive lower sides of boxes that can be combined with the same upper sides.
+
+    A side is an index into `_Strip.heights`.
 
     Attributes
     ----------
     first, last : int
-        Lower sides of the run; both ends are included.
+        First and last lower side; both are included.
     first_upper : int
-        Smallest upper side that every lower side of the run allows; all higher ones are allowed.
+        Lowest upper side for these lower sides. Every higher one is possible too.
     """
 
     first: int
@@ -34,7 +36,7 @@ class _LowerSides(NamedTuple):
 
 
 class _Strip(NamedTuple):
-    """The points between a left and a right side, and the lower and upper sides that fit them.
+    """Points between a given left and right side of a box, and the possible lower and upper sides.
 
     Attributes
     ----------
@@ -43,7 +45,7 @@ class _Strip(NamedTuple):
     heights : ndarray of intp
         Distinct ranks of these points in the second column, in increasing order.
     runs : list of _LowerSides
-        The lower sides with their upper sides.
+        All pairs of a lower and an upper side that touch both the left and the right side.
     """
 
     points: slice
@@ -67,14 +69,20 @@ class BoxLabelings(Labelings):
         ranks = np.stack([np.unique(column, return_inverse=True)[1].ravel() for column in X.T])
         points, point_of_row = np.unique(ranks, axis=1, return_inverse=True)
         self._point_of_row = point_of_row.ravel()
-        # sorted by the first column, so that points with the same x are adjacent
+        # np.unique sorts by the first column, so that points with the same x rank are adjacent
         self._x_ranks, self._y_ranks = points
         first_points = np.unique(self._x_ranks, return_index=True)[1]
-        self._starts = np.append(first_points, points.shape[1])  # by x rank
+        # the points with x rank r are _starts[r], ..., _starts[r + 1] - 1
+        self._starts = np.append(first_points, points.shape[1])
+        # x ranks of the left and the right side, for each pair of sides
         self._lefts, self._rights = np.triu_indices(len(self._starts) - 1)
 
     def family(self, y: Codes) -> Family:
-        """Return a choice among pairs of left and right sides; the last option is the empty box."""
+        """Return all boxes with their errors on the first ``len(y)`` rows, whose labels are y.
+
+        The family is a choice among the pairs of a left and a right side, with the boxes between
+        them built on demand. Its last option is the empty box.
+        """
         n_points = len(self._x_ranks)
         labelled_points = self._point_of_row[: len(y)]
         ones = np.bincount(labelled_points, y, n_points).astype(np.int64)
@@ -83,31 +91,41 @@ class BoxLabelings(Labelings):
 
         def build(sides: int, _: int) -> Family:
             if sides == len(self._lefts):
-                return Leaf(np.array([[n_ones]], dtype=np.int64))
+                return Leaf(np.array([[n_ones]], dtype=np.int64))  # the empty box
             return self._boxes_between(sides, error_change, n_ones)
 
         return Choice(Lazy(len(self._lefts) + 1, build, 1))
 
     def labels(self, member: Path) -> Codes:
-        """Return the labels of all rows by one box of the family."""
-        sides, box = member
+        """Return the labels of all rows by one box of the family.
+
+        The path of a box is ``(sides, (run, (lower, upper)))``, in the order of `_boxes_between`.
+        """
+        sides, path_between = member
         inside = np.zeros(len(self._x_ranks), dtype=np.intp)
-        if sides < len(self._lefts):
-            run_index, (lower, upper) = box
+        if sides < len(self._lefts):  # the last option is the empty box
+            run_index, (lower, upper) = path_between
             strip = self._strip(sides)
             run = strip.runs[run_index]
-            heights, y_ranks = strip.heights, self._y_ranks[strip.points]
-            inside[strip.points] = (heights[run.first + lower] <= y_ranks) & (
-                y_ranks <= heights[run.first_upper + upper]
-            )
+            y_ranks = self._y_ranks[strip.points]
+            min_y_rank = strip.heights[run.first + lower]
+            max_y_rank = strip.heights[run.first_upper + upper]
+            inside[strip.points] = (min_y_rank <= y_ranks) & (y_ranks <= max_y_rank)
         return inside[self._point_of_row]
 
     def _strip(self, sides: int) -> _Strip:
-        """Return the points between two sides and the lower and upper sides of their boxes.
+        """Return the points between a left and a right side, and all lower and upper sides.
 
-        A lower and an upper side fit if a point of the left side and a point of the right side lie
-        between them. The smallest upper side is constant between neighbouring heights of points on
-        the two sides, which gives the runs.
+        A box touches its left and its right side only if each of them has a point between the lower
+        and the upper side. For a given lower side, the lowest upper side is therefore the larger of
+        two heights: the lowest point at or above the lower side on the left, and on the right. It
+        changes only where a lower side passes one of these points. This divides the lower sides
+        into runs.
+
+        Parameters
+        ----------
+        sides : int
+            Index of the pair of sides, into `_lefts` and `_rights`.
         """
         left, right = self._lefts[sides], self._rights[sides]
         points = slice(self._starts[left], self._starts[right + 1])
@@ -118,10 +136,13 @@ class BoxLabelings(Labelings):
         ]
         runs, first_lower = [], 0
         for last_lower in np.unique(np.concatenate(heights_on_sides)):
-            higher = [side[np.searchsorted(side, first_lower) :] for side in heights_on_sides]
-            if not all(map(len, higher)):
+            heights_above = [
+                heights_on_side[np.searchsorted(heights_on_side, first_lower) :]
+                for heights_on_side in heights_on_sides
+            ]
+            if not all(map(len, heights_above)):
                 break  # one of the two sides has no point above
-            first_upper = int(max(side[0] for side in higher))
+            first_upper = int(max(heights_on_side[0] for heights_on_side in heights_above))
             runs.append(_LowerSides(first_lower, int(last_lower), first_upper))
             first_lower = int(last_lower) + 1
         return _Strip(points, heights, runs)
@@ -149,13 +170,22 @@ class BoxLabelings(Labelings):
             height_of_point, error_change[strip.points], len(strip.heights)
         ).astype(np.int64)
         cumulative = np.concatenate([[0], np.cumsum(change)])
-        options = []
+        options = []  # the leaves have a leading batch axis of length 1, as `Lazy` needs
         for run in strip.runs:
             lower = Leaf(n_ones - cumulative[None, run.first : run.last + 1])
             upper = Leaf(cumulative[None, run.first_upper + 1 :])
             options.append(Product([lower, upper]))
         return OneOf(options)
 
+
+MEMBERS_OF_CONSTANTS = 2
+"""Number of constant labelings, which `HalfplaneLabelings` lists first: all 0, then all 1."""
+
+SAFE_DIFFERENCE = 2.0**1000
+"""Differences of coordinates below this bound cannot overflow.
+
+Slopes below its inverse may have lost digits by underflow, so they are compared as fractions.
+"""
 
 SLOPE_TOLERANCE = 2.0**-48
 """Relative difference below which two slopes are compared as fractions.
@@ -164,7 +194,7 @@ It exceeds the rounding error of a slope, see docs/proofs/label_boost.md.
 """
 
 INTEGER_BITS = 25
-"""Bits of integer coordinates for which slopes are equal as floats only if they are equal."""
+"""Maximum bits of integer coordinates at which the float slopes of different directions differ."""
 
 
 class HalfplaneLabelings(EnumeratedLabelings):
@@ -182,7 +212,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
     def __init__(self, X: Floats) -> None:
         points, point_of_row = np.unique(X + 0.0, axis=0, return_inverse=True)
         self._exact_points, self._point_of_row = points, point_of_row.ravel()
-        # scaling a column by a power of two maps lines to lines and keeps their sides
+        # If possible, scale the columns to integers of INTEGER_BITS bits. Scaling a column by a
+        # power of two maps lines to lines and keeps their sides.
         _, exponents = np.frexp(np.abs(points).max(axis=0))
         scaled = np.ldexp(points, INTEGER_BITS - exponents)
         is_exact = np.ldexp(scaled, exponents - INTEGER_BITS) == points
@@ -200,8 +231,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
         Returns
         -------
         ndarray of int64, shape (n_labelings,)
-            One count for each labeling: label 0, label 1, then for each point its upper rays and
-            its lower rays by angle.
+            One count for each labeling: all rows 0, all rows 1, then for each point its upper rays
+            and its lower rays by angle (see `_lines_through`).
         """
         n_points = len(self._points)
         labelled_points = self._point_of_row[: len(y)]
@@ -213,13 +244,17 @@ class HalfplaneLabelings(EnumeratedLabelings):
             line_of_point, on_lower_ray = self._lines_through(point)
             n_lines = int(line_of_point.max(initial=-1)) + 1
             change = np.delete(error_change, point)
-            # cumulative sums over the lines by angle; floats add these integers exactly
-            upper, lower = (
-                np.bincount(line_of_point[ray], change[ray], n_lines).cumsum()
-                for ray in (~on_lower_ray, on_lower_ray)
+            # Sums of the change over the upper and the lower rays of all lines up to an angle.
+            # Floats add these integers exactly.
+            upper_sums, lower_sums = (
+                np.bincount(line_of_point[on_ray], change[on_ray], n_lines).cumsum()
+                for on_ray in (~on_lower_ray, on_lower_ray)
             )
-            left_of_upper = upper[-1:] - upper + lower
-            left_of_lower = lower[-1:] - lower + upper
+            # Left of an upper ray are the upper rays of larger angles and the lower rays of smaller
+            # ones. The line's own lower ray lies behind the point, so it is included.
+            left_of_upper = upper_sums[-1:] - upper_sums + lower_sums
+            left_of_lower = lower_sums[-1:] - lower_sums + upper_sums
+            # only rays through at least one other point are listed
             change_of_ray = [
                 left_of_upper[np.unique(line_of_point[~on_lower_ray])],
                 left_of_lower[np.unique(line_of_point[on_lower_ray])],
@@ -229,31 +264,42 @@ class HalfplaneLabelings(EnumeratedLabelings):
         return np.concatenate(errors)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows by the labeling at an index of `errors`."""
+        """Return the labels of all rows by the labeling at index `member` of `errors`."""
         inside = np.zeros(len(self._points), dtype=np.intp)
-        if member < 2:
-            inside += member
+        if member < MEMBERS_OF_CONSTANTS:
+            inside += member  # all rows have the label 0 or 1
             return inside[self._point_of_row]
-        member -= 2
+        n_remaining = member - MEMBERS_OF_CONSTANTS
         for point in range(len(self._points)):
             line_of_point, on_lower_ray = self._lines_through(point)
             for is_lower in (False, True):
-                same_side = on_lower_ray == is_lower
-                rays = np.unique(line_of_point[same_side])
-                if member < len(rays):
-                    line = rays[member]
-                    is_left = np.where(same_side, line_of_point > line, line_of_point <= line)
+                on_same_side = on_lower_ray == is_lower
+                lines = np.unique(line_of_point[on_same_side])
+                if n_remaining < len(lines):
+                    line = lines[n_remaining]
+                    is_left = np.where(on_same_side, line_of_point > line, line_of_point <= line)
                     inside[np.delete(np.arange(len(inside)), point)] = is_left
                     inside[point] = 1
                     return inside[self._point_of_row]
-                member -= len(rays)
-        raise IndexError("there are fewer labelings")
+                n_remaining -= len(lines)
+        raise IndexError(f"member must be below the number of labelings; got {member}")
 
     def _lines_through(self, point: int) -> tuple[Codes, NDArray[np.bool_]]:
         """Return the line through a point on which each other point lies, and its side.
 
-        Lines are numbered by their angle, from 0 to below π. The upper ray of a line has this
-        angle; the second array marks the points on the lower ray.
+        Parameters
+        ----------
+        point : int
+            Index of the point.
+
+        Returns
+        -------
+        line_of_point : ndarray of intp, shape (n_points - 1,)
+            For each other point, the number of its line. Lines are numbered by their angle, from 0
+            to below π.
+        on_lower_ray : ndarray of bool, shape (n_points - 1,)
+            Marks the points on the lower ray of their line. The upper ray is the one that has the
+            angle of the line.
         """
         with np.errstate(over="ignore"):
             dx, dy = np.delete(self._points - self._points[point], point, axis=0).T
@@ -263,46 +309,60 @@ class HalfplaneLabelings(EnumeratedLabelings):
         sectors, slopes = _slopes(dx * sign, dy * sign)
         order = np.lexsort((slopes, sectors))
         is_close = self._is_close_to_next(sectors[order], slopes[order])
+        # the first direction begins a line, as does each one that differs from the previous one
         begins_line = np.append(True, ~is_close)
         if not self._are_integers and is_close.any():
             begins_line = self._sort_close_directions(order, begins_line, point)
         line_of_point = np.empty(len(order), dtype=np.intp)
+        # without other points, `order` is empty and `begins_line` has one entry
         line_of_point[order] = np.cumsum(begins_line[: len(order)]) - 1
         return line_of_point, on_lower_ray
 
     def _is_close_to_next(self, sectors: Codes, slopes: Floats) -> NDArray[np.bool_]:
-        """Return a mask of the directions whose order with the next one floats do not decide.
+        """Return a mask of the sorted directions that may equal the next one, within rounding.
 
-        For integer coordinates floats decide, and the mask marks equal directions.
+        For integer coordinates float slopes are exact enough, and the mask marks equal directions.
+
+        Parameters
+        ----------
+        sectors, slopes : ndarray, shape (n_directions,)
+            Directions as in `_slopes`, sorted by angle.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_directions - 1,)
+            The mask; it has no entry for the last direction.
         """
-        same_sector, difference = sectors[1:] == sectors[:-1], np.diff(slopes)
-        largest = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
-        is_near = ~(difference > SLOPE_TOLERANCE * largest) | (largest < 2.0**-1000)
-        is_near_border = (slopes[:-1] > 1 - SLOPE_TOLERANCE) & (slopes[1:] < SLOPE_TOLERANCE - 1)
-        is_close: NDArray[np.bool_] = np.where(same_sector, is_near, is_near_border)
+        in_same_sector, difference = sectors[1:] == sectors[:-1], np.diff(slopes)
         if self._are_integers:
-            is_close = same_sector & (difference == 0)
-        elif not np.abs(self._points).max(initial=0) < 2.0**1000:  # differences may overflow
-            is_close[:] = True
+            is_equal: NDArray[np.bool_] = in_same_sector & (difference == 0)
+            return is_equal
+        if not np.abs(self._points).max(initial=0) < SAFE_DIFFERENCE:
+            return np.ones(len(difference), dtype=np.bool_)  # differences may overflow
+        largest = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
+        is_near = ~(difference > SLOPE_TOLERANCE * largest) | (largest < 1 / SAFE_DIFFERENCE)
+        # the slope 1 that ends a sector and the slope -1 that begins the next are one direction
+        is_near_border = (slopes[:-1] > 1 - SLOPE_TOLERANCE) & (slopes[1:] < SLOPE_TOLERANCE - 1)
+        is_close: NDArray[np.bool_] = np.where(in_same_sector, is_near, is_near_border)
         return is_close
 
     def _sort_close_directions(
         self, order: Codes, begins_run: NDArray[np.bool_], point: int
     ) -> NDArray[np.bool_]:
-        """Sort each run of close directions by exact slopes, in place.
+        """Sort each run of close directions by exact slopes; `order` is changed in place.
 
         Parameters
         ----------
-        order : ndarray of intp
-            The other points by direction as floats. It is changed in place.
-        begins_run : ndarray of bool
+        order : ndarray of intp, shape (n_points - 1,)
+            The other points, sorted by the float slopes of their directions.
+        begins_run : ndarray of bool, shape (n_points - 1,)
             Marks the directions that are not close to the previous one.
         point : int
             Origin of the rays.
 
         Returns
         -------
-        ndarray of bool
+        ndarray of bool, shape (n_points - 1,)
             Marks the directions that differ from the previous one.
         """
         others = np.delete(np.arange(len(self._points)), point)
@@ -316,20 +376,25 @@ class HalfplaneLabelings(EnumeratedLabelings):
             for index in order[start:stop].tolist():
                 other_x, other_y = map(Fraction, self._exact_points[others[index]].tolist())
                 is_level = other_y == y
-                cotangent = 0 if is_level else (x - other_x) / (other_y - y)
-                keys.append((not is_level, cotangent, index))
+                # -cot(angle) increases with the angle from 0 to π; the angle 0 itself comes first
+                negative_cotangent = 0 if is_level else (x - other_x) / (other_y - y)
+                keys.append((not is_level, negative_cotangent, index))
             keys.sort()
             order[start:stop] = [index for _, _, index in keys]
-            for position, (previous, key) in enumerate(itertools.pairwise(keys), int(start) + 1):
-                begins_line[position] = previous[:2] != key[:2]
+            directions = [(is_above, slope) for is_above, slope, _ in keys]
+            for position, (previous, current) in enumerate(
+                itertools.pairwise(directions), int(start) + 1
+            ):
+                begins_line[position] = previous != current
         return begins_line
 
 
 def _slopes(dx: Floats, dy: Floats) -> tuple[Codes, Floats]:
-    """Return a sector and a slope for each direction, by which angles from 0 to below π increase.
+    """Return a sector and a slope for each direction (dx, dy) of the upper half-plane.
 
-    The sectors are the angles below π/4 (0), from π/4 to 3π/4 (1) and above (2). Slopes are taken
-    along the nearer axis, so that they lie in [-1, 1].
+    Directions sorted by sector, then by slope, are sorted by angle from 0 to below π. The sectors
+    are the angles below π/4 (0), from π/4 to 3π/4 (1) and above (2). Slopes are taken along the
+    nearer axis, so that they lie in [-1, 1].
     """
     is_flat = np.abs(dx) > dy
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):

@@ -20,6 +20,12 @@ ROUND_SHRINKAGE = 100
 FINAL_SHRINKAGE = 300
 """One row in 300 is sampled for the base learner (Algorithm 3, step 3)."""
 
+NEW_ROWS_PER_BASE_ROW = 30_000
+"""Maximum number of new rows of a round, per row of the base learner (Algorithm 3)."""
+
+MAX_EXPONENT = 600
+"""Exponents up to this are safe for `math.exp`, which overflows from 710 on."""
+
 
 def paper_plan(
     n_labelled: int,
@@ -89,7 +95,8 @@ def paper_plan(
     initial_labelled = _subsample_size(n_labelled, epsilon)
     rounds = _paper_rounds(initial_labelled, n, alpha, beta, vc)
     n_final = rounds[-1].n_relabelled if rounds else initial_labelled
-    base_epsilon, base_delta = epsilon_delta(mechanism_event(Fraction(1), delta / 41))  # Lemma 4.6
+    # Lemma 4.6: the base learner has ε = 1, and all stages together at most 41 times its δ
+    base_epsilon, base_delta = epsilon_delta(mechanism_event(Fraction(1), delta / 41))
     return LabelBoostPlan(
         epsilon=epsilon,
         delta=delta,
@@ -104,9 +111,13 @@ def paper_plan(
 
 
 def _subsample_size(n: int, epsilon: Fraction) -> int:
-    """Return the largest sample of n rows on which an algorithm at ε = 1 costs at most epsilon."""
+    """Return the size of the largest sample of n rows on which ε = 1 costs at most epsilon.
+
+    By subsampling amplification the cost at the sampling rate q is ``ln(1 + q (e - 1))``.
+    """
     if epsilon >= 1:
         return n
+    # floats give the size up to rounding, and the exact bound then decides
     size = math.floor(n * math.expm1(epsilon) / math.expm1(1)) + 1
     while size > 0 and subsampled_epsilon(Fraction(1), Fraction(size, n)) > epsilon:
         size -= 1
@@ -116,9 +127,20 @@ def _subsample_size(n: int, epsilon: Fraction) -> int:
 def _paper_rounds(
     n_labelled: int, n: int, alpha: float, beta: float, vc: int
 ) -> tuple[RelabellingRound, ...]:
-    """Return the rounds of Algorithm 3 for a base learner that needs n rows.
+    """Return the rounds of Algorithm 3, until there are enough labelled rows for the base learner.
 
-    The loop ends: by Claim 4.9 each round has more labelled rows than the previous one.
+    The loop ends, since by Claim 4.9 each round has more labelled rows than the previous one.
+
+    Parameters
+    ----------
+    n_labelled : int
+        Labelled rows before the first round.
+    n : int
+        Rows that the base learner needs.
+    alpha, beta : float
+        Parameters of Algorithm 3. Round i gets the shares alpha / (10 2^i) and beta / (4 2^i).
+    vc : int
+        VC dimension of the class that relabels.
     """
     rounds: list[RelabellingRound] = []
     for i in itertools.count(1):
@@ -126,16 +148,16 @@ def _paper_rounds(
             return tuple(rounds)
         alpha_i, beta_i = alpha / (10 * 2**i), beta / (4 * 2**i)
         exponent = alpha_i * n_labelled / (200 * vc)
-        n_new = 30_000 * n
-        if exponent <= 600:  # a larger exponent would overflow, and exceeds this maximum
+        n_new = NEW_ROWS_PER_BASE_ROW * n
+        if exponent <= MAX_EXPONENT:  # beyond it the maximum number of new rows applies
             n_new = min(n_new, int(beta_i * vc * math.exp(exponent)) - n_labelled)
-        step = RelabellingRound(
-            n_labelled,
-            n_new,
-            n_labelled // ROUND_SHRINKAGE,
-            n_new // ROUND_SHRINKAGE,
-            Fraction(1),
+        relabelling = RelabellingRound(
+            n_labelled=n_labelled,
+            n_new=n_new,
+            sampled_labelled=n_labelled // ROUND_SHRINKAGE,
+            sampled_new=n_new // ROUND_SHRINKAGE,
+            epsilon=Fraction(1),
         )
-        rounds.append(step)
-        n_labelled = step.n_relabelled
-    raise AssertionError("the rounds never end")
+        rounds.append(relabelling)
+        n_labelled = relabelling.n_relabelled
+    raise AssertionError("unreachable: itertools.count does not end")

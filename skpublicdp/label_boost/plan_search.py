@@ -36,11 +36,31 @@ LogLabelingCounts = Callable[[RowCounts], Floats]
 EPSILON_STEPS = 64
 """ε of a draw is a multiple of 1/64, so that it is an exact fraction of small denominator."""
 
+GRID_POINTS = {1: 32, 2: 10}
+"""Values of each budget in the grid, by the number of rounds; 10^4 and 32^2 pairs take no time."""
+
+NEW_ROW_TENTHS = {1: [10], 2: [1, 3, 5, 8]}
+"""Tenths of the unlabelled rows from which the first round samples, by the number of rounds."""
+
+MIN_BUDGET, MIN_DRAW_EPSILON = 0.02, 0.05
+"""Smallest ε in the grid: of all steps after a round, and of the draw of a round."""
+
+MAX_DRAW_ERROR = 0.5
+"""Maximum error bound of a draw in a proposed round. Beyond it labels may be worse than chance."""
+
+MAX_BUDGET_EXPONENT = 600.0
+"""Budgets are capped here before `exp`, which overflows from 710 on."""
+
+TINY_COUNT = 1e-9
+"""Replaces the number of sampled rows 0, so that the error bound is huge instead of undefined."""
+
 
 def choose_plan(
     constants: str, hypotheses: HypothesisClass, n_features: int, n_classes: int, **settings: Any
 ) -> LabelBoostPlan:
-    """Return the plan of a fit, and refuse one whose rows cannot be relabelled.
+    """Return the sizes and budgets of a fit, from public numbers only.
+
+    A plan whose rounds have too many rows to list their labelings is refused by CoverSizeError.
 
     Parameters
     ----------
@@ -66,8 +86,8 @@ def choose_plan(
         )
     else:
         plan = paper_plan(**settings, vc=max(vc_dimension(hypotheses, n_features), 1))
-    for step in plan.rounds:
-        check_n_relabelled(hypotheses, n_features, step.n_relabelled)
+    for relabelling in plan.rounds:
+        check_n_relabelled(hypotheses, n_features, relabelling.n_relabelled)
     return plan
 
 
@@ -84,7 +104,7 @@ def tight_plan(
     n_classes: int,
     max_rows: int | None = None,
 ) -> LabelBoostPlan:
-    """Return the plan of zero, one or two rounds with the smallest error bound.
+    """Return the LabelBoost plan of zero, one or two rounds that has the smallest error bound.
 
     Parameters
     ----------
@@ -115,8 +135,9 @@ def tight_plan(
     The grid search uses floats and only proposes rounds. The budget of the base learner comes from
     `affordable_base_budget`, which is exact, so every plan is within its budget.
     """
+    # error of the base learner times its ε and its number of rows, which is constant
     base_sample_cost = alpha * n_base_rows(alpha, beta, n_base)
-    all_budget = epsilon_delta(mechanism_event(epsilon, delta))
+    base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
     without_rounds = LabelBoostPlan(
         epsilon=epsilon,
         delta=delta,
@@ -125,12 +146,12 @@ def tight_plan(
         rounds=(),
         base_rows=n_labelled,
         resampled=False,
-        base_epsilon=all_budget[0],
-        base_delta=all_budget[1],
+        base_epsilon=base_epsilon,
+        base_delta=base_delta,
     )
-    best_error, plan = base_sample_cost / (float(epsilon) * n_labelled), without_rounds
     if n_classes < 2:
         return without_rounds  # with a single label every rule is the same
+    best_error, plan = base_sample_cost / (float(epsilon) * n_labelled), without_rounds
     for n_rounds in (1, 2):
         proposal = _search_rounds(
             n_rounds,
@@ -141,7 +162,7 @@ def tight_plan(
             beta,
             log_n_labelings,
             n_classes,
-            2**62 if max_rows is None else max_rows,
+            _UNLIMITED if max_rows is None else max_rows,
         )
         if proposal.error >= best_error:
             continue
@@ -159,15 +180,28 @@ def tight_plan(
     return plan
 
 
+_UNLIMITED = 2**62  # more rows than there can be; fits an int64
+
+
 class _Proposal(NamedTuple):
-    """Rounds that a grid search found, with the error bound that it minimised."""
+    """Rounds of the best point of a grid, and the error bound of the fit with these rounds.
+
+    Attributes
+    ----------
+    error : float
+        Error bound; infinite if no point of the grid has a bound.
+    rounds : tuple of RelabellingRound
+        The rounds, first to last; empty without a bound.
+    """
 
     error: float
     rounds: tuple[RelabellingRound, ...]
 
 
 class _SearchGrid(NamedTuple):
-    """All combinations of budgets and sizes that the search compares; arrays of one shape.
+    """All combinations of budgets and sizes that the search compares.
+
+    All arrays have one shape, with one axis for each quantity that varies.
 
     Attributes
     ----------
@@ -186,16 +220,17 @@ class _SearchGrid(NamedTuple):
 
 def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> _SearchGrid:
     """Return the grid of the search: budgets are spaced geometrically, new rows in tenths."""
-    n_points = 32 if n_rounds == 1 else 10
+    n_points = GRID_POINTS[n_rounds]
+    # subsampling allows steps with a larger ε than the fit; exp(300) does not overflow
     max_budget = min(max(4.0, 2 * epsilon), 300.0)
-    budgets = np.geomspace(0.02, max_budget, n_points)
-    draw_epsilons = np.geomspace(0.05, 2 * max_budget, n_points)
+    budgets = np.geomspace(MIN_BUDGET, max_budget, n_points)
+    draw_epsilons = np.geomspace(MIN_DRAW_EPSILON, 2 * max_budget, n_points)
     draw_steps = np.maximum(np.rint(EPSILON_STEPS * draw_epsilons), 1)
-    tenths = [10] if n_rounds == 1 else [1, 3, 5, 8]  # of the unlabelled rows, in the first round
+    tenths = NEW_ROW_TENTHS[n_rounds]
     axes = np.meshgrid(*[budgets] * n_rounds, *[draw_steps] * n_rounds, tenths, indexing="ij")
-    in_first_round = axes[-1].astype(np.int64) * n_unlabelled // 10
-    n_new = (in_first_round, n_unlabelled - in_first_round)[:n_rounds]
-    return _SearchGrid(axes[:n_rounds], axes[n_rounds:-1], n_new)
+    n_new_first = axes[-1].astype(np.int64) * n_unlabelled // 10
+    n_new = (n_new_first,) if n_rounds == 1 else (n_new_first, n_unlabelled - n_new_first)
+    return _SearchGrid(budgets_after=axes[:n_rounds], draw_steps=axes[n_rounds:-1], n_new=n_new)
 
 
 def _search_rounds(
@@ -215,50 +250,90 @@ def _search_rounds(
     the grid has a bound, the error is infinite and there are no rounds.
     """
     grid = _search_grid(n_rounds, n_unlabelled, epsilon)
+    # labelled rows and remaining ε at the start of a round, for all points of the grid
     labelled: Any = np.full(grid.n_new[0].shape, n_labelled)
-    total_error = np.zeros(grid.n_new[0].shape)
     budget: Any = epsilon
+    total_error = np.zeros(grid.n_new[0].shape)
     sampled_by_round = []
     for budget_after, draw_steps, n_new in zip(*grid, strict=True):
-        u = np.exp(draw_steps / (2 * EPSILON_STEPS))
+        u = np.exp(draw_steps / (2 * EPSILON_STEPS))  # exp(ε₀ / 2) for a draw at ε₀
         sampled = _max_sampled(labelled, budget, budget_after, n_classes - 1 + u)
+        # a row that no earlier round has sampled still has the whole budget
         sampled_new = _max_sampled(n_new, epsilon, budget_after, float(n_classes))
         sampled = np.minimum(sampled, max_rows // 2)
         sampled_new = np.minimum(sampled_new, max_rows - sampled)
         n_relabelled = sampled + sampled_new
-        log_size = log_n_labelings(np.maximum(n_relabelled, 1)) + math.log(1 / beta)
-        n_scored = np.maximum(sampled, 1e-9)
-        draw_error = 2 * log_size / (draw_steps / EPSILON_STEPS * n_scored)
-        sampling_error = np.sqrt(log_size / (2 * n_scored))
-        has_bound = (draw_error <= 0.5) & (sampled_new > 0)
-        total_error += np.where(has_bound, draw_error + sampling_error, np.inf)
+        round_error = _round_error(
+            sampled, n_relabelled, draw_steps / EPSILON_STEPS, beta, log_n_labelings
+        )
+        total_error += np.where(sampled_new > 0, round_error, np.inf)
         sampled_by_round.append((sampled, sampled_new))
         labelled, budget = n_relabelled, budget_after
-    total_error += base_sample_cost / (grid.budgets_after[-1] * np.maximum(labelled, 1e-9))
+    total_error += base_sample_cost / (grid.budgets_after[-1] * np.maximum(labelled, TINY_COUNT))
     best = np.unravel_index(int(np.argmin(total_error)), total_error.shape)
     if not np.isfinite(total_error[best]):
         return _Proposal(math.inf, ())
 
     rounds: list[RelabellingRound] = []
-    for step, (sampled, sampled_new) in enumerate(sampled_by_round):
+    for position, (sampled, sampled_new) in enumerate(sampled_by_round):
         rounds.append(
             RelabellingRound(
                 n_labelled=rounds[-1].n_relabelled if rounds else n_labelled,
-                n_new=int(grid.n_new[step][best]),
+                n_new=int(grid.n_new[position][best]),
                 sampled_labelled=int(sampled[best]),
                 sampled_new=int(sampled_new[best]),
-                epsilon=Fraction(int(grid.draw_steps[step][best]), EPSILON_STEPS),
+                epsilon=Fraction(int(grid.draw_steps[position][best]), EPSILON_STEPS),
             )
         )
     return _Proposal(float(total_error[best]), tuple(rounds))
 
 
-def _max_sampled(n_rows: Any, budget: Any, budget_after: Any, factor: Any) -> Any:
-    """Return the largest sample of n rows whose relabelling and later steps stay within a budget.
+def _round_error(
+    sampled: Any,
+    n_relabelled: Any,
+    draw_epsilon: Any,
+    beta: float,
+    log_n_labelings: LogLabelingCounts,
+) -> Floats:
+    """Return the error bound of a round as in `tight_plan`, infinite if the draw is too inaccurate.
 
-    The cost at the sampling rate q is ``ln(1 + q (factor² e^budget_after - 1))``, where `factor`
-    is the bound on the privacy loss of relabelling for rows of this kind.
+    All arrays have the shape of the grid.
+
+    Parameters
+    ----------
+    sampled, n_relabelled : ndarray of int64
+        Labelled rows whose errors score the draw, and all rows whose labelings are listed.
+    draw_epsilon : ndarray of float64
+        ε of the draw.
+    beta : float
+        Probability with which the bound may fail.
+    log_n_labelings : callable
+        As in `tight_plan`.
+    """
+    log_size = log_n_labelings(np.maximum(n_relabelled, 1)) + math.log(1 / beta)
+    n_scored = np.maximum(sampled, TINY_COUNT)
+    draw_error = 2 * log_size / (draw_epsilon * n_scored)
+    sampling_error = np.sqrt(log_size / (2 * n_scored))
+    return np.where(draw_error <= MAX_DRAW_ERROR, draw_error + sampling_error, np.inf)
+
+
+def _max_sampled(n_rows: Any, budget: Any, budget_after: Any, factor: Any) -> Any:
+    """Return the size of the largest sample of n rows that a round can relabel within a budget.
+
+    The cost of the round and all later steps, at the sampling rate q, is
+    ``ln(1 + q (factor² e^budget_after - 1))``. The result is solved for the rate.
+
+    Parameters
+    ----------
+    n_rows : int or ndarray of int64
+        Rows of one status, labelled or not.
+    budget, budget_after : float or ndarray of float64
+        ε of these rows before and after the round.
+    factor : float or ndarray of float64
+        Relabelling adds 2 ln(factor) to ε of these rows, see `privacy_plan.relabelling_epsilon`.
     """
     with np.errstate(over="ignore"):
-        rate = np.expm1(np.minimum(budget, 600.0)) / (np.exp(budget_after) * factor**2 - 1)
+        rate = np.expm1(np.minimum(budget, MAX_BUDGET_EXPONENT)) / (
+            np.exp(budget_after) * factor**2 - 1
+        )
     return np.floor(np.minimum(rate, 1.0) * n_rows).astype(np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import localcontext
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from skpublicdp.accounting import base_epsilon, subsampled_epsilon
 from skpublicdp.accounting.rounding import (
@@ -24,7 +24,7 @@ from skpublicdp.guarantees import n_private
 
 @dataclass(frozen=True)
 class RelabellingRound:
-    """One round: sample labelled and unlabelled rows and relabel all of them.
+    """Sizes and ε of one round, which samples labelled and unlabelled rows and relabels them all.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class RelabellingRound:
 
 @dataclass(frozen=True)
 class LabelBoostPlan:
-    """All sizes and budgets of one fit.
+    """All sample sizes and privacy budgets of one fit of `LabelBoostClassifier`.
 
     Attributes
     ----------
@@ -82,9 +82,22 @@ class LabelBoostPlan:
     base_delta: float
 
 
-def relabelling_epsilon(
-    after: Fraction, epsilon: Fraction, n_classes: int = 2
-) -> tuple[float, float]:
+class RowEpsilons(NamedTuple):
+    """Privacy cost ε of a stage for a row, by its status at the start of the stage.
+
+    Attributes
+    ----------
+    labelled : float
+        ε of a row that has a label.
+    unlabelled : float
+        ε of a row without a label.
+    """
+
+    labelled: float
+    unlabelled: float
+
+
+def relabelling_epsilon(after: Fraction, epsilon: Fraction, n_classes: int = 2) -> RowEpsilons:
     """Return an upper bound on the ε of relabelling rows and running an algorithm on them.
 
     Parameters
@@ -98,7 +111,7 @@ def relabelling_epsilon(
 
     Returns
     -------
-    tuple of float
+    RowEpsilons
         ``after + 2 ln(n_classes - 1 + u)`` with ``u = exp(epsilon / 2)`` for labelled rows, and
         ``after + 2 ln(n_classes)`` for unlabelled rows, both rounded up. Relabelling leaves the δ
         of the algorithm unchanged.
@@ -110,19 +123,22 @@ def relabelling_epsilon(
     Examples
     --------
     >>> relabelling_epsilon(Fraction(0), Fraction(1))
-    (1.9481..., 1.3862...)
+    RowEpsilons(labelled=1.9481..., unlabelled=1.3862...)
     """
     with localcontext(precise_context(after, epsilon)):
-        labelled, new = _relabelling_costs(epsilon, n_classes)
-        slack = 1 + relative_error()
-        start = to_decimal(after)
-        return float_above((start + labelled) * slack), float_above((start + new) * slack)
+        labelled_cost, unlabelled_cost = _relabelling_costs(epsilon, n_classes)
+        slack = 1 + relative_error()  # covers the rounding of the decimal logarithms
+        epsilon_after = to_decimal(after)
+        return RowEpsilons(
+            float_above((epsilon_after + labelled_cost) * slack),
+            float_above((epsilon_after + unlabelled_cost) * slack),
+        )
 
 
 def rounds_epsilon(
     rounds: tuple[RelabellingRound, ...], base: Fraction, n_classes: int = 2
-) -> list[tuple[float, float]]:
-    """Return an upper bound on the ε of each round together with all later steps.
+) -> list[RowEpsilons]:
+    """Return an upper bound on the ε of each round together with all later rounds and learner.
 
     The recursion runs from the last round to the first: relabelling adds to the ε of the later
     steps, and subsampling reduces the sum.
@@ -138,29 +154,32 @@ def rounds_epsilon(
 
     Returns
     -------
-    list of (float, float)
-        For each round, ε of the rows that are labelled at its start and ε of all other rows.
+    list of RowEpsilons
+        First to last, one for each round.
     """
     labelled, unlabelled = float(base), 0.0
-    bounds = []
-    for step in reversed(rounds):
-        costs = relabelling_epsilon(Fraction(labelled), step.epsilon, n_classes)
-        labelled = subsampled_epsilon(
-            Fraction(costs[0]), _sampling_rate(step.sampled_labelled, step.n_labelled)
-        )
-        if step.sampled_new:
-            new_rate = _sampling_rate(step.sampled_new, step.n_new)
-            unlabelled = max(unlabelled, subsampled_epsilon(Fraction(costs[1]), new_rate))
-        bounds.append((labelled, unlabelled))
-    return bounds[::-1]
+    last_to_first = []
+    for relabelling in reversed(rounds):
+        # rows that the round samples are labelled afterwards, and all later steps use them
+        relabelled = relabelling_epsilon(Fraction(labelled), relabelling.epsilon, n_classes)
+        labelled_rate = _sampling_rate(relabelling.sampled_labelled, relabelling.n_labelled)
+        labelled = subsampled_epsilon(Fraction(relabelled.labelled), labelled_rate)
+        if relabelling.sampled_new:
+            new_rate = _sampling_rate(relabelling.sampled_new, relabelling.n_new)
+            sampled_cost = subsampled_epsilon(Fraction(relabelled.unlabelled), new_rate)
+            # an unlabelled row enters at most one round, so the maximum over rounds counts
+            unlabelled = max(unlabelled, sampled_cost)
+        last_to_first.append(RowEpsilons(labelled, unlabelled))
+    return last_to_first[::-1]
 
 
 def affordable_base_budget(
     epsilon: Fraction, delta: Fraction, rounds: tuple[RelabellingRound, ...], n_classes: int = 2
 ) -> tuple[float, float]:
-    """Return the largest budget of a base learner that runs after some rounds.
+    """Return the largest ε and δ of a base learner with which the fit stays within its budget.
 
-    It inverts the recursion of `rounds_epsilon`, from the first round to the last.
+    It inverts the recursion of `rounds_epsilon`, from the first round to the last: subsampling
+    enlarges the budget of the later steps, and relabelling reduces it.
 
     Parameters
     ----------
@@ -176,36 +195,37 @@ def affordable_base_budget(
     tuple of float
         ε and δ, rounded down. A negative ε means that the rounds exceed the budget.
     """
-    remaining, inclusion = epsilon, Fraction(1)
-    for step in rounds:
-        labelled_rate = _sampling_rate(step.sampled_labelled, step.n_labelled)
-        new_rate = _sampling_rate(step.sampled_new, step.n_new)
-        with localcontext(precise_context(epsilon, step.epsilon)):
-            labelled_cost, new_cost = _relabelling_costs(step.epsilon, n_classes)
+    # `max_inclusion` is the largest probability with which a row reaches the base learner
+    remaining, max_inclusion = epsilon, Fraction(1)
+    for relabelling in rounds:
+        labelled_rate = _sampling_rate(relabelling.sampled_labelled, relabelling.n_labelled)
+        new_rate = _sampling_rate(relabelling.sampled_new, relabelling.n_new)
+        with localcontext(precise_context(epsilon, relabelling.epsilon)):
+            labelled_cost, new_cost = _relabelling_costs(relabelling.epsilon, n_classes)
             # an unlabelled row that no earlier round has sampled still has its whole budget
-            by_kind = (
+            by_status = (
                 (remaining, labelled_rate, labelled_cost),
                 (epsilon, new_rate, new_cost),
             )
-            budgets = [
+            budgets_after = [
                 to_decimal(Fraction(base_epsilon(budget, rate))) - cost
-                for budget, rate, cost in by_kind
-                if rate
+                for budget, rate, cost in by_status
+                if rate  # rows that are never sampled cost nothing
             ]
-            remaining = Fraction(float_below(min(budgets) - relative_error()))
+            remaining = Fraction(float_below(min(budgets_after) - relative_error()))
         if remaining <= 0:
             return float(remaining), 0.0
-        # largest probability with which a row reaches the base learner
-        inclusion = max(inclusion * labelled_rate, new_rate)
-    with localcontext(precise_context(delta, inclusion)):
+        max_inclusion = max(max_inclusion * labelled_rate, new_rate)
+    with localcontext(precise_context(delta, max_inclusion)):
         slack = 1 - relative_error() if rounds else 1
-        return float(remaining), float_below(to_decimal(delta / inclusion) * slack)
+        return float(remaining), float_below(to_decimal(delta / max_inclusion) * slack)
 
 
 def _relabelling_costs(epsilon: Fraction, n_classes: int) -> tuple[Any, Any]:
     """Return the ε that relabelling adds for labelled and for unlabelled rows, as decimals.
 
-    They have the precision of the current decimal context.
+    See `relabelling_epsilon` for the formulas. The decimals have the precision of the current
+    decimal context.
     """
     u = (to_decimal(epsilon) / 2).exp()
     return 2 * (n_classes - 1 + u).ln(), 2 * to_decimal(Fraction(n_classes)).ln()
@@ -217,7 +237,7 @@ def _sampling_rate(n_sampled: int, n_rows: int) -> Fraction:
 
 
 def n_base_rows(alpha: float, beta: float, n_base: int | None) -> int:
-    """Return the number of rows that the base learner needs at ε = 1.
+    """Return the number of rows with which the base learner, at ε = 1, errs on at most alpha.
 
     Parameters
     ----------
@@ -230,7 +250,7 @@ def n_base_rows(alpha: float, beta: float, n_base: int | None) -> int:
     Returns
     -------
     int
-        Rows.
+        Number of rows.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import assumptions_of_class
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, rounds_epsilon
+from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound, rounds_epsilon
 from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, relabel
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats
@@ -34,7 +34,8 @@ def rows_for_base_learner(
     rows : LabelledRows
         Rows with and without a label.
     ledger : Ledger
-        Covers the whole procedure by the theorem, base learner included, for one row of a person.
+        Ledger of the whole fit, base learner included. A theorem bounds its total cost for one
+        row, so that the ledger does not add up the costs of the single draws.
 
     Returns
     -------
@@ -53,19 +54,22 @@ def rows_for_base_learner(
         X_unlabelled = X_unlabelled[sampled]
     # A random part of a random subset is itself a random subset. So the unlabelled rows of all
     # rounds are sampled together and handed out in random order.
-    n_new = sum(step.sampled_new for step in plan.rounds)
-    unused = ledger.subset(len(X_unlabelled), n_new)[ledger.order(n_new)]
-    for step in plan.rounds:
-        sampled = ledger.subset(len(X), step.sampled_labelled)
-        new, unused = unused[: step.sampled_new], unused[step.sampled_new :]
-        X = np.concatenate([X[sampled], X_unlabelled[new]])
-        y = relabel(hypotheses, X, y[sampled], rows.classes, step.epsilon, ledger)
+    n_new = sum(relabelling.sampled_new for relabelling in plan.rounds)
+    new_rows = ledger.subset(len(X_unlabelled), n_new)[ledger.order(n_new)]
+    n_used = 0
+    for relabelling in plan.rounds:
+        sampled = ledger.subset(len(X), relabelling.sampled_labelled)
+        new_of_round = new_rows[n_used : n_used + relabelling.sampled_new]
+        n_used += relabelling.sampled_new
+        # the labelled rows come first, as `relabel` needs
+        X = np.concatenate([X[sampled], X_unlabelled[new_of_round]])
+        y = relabel(hypotheses, X, y[sampled], rows.classes, relabelling.epsilon, ledger)
     if plan.base_rows < len(X):
         sampled = ledger.subset(len(X), plan.base_rows)
         X, y = X[sampled], y[sampled]
     if plan.resampled:
-        drawn = ledger.indices(len(X), len(X))
-        return X[drawn], y[drawn]
+        bootstrap = ledger.indices(len(X), len(X))
+        return X[bootstrap], y[bootstrap]
     if not plan.rounds:
         return X, y
     # amplification by subsampling holds for sets, but a base learner may depend on the order
@@ -74,13 +78,18 @@ def rows_for_base_learner(
 
 
 def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
-    """Return a point for additional rows that does not depend on private rows.
+    """Return the public point at which one row of each label is added for the base learner.
 
-    In each column it is the centre of the bounds, else the median of public rows, else zero.
+    In each column it is the centre of the bounds, else the median of public rows, else zero, so it
+    does not depend on private rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_features,)
     """
     centre = np.zeros(learner.n_features_in_) if X_public is None else np.median(X_public, axis=0)
     for column, (low, high) in parse_bounds(bounds, feature_names(learner)).items():
-        centre[column] = low / 2 + high / 2
+        centre[column] = low / 2 + high / 2  # low + high may overflow
     return centre
 
 
@@ -112,7 +121,7 @@ def receipt_assumptions(learner: Any) -> tuple[str, ...]:
 
 
 def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: object) -> None:
-    """Record the stages of a plan in the receipt, each with the cost of itself and all later ones.
+    """Record the stages of a fit in the receipt, each with the cost of it and all later stages.
 
     Parameters
     ----------
@@ -136,22 +145,21 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
             "the base learner"
         )
         stages.append((name, paper_event, PAPER_PROOF))
+    # Relabelling keeps the δ of the later stages, and subsampling multiplies it by the rate.
     labelled_delta, unlabelled_delta = base_delta, Fraction(0)
-    for number, step in reversed(list(enumerate(plan.rounds, start=1))):
-        new_rate = Fraction(step.sampled_new, max(step.n_new, 1))
+    for number, (relabelling, epsilons) in reversed(
+        list(enumerate(zip(plan.rounds, epsilon_by_round, strict=True), start=1))
+    ):
+        new_rate = Fraction(relabelling.sampled_new, max(relabelling.n_new, 1))
         unlabelled_delta = max(unlabelled_delta, new_rate * labelled_delta)
-        labelled_delta *= Fraction(step.sampled_labelled, step.n_labelled)
-        name = (
-            f"round {number}, {step.sampled_labelled} of {step.n_labelled} labelled and "
-            f"{step.sampled_new} of {step.n_new} unlabelled rows relabelled by a draw at "
-            f"ε₀ = {float(step.epsilon):g}, and all later steps"
-        )
-        event = mechanism_event(
-            exact_fraction(max(epsilon_by_round[number - 1])), max(labelled_delta, unlabelled_delta)
-        )
+        labelled_delta *= Fraction(relabelling.sampled_labelled, relabelling.n_labelled)
+        name = _round_stage_name(number, relabelling)
         if plan.resampled:
             stages.append((name, paper_event, PAPER_PROOF))
         else:
+            event = mechanism_event(
+                exact_fraction(max(epsilons)), max(labelled_delta, unlabelled_delta)
+            )
             stages.append((name, event, RELABELLING_PROOF))
     if plan.resampled and plan.epsilon < 1:
         name = (
@@ -159,5 +167,14 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
             "sampled, and all later steps"
         )
         stages.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSET_PROOF))
-    for stage in reversed(stages):
-        ledger.annotate(*stage)
+    for name, event, proof in reversed(stages):
+        ledger.annotate(name, event, proof)
+
+
+def _round_stage_name(number: int, relabelling: RelabellingRound) -> str:
+    """Return the name of a relabelling round in the receipt, with its sample sizes and its ε."""
+    return (
+        f"round {number}, {relabelling.sampled_labelled} of {relabelling.n_labelled} labelled and "
+        f"{relabelling.sampled_new} of {relabelling.n_new} unlabelled rows relabelled by a draw at "
+        f"ε₀ = {float(relabelling.epsilon):g}, and all later steps"
+    )

@@ -40,7 +40,7 @@ from skpublicdp.typing import Codes, Floats
 RELABELLING_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.1; docs/proofs/label_boost.md"
 
 MAX_INTERVALS = 1 << 26
-"""Maximum number of intervals to enumerate; each takes one integer of memory."""
+"""Maximum number of intervals to enumerate; each takes one integer of memory (512 MB in all)."""
 
 MAX_HALFPLANES = 1 << 22
 """Maximum number of halfplanes to enumerate, which takes seconds."""
@@ -49,6 +49,10 @@ MAX_BOX_SIDES = 1 << 15
 """Maximum number of pairs of left and right sides of boxes to enumerate, which takes seconds."""
 
 RELABELLING_CLASSES = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, FiniteClass)
+"""Hypothesis classes whose labelings of private rows can be listed once each."""
+
+MAX_COLUMNS = 2
+"""Maximum number of columns of the boxes and halfspaces whose labelings can be listed."""
 
 
 def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDArray[Any]) -> None:
@@ -66,19 +70,21 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
             "release_labeler=True, which accepts any class."
         )
     width = _width(hypotheses, n_features)
-    if width > 2:
+    if width > MAX_COLUMNS:
         raise ValueError(
             f"{type(hypotheses).__name__} must use one or two columns, so that each labeling of "
             f"the private rows can be listed once; got {width} columns. Name two columns in "
             "features, pass fewer columns, or use release_labeler=True."
         )
+    # a cover of a placeholder: the class raises if its own settings do not fit features and labels
     hypotheses.build_cover(_placeholder_sample(classes, max(n_features, 1)), alpha=0.5, beta=0.5)
 
 
 def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | None:
     """Return the largest number of rows whose labelings can be listed in seconds.
 
-    None means that there is no limit.
+    None means that there is no limit. The limit of n rows is the largest n with n(n + 1)/2
+    intervals or pairs of box sides, or n^2 halfplanes, below the maximum of the class.
     """
     match hypotheses, _width(hypotheses, n_features):
         case (Intervals(), _) | (Rectangles(), 1):
@@ -120,7 +126,9 @@ def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any])
     n_classes = len(classes)
     match hypotheses:
         case Thresholds(feature=feature):
-            return SplitLabelings(X, [feature], [(1, 0)][: n_classes - 1], n_classes)
+            # label 1 above the threshold and 0 below; with a single label only the constant
+            pairs = [(1, 0)] if n_classes > 1 else []
+            return SplitLabelings(X, [feature], pairs, n_classes)
         case Intervals(feature=feature) if n_classes == 2:
             return IntervalLabelings(X[:, feature])
         case Rectangles(features=features) if n_classes == 2:
@@ -135,6 +143,8 @@ def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any])
                 _placeholder_sample(classes, X.shape[1]), alpha=0.5, beta=0.5
             )
             return ExplicitLabelings(np.stack([model.predict(X) for model in cover.hypotheses]))
+    # Three cases remain: stumps, halfspaces of one column (they are its stumps), and a single label
+    # (there is no pair of labels, so that only the constant labeling is listed).
     pairs = list(itertools.permutations(range(n_classes), 2))
     return SplitLabelings(X, range(X.shape[1]), pairs, n_classes)
 
@@ -147,7 +157,10 @@ def relabel(
     epsilon: Fraction,
     ledger: Ledger,
 ) -> Codes:
-    """Label all rows by one rule, drawn by the exponential mechanism on the labelled rows.
+    """Return new labels of all rows, from a rule that a private draw selects by the labelled rows.
+
+    The exponential mechanism draws one of all labelings of the rows, scored by its errors on the
+    labelled ones.
 
     Parameters
     ----------
@@ -201,12 +214,14 @@ def log_n_labelings(
             n_labelings = n_rows + 1
         case Intervals() | Rectangles() | Halfspaces():
             n_labelings = _growth_function(hypotheses, n_rows, _width(hypotheses, n_features))
-        case FiniteClass(models=models, vc_dimension=vc):
+        case FiniteClass(models=models, vc_dimension=vc_dimension):
             n_labelings = np.full_like(n_rows, len(models))
-            # Sauer's lemma is for two labels; a dimension of log2 |C| or more is no restriction
-            if vc is not None and n_classes <= 2 and vc < math.log2(len(models)):
-                n_labelings = np.minimum(n_labelings, _sauer_bound(n_rows, vc))
-        case _:
+            # Sauer's lemma is for two labels. Every finite class has a VC dimension of at most
+            # log2 of its size, so that a larger declared one is no restriction.
+            max_dimension = math.log2(len(models)) if n_classes <= 2 else 0.0
+            if vc_dimension is not None and vc_dimension < max_dimension:
+                n_labelings = np.minimum(n_labelings, _sauer_bound(n_rows, vc_dimension))
+        case _:  # stumps: each split with two different labels, and the constants
             n_splits = n_features * (n_rows - 1).clip(0)
             n_labelings = n_classes * (n_classes - 1) * n_splits + n_classes
     return np.asarray(np.log(n_labelings))
@@ -224,7 +239,10 @@ def _growth_function(hypotheses: HypothesisClass, n_rows: Floats, width: int) ->
 
 
 def _sauer_bound(n_rows: Floats, d: int) -> Floats:
-    """Return sum_{k <= d} C(n, k), elementwise: Sauer's bound at VC dimension d."""
+    """Return Sauer's bound on the dichotomies of n rows by a class of VC dimension d, elementwise.
+
+    It is the sum of the binomials C(n, k) over k <= d.
+    """
     total, binomial = np.ones_like(n_rows), np.ones_like(n_rows)
     for k in range(d):
         binomial = binomial * (n_rows - k).clip(0) / (k + 1)
@@ -233,7 +251,7 @@ def _sauer_bound(n_rows: Floats, d: int) -> Floats:
 
 
 def _width(hypotheses: HypothesisClass, n_features: int) -> int:
-    """Return the number of columns that a box or halfspace uses, and 1 for other classes."""
+    """Return the number of columns that a rule of a class uses: 1 except for boxes, halfspaces."""
     match hypotheses:
         case Rectangles(features=features):
             return n_features if features is None else len(features)
