@@ -23,7 +23,7 @@ FINAL_SHRINKAGE = 300
 NEW_ROWS_PER_BASE_ROW = 30_000
 """Maximum number of new rows of a round, per row of the base learner (Algorithm 3)."""
 
-MAX_EXPONENT = 600
+MAX_ROUND_EXPONENT = 600
 """Exponents up to this are safe for `math.exp`, which overflows from 710 on."""
 
 
@@ -149,7 +149,7 @@ def _paper_rounds(
         alpha_i, beta_i = alpha / (10 * 2**i), beta / (4 * 2**i)
         exponent = alpha_i * n_labelled / (200 * vc)
         n_new = NEW_ROWS_PER_BASE_ROW * n
-        if exponent <= MAX_EXPONENT:  # beyond it the maximum number of new rows applies
+        if exponent <= MAX_ROUND_EXPONENT:  # beyond it the maximum number of new rows applies
             n_new = min(n_new, int(beta_i * vc * math.exp(exponent)) - n_labelled)
         relabelling = RelabellingRound(
             n_labelled=n_labelled,
