@@ -440,7 +440,7 @@ def test_without_noise_the_private_prefix_sums_are_returned():
         hierarchy_strategy(len(counts)),
     ):
         measurement = Measurement(strategy.matrix @ counts, Fraction(1), 1.0)
-        found = least_squares([StrategyMeasurement(strategy, measurement)], len(NORMAL)).prefix
+        found = least_squares([StrategyMeasurement(strategy, measurement)], len(NORMAL)).prefix_sums
         assert np.allclose(found, np.cumsum(counts)[:-1] / len(NORMAL), atol=1e-9)
 
 
@@ -462,7 +462,7 @@ def test_looks_at_fine_and_coarse_cells_are_one_least_squares_problem():
     covariance = np.tril(np.ones((6, 6))) @ np.linalg.inv(design.T @ design)
     covariance = covariance @ np.tril(np.ones((6, 6))).T
     evidence = least_squares(looks, 40)
-    assert np.allclose(evidence.prefix, np.cumsum(counts) / 40)
+    assert np.allclose(evidence.prefix_sums, np.cumsum(counts) / 40)
     assert np.allclose(evidence.covariance, covariance / 40**2)
 
 

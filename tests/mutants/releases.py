@@ -47,8 +47,8 @@ MUTANTS = (
         "cells cut where exact counts are large",
         UNPAID,
         "query_release/cdf/release.py",
-        "        masses = np.diff(prefix, prepend=0.0, append=1.0)\n        grid, spent_share",
-        """        masses = np.diff(prefix, prepend=0.0, append=1.0)
+        "        masses = np.diff(prefix_sums, prepend=0.0, append=1.0)\n        grid, spent_share",
+        """        masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
         masses = grid.tabulate(private) / n
         grid, spent_share""",
         ("PAPQueryRelease, thresholds, cells refined",),

@@ -44,14 +44,14 @@ MAX_DECIMAL_POWER = 22
 
 @dataclass(frozen=True)
 class IntervalMasses:
-    """Disjoint intervals with their released fractions of the rows.
+    """Disjoint intervals of a numeric column, with the released fraction of the rows in each.
 
     Attributes
     ----------
     starts, ends : ndarray of shape (n_intervals,)
         Increasing. An interval is (start, end].
     masses : ndarray of shape (n_intervals,)
-        Nonnegative fractions.
+        Nonnegative fractions of the private rows.
     """
 
     starts: Floats
@@ -59,11 +59,11 @@ class IntervalMasses:
     masses: Floats
 
     def select(self, mask: NDArray[np.bool_]) -> IntervalMasses:
-        """Return the intervals of the mask."""
+        """Return the intervals for which the mask is True."""
         return IntervalMasses(self.starts[mask], self.ends[mask], self.masses[mask])
 
     def replace_by_parts(self, mask: NDArray[np.bool_], parts: IntervalMasses) -> IntervalMasses:
-        """Replace the intervals of the mask by their parts."""
+        """Return new intervals, in which those of the mask are replaced by their parts."""
         others = self.select(~mask)
         ends = np.concatenate([others.ends, parts.ends])
         order = np.argsort(ends)
@@ -88,9 +88,19 @@ class Refinement(NamedTuple):
 
 
 def detection_threshold(noise: Noise, remaining_share: Fraction, ledger: Ledger) -> float:
-    """Return the minimum number of rows of a heavy cell, given the remaining refinement budget.
+    """Return the minimum number of rows for which a cell counts as heavy in the next round.
 
-    It is a multiple of the standard deviation of the noise of the next round.
+    It is a multiple of the standard deviation of the round's noise. Noise alone therefore rarely
+    makes a cell heavy.
+
+    Parameters
+    ----------
+    noise : Gaussian or Pure
+        The budget of the whole release.
+    remaining_share : Fraction
+        Share of this budget that refinement may still spend.
+    ledger : Ledger
+        Privacy ledger, for the number of rows per person. Nothing is charged.
     """
     round_noise = scaled_noise(noise, remaining_share * SHARE_PER_ROUND)
     _, variance = noise_scale(round_noise, ledger.for_person(INTERVAL_SENSITIVITY))
@@ -105,7 +115,9 @@ def refine_heavy_cells(
     ledger: Ledger,
     max_cells: int,
 ) -> Refinement:
-    """Split heavy cells in rounds until no part is heavy.
+    """Split heavy cells of a grid in rounds, until no part of them is heavy.
+
+    A cell is heavy if its released mass exceeds `detection_threshold` and `MIN_CELL_MASS`.
 
     Parameters
     ----------
@@ -118,7 +130,7 @@ def refine_heavy_cells(
     noise : Gaussian or Pure
         The budget of the whole release.
     ledger : Ledger
-        Pays.
+        Privacy ledger, which is charged for each round.
     max_cells : int
         Parts of a cell are merged up to a mass of 1 / max_cells.
 
@@ -127,15 +139,15 @@ def refine_heavy_cells(
     Refinement
         The refined grid and the share of the budget that was spent.
     """
-    n, remaining_share = x_private.n, REFINEMENT_SHARE
+    n = x_private.n
+    remaining_share = REFINEMENT_SHARE
     ends = np.append(grid.edges, grid.high)
     starts = np.concatenate([just_below(np.array([grid.low])), ends[:-1]])
     intervals = IntervalMasses(starts, ends, np.maximum(masses, 0))
     for round_number in count(1):
         threshold = detection_threshold(noise, remaining_share, ledger)
-        is_heavy = intervals.masses >= max(threshold / n, MIN_CELL_MASS)
-        # an interval of a single float cannot be split
-        is_heavy &= just_below(intervals.ends) > intervals.starts
+        has_several_floats = just_below(intervals.ends) > intervals.starts  # else it is not split
+        is_heavy = (intervals.masses >= max(threshold / n, MIN_CELL_MASS)) & has_several_floats
         if not is_heavy.any():
             break
         heavy = intervals.select(is_heavy)
@@ -143,7 +155,8 @@ def refine_heavy_cells(
         share = remaining_share * SHARE_PER_ROUND
         remaining_share -= share
         cumulative = x_private.cumulative_counts(np.concatenate([parts.starts, parts.ends]))
-        counts = np.diff(cumulative.reshape(2, -1), axis=0)[0]
+        counts_at_starts, counts_at_ends = np.split(cumulative, 2)
+        counts = counts_at_ends - counts_at_starts
         event = scaled_noise(noise, share)
         name = mechanism_name(f"the parts of heavy cells, round {round_number}", noise)
         noisy = ledger.add_noise(
@@ -155,12 +168,49 @@ def refine_heavy_cells(
         intervals = intervals.replace_by_parts(
             is_heavy, IntervalMasses(parts.starts, parts.ends, part_masses)
         )
-    if remaining_share == REFINEMENT_SHARE:
-        return Refinement(grid, Fraction(0))
+    spent_share = REFINEMENT_SHARE - remaining_share
+    if not spent_share:  # no cell was heavy
+        return Refinement(grid, spent_share)
+    # a cell is not split for less mass than the first round could distinguish from noise
     max_mass = max(1 / max_cells, detection_threshold(noise, REFINEMENT_SHARE, ledger) / n)
-    return Refinement(
-        _split_heavy_cells(grid, intervals, max_mass), REFINEMENT_SHARE - remaining_share
-    )
+    return Refinement(_split_heavy_cells(grid, intervals, max_mass), spent_share)
+
+
+class _CutSpacing(NamedTuple):
+    """Distance between the cuts of each interval. Arrays of shape (n_intervals,).
+
+    Attributes
+    ----------
+    is_decimal : ndarray of bool
+        Whether cuts are at multiples of a power of ten. Otherwise the interval is cut into tenths.
+    is_inverse : ndarray of bool
+        Whether the power of ten is 1 / scale. Otherwise it is scale.
+    scale : ndarray
+        Powers of ten, at least 1 and therefore exact floats.
+    """
+
+    is_decimal: NDArray[np.bool_]
+    is_inverse: NDArray[np.bool_]
+    scale: Floats
+
+    def multiple_below(self, x: Floats) -> Floats:
+        """Return the number k of the largest multiple k * (power of ten) at or below each x."""
+        return np.floor(np.where(self.is_inverse, x * self.scale, x / self.scale))
+
+
+def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
+    """Return the largest power of ten that is at most a third of the width of each interval.
+
+    Where floats cannot represent its multiples exactly, the spacing is not decimal.
+    """
+    exponent = np.floor(np.log10(ends - starts) - np.log10(3)).astype(int)
+    clipped_exponent = np.clip(exponent, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
+    max_abs = np.maximum(np.abs(starts), np.abs(ends))
+    is_decimal = np.abs(exponent) <= MAX_DECIMAL_POWER
+    # the number k of a multiple must be an integer that a float represents exactly
+    is_decimal &= max_abs < 2**52 * 10.0**clipped_exponent
+    scale = 10.0 ** np.where(is_decimal, np.abs(exponent), 0)
+    return _CutSpacing(is_decimal, exponent < 0, scale)
 
 
 def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
@@ -181,32 +231,26 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
         The parts, with masses 0.
     """
     starts, ends = intervals.starts, intervals.ends
-    width = ends - starts
-    exponent = np.floor(np.log10(width) - np.log10(3)).astype(int)
-    max_abs = np.maximum(np.abs(starts), np.abs(ends))
-    is_exact = np.abs(exponent) <= MAX_DECIMAL_POWER
-    clipped_exponent = np.clip(exponent, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
-    is_exact &= max_abs < 2**52 * 10.0**clipped_exponent
-    is_fraction = exponent < 0  # the unit is 1 / scale, and otherwise it is scale
-    scale = 10.0 ** np.where(is_exact, np.abs(exponent), 0)
-    first_multiple, last_multiple = (
-        np.floor(np.where(is_exact & is_fraction, x * scale, x / scale)) for x in (starts, ends)
-    )
-    n_steps = np.where(is_exact, last_multiple - first_multiple + 1, 10).astype(int)
-    first_multiple = np.where(is_exact, first_multiple, 0)
-    parent = np.repeat(np.arange(len(starts)), n_steps + 1)
-    step = np.arange(len(parent)) - np.repeat(np.cumsum(n_steps + 1) - n_steps - 1, n_steps + 1)
-    multiple = first_multiple[parent] + step
+    spacing = _cut_spacing(starts, ends)
+    is_decimal, scale = spacing.is_decimal, spacing.scale
+    first_multiple = np.where(is_decimal, spacing.multiple_below(starts), 0)
+    n_multiples = spacing.multiple_below(ends) - first_multiple
+    n_cuts = np.where(is_decimal, n_multiples + 1, 10).astype(int) + 1
+    # cuts of all intervals, concatenated: the interval of each cut, and its number there from 0
+    parent = np.repeat(np.arange(len(starts)), n_cuts)
+    cut_number = np.arange(len(parent)) - np.repeat(np.cumsum(n_cuts) - n_cuts, n_cuts)
+    multiple = first_multiple[parent] + cut_number
     # the quotient of two exact floats is the float nearest to the decimal number
-    decimal = np.where(is_fraction[parent], multiple / scale[parent], multiple * scale[parent])
-    tenth = starts[parent] + width[parent] * (step / 10)
-    cut = np.where(is_exact[parent], decimal, tenth)
-    single_floats = cut[is_exact[parent]]
-    part_ends = np.concatenate([cut, just_below(single_floats), just_below(ends), ends])
-    interval_index = np.arange(len(starts))
-    parent_of_end = np.concatenate(
-        [parent, parent[is_exact[parent]], interval_index, interval_index]
+    decimal = np.where(
+        spacing.is_inverse[parent], multiple / scale[parent], multiple * scale[parent]
     )
+    tenth = starts[parent] + (ends - starts)[parent] * (cut_number / 10)
+    cuts = np.where(is_decimal[parent], decimal, tenth)
+    # a decimal number x becomes a part of its own, (just_below(x), x]
+    cut_is_decimal = is_decimal[parent]
+    part_ends = np.concatenate([cuts, just_below(cuts[cut_is_decimal]), just_below(ends), ends])
+    interval_index = np.arange(len(starts))
+    parent_of_end = np.concatenate([parent, parent[cut_is_decimal], interval_index, interval_index])
     is_inside = (part_ends > starts[parent_of_end]) & (part_ends <= ends[parent_of_end])
     part_ends = np.unique(part_ends[is_inside])
     previous_ends = np.concatenate([starts[:1], part_ends[:-1]])
@@ -222,11 +266,11 @@ def _shrink_masses(
     noisy: Floats,
     variance: float,
 ) -> Floats:
-    """Return the masses of the parts of heavy intervals, shrunk to an expected shape.
+    """Return the masses of the parts of heavy intervals, shrunk to an expected distribution.
 
-    The expected shape is the public distribution or the uniform one, whichever is nearer to the
-    noisy fractions. Each interval has the shrinkage factor of James and Stein (1961). The result is
-    projected to nonnegative masses whose sum is the mass of the interval.
+    The noisy fractions of each interval are shrunk to the result of `_expected_masses` by the
+    factor of James and Stein (1961). The result is projected to nonnegative masses whose sum is the
+    mass of the interval.
 
     Parameters
     ----------
@@ -246,22 +290,14 @@ def _shrink_masses(
     ndarray of shape (n_parts,)
     """
     parent = np.searchsorted(heavy.ends, parts.ends)
-    parent_mass = np.bincount(parent, noisy)[parent]
-    public_masses = public_cdf(parts.ends) - public_cdf(parts.starts)
-    widths = parts.ends - parts.starts
-    expected_masses = []
-    for weights in (public_masses, widths):
-        parent_weight = np.bincount(parent, weights)[parent]
-        equal_shares = 1 / np.bincount(parent)[parent]
-        shares = np.divide(weights, parent_weight, out=equal_shares, where=parent_weight > 0)
-        expected_masses.append(parent_mass * shares)
-    expected = min(expected_masses, key=lambda shape: float(np.square(noisy - shape).sum()))
+    expected = _expected_masses(public_cdf, parent, parts, noisy)
     masses = []
     first_parts = np.flatnonzero(np.diff(parent)) + 1
     for target, values, total in zip(
         np.split(expected, first_parts), np.split(noisy, first_parts), heavy.masses, strict=True
     ):
         difference = values - target
+        # k parts with a fixed sum have k - 1 free masses, and the factor subtracts 2 from these
         noise_energy = max(len(difference) - 3, 0) * variance
         squared_distance = max(float(difference @ difference), MIN_SQUARED_DISTANCE)
         weight = max(0.0, 1 - noise_energy / squared_distance)
@@ -269,8 +305,46 @@ def _shrink_masses(
     return np.concatenate(masses)
 
 
+def _expected_masses(
+    public_cdf: PiecewiseLinearCDF,
+    parent: NDArray[np.intp],
+    parts: IntervalMasses,
+    noisy: Floats,
+) -> Floats:
+    """Return the expected mass of each part, given the noisy mass of its whole interval.
+
+    Inside an interval the mass is spread by the public distribution or uniformly, whichever is
+    nearer to the noisy fractions of all parts.
+
+    Parameters
+    ----------
+    public_cdf, parts, noisy
+        As in `_shrink_masses`.
+    parent : ndarray of int, shape (n_parts,)
+        Index of the heavy interval that contains each part.
+
+    Returns
+    -------
+    ndarray of shape (n_parts,)
+    """
+    parent_mass = np.bincount(parent, noisy)[parent]
+    public_masses = public_cdf(parts.ends) - public_cdf(parts.starts)
+    widths = parts.ends - parts.starts
+    candidates: list[Floats] = []
+    for weights in (public_masses, widths):
+        parent_weight = np.bincount(parent, weights)[parent]
+        equal_shares = 1 / np.bincount(parent)[parent]
+        shares = np.divide(weights, parent_weight, out=equal_shares, where=parent_weight > 0)
+        candidates.append(np.multiply(parent_mass, shares))
+    return min(candidates, key=lambda masses: float(np.square(noisy - masses).sum()))
+
+
 def project_to_simplex(values: Floats, total: float) -> Floats:
-    """Return the nearest nonnegative numbers with the given positive sum."""
+    """Return the Euclidean projection of numbers onto nonnegative numbers with a given sum.
+
+    The projection subtracts one threshold from all numbers and sets negative ones to 0 (Duchi et
+    al. 2008, Efficient projections onto the l1-ball). The sum must be positive.
+    """
     descending = np.sort(values)[::-1]
     # the excess per number if only the largest 1, 2, ... numbers stay positive
     excess = (np.cumsum(descending) - total) / np.arange(1, len(descending) + 1)
@@ -282,10 +356,19 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
 def _merge_light_parts(
     parts: IntervalMasses, cell_of_part: NDArray[np.intp], max_mass: float
 ) -> Floats:
-    """Return the starts of the cells into which the parts of each old cell are merged.
+    """Return the starts of the new cells, each of which holds adjacent parts of one old cell.
 
     Parts are merged from the left as long as their mass stays within `max_mass`. A heavier part
-    remains a cell of its own.
+    becomes a cell of its own.
+
+    Parameters
+    ----------
+    parts : IntervalMasses
+        Parts of all cells, by position.
+    cell_of_part : ndarray of int, shape (n_parts,)
+        Index of the old cell that contains each part.
+    max_mass : float
+        Maximum mass of a cell of several parts.
     """
     new_starts, mass_so_far = [], 0.0
     for i, mass in enumerate(parts.masses):
@@ -332,7 +415,7 @@ def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) ->
     fractions = fractions / (mass_at_end - mass_at_start)[inner_cells]
 
     def redistribute(cdf: PiecewiseLinearCDF) -> PiecewiseLinearCDF:
-        """Make the function linear between the ends of parts in each split cell."""
+        """Return the function with its rise in each split cell spread like the released masses."""
         heights_at_ends = cdf(np.concatenate([just_below(np.array([grid.low])), old_ends]))
         cell_of_knot = np.minimum(np.searchsorted(old_ends, cdf.knots), len(old_ends) - 1)
         old_knots = cdf.knots[~is_split[cell_of_knot]]

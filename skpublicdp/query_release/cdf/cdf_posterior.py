@@ -38,17 +38,27 @@ PROFILE_LIKELIHOOD_SLACK = 2.0
 """Twice the log-likelihood loss that is allowed for the shift of the intervals."""
 
 N_GAUSS_NEWTON_STEPS = 4
+"""Number of Gauss-Newton steps for the tilt, which start without a tilt."""
+
 MAX_TILT_STEP = 1.5
+"""Maximum change of a log density ratio in one Gauss-Newton step, for stability."""
+
 JITTER = 1e-13
+"""Variance added to the diagonal of a covariance before it is inverted, in squared fractions."""
+
+MIN_RANK = 1e-9
+"""Ranks are kept this far from 0 and 1, where the normal score is infinite."""
 
 
 @dataclass(frozen=True)
 class NoisyPrefixSums:
-    """Unbiased private estimates of the prefix sums.
+    """Unbiased noisy estimates of the private distribution function at the edges of a grid.
+
+    A prefix sum of the cells of a grid is the fraction of the rows at or below an edge.
 
     Attributes
     ----------
-    prefix : ndarray of shape (n_edges,)
+    prefix_sums : ndarray of shape (n_edges,)
         Estimated fraction of the private rows at or below each edge.
     covariance : ndarray of shape (n_edges, n_edges)
         Covariance of their noise.
@@ -56,7 +66,7 @@ class NoisyPrefixSums:
         Number of private rows.
     """
 
-    prefix: Floats
+    prefix_sums: Floats
     covariance: Floats
     n_private: int
 
@@ -68,7 +78,7 @@ class DistributionShift:
     Attributes
     ----------
     tilt : ndarray of shape (N_COSINES + 1,)
-        Coefficients of the exponential tilt.
+        Coefficients of the exponential tilt, see `PublicPrior.tilt_directions`.
     rough_variance : float
         Variance of independent changes of the cells, as the inverse of a number of rows.
     smooth_deviation : float
@@ -81,11 +91,14 @@ class DistributionShift:
 
 
 NO_SHIFT = DistributionShift(np.zeros(N_COSINES + 1), 0.0, 0.0)
+"""Private and public rows have the same distribution."""
 
 
 @dataclass(frozen=True)
 class PublicPrior:
-    """Public distribution functions at the right ends of cells. Their last values are 1.
+    """Distribution functions of public rows at the right ends of the cells of a grid.
+
+    Their last values are 1.
 
     Attributes
     ----------
@@ -102,17 +115,18 @@ class PublicPrior:
     n_public: int
 
     def select(self, ends: NDArray[np.intp]) -> PublicPrior:
-        """Return the prior on coarser cells, given the indices of their ends."""
+        """Return the prior on coarser cells, given the indices of their right ends."""
         return PublicPrior(self.public_cdf[ends], self.tail_cdf[ends], self.n_public)
 
     def tilt_directions(self) -> Floats:
-        """Return the directions of the tilt at each cell, shape (n_cells, N_COSINES + 1).
+        """Return the functions that an exponential tilt combines, shape (n_cells, N_COSINES + 1).
 
-        They are the normal score of the public rank, which shifts the location, and cosines of the
-        rank with amplitudes 1, 1/2, 1/3, ...
+        A tilt multiplies the mass of each cell by exp(directions @ coefficients). The directions
+        are the normal score of the public rank, which shifts the location, and cosines of the rank
+        with amplitudes 1, 1/2, 1/3, ...
         """
         mid_rank = self.public_cdf - np.diff(self.public_cdf, prepend=0.0) / 2
-        normal_score = ndtri(np.clip(mid_rank, 1e-9, 1 - 1e-9))
+        normal_score = ndtri(np.clip(mid_rank, MIN_RANK, 1 - MIN_RANK))
         frequency = np.arange(1, N_COSINES + 1)
         cosines = np.cos(np.pi * np.outer(mid_rank, frequency)) / frequency
         return np.column_stack([normal_score, cosines])
@@ -143,7 +157,7 @@ class LinearizedModel:
     rough_covariance: Floats
 
     def prior_covariance(self, shift: DistributionShift) -> Floats:
-        """Return the prior covariance of the population's prefix sums."""
+        """Return the prior covariance of the population's prefix sums, (n_edges, n_edges)."""
         smooth_covariance = shift.smooth_deviation**2 * (self.jacobian @ self.jacobian.T)
         rough_covariance = shift.rough_variance * self.rough_covariance
         covariance: Floats = self.public_covariance + rough_covariance + smooth_covariance
@@ -151,14 +165,14 @@ class LinearizedModel:
 
 
 def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> LinearizedModel:
-    """Linearize the tilted public distribution at the given coefficients.
+    """Return the first-order Taylor expansion of the tilted public distribution in its tilt.
 
     Parameters
     ----------
     prior_at_edges : PublicPrior
         The public distribution.
     tilt : ndarray of shape (N_COSINES + 1,)
-        Coefficients of the tilt.
+        Coefficients about which the distribution is linearized.
     n_private : int
         Number of private rows.
     """
@@ -169,16 +183,18 @@ def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> Line
     tilted_mass /= tilted_mass.sum()
     cumulative = np.cumsum(tilted_mass)
     cumulative[-1] = 1
-    growth = np.divide(
+    density_ratio = np.divide(
         tilted_mass, public_mass, out=np.ones_like(public_mass), where=public_mass > 0
     )
     centered = directions - tilted_mass @ directions
+    # the last prefix sum is always 1, so that it has no derivative
     jacobian = np.cumsum(tilted_mass[:, None] * centered, axis=0)[:-1]
-    # two more pseudo-rows anywhere between the bounds
-    pseudo_variance = 2 / (prior_at_edges.n_public + 1) * prior_at_edges.tail_cdf
-    public_covariance = bridge_covariance(
-        cumulative, np.cumsum(growth * tilted_mass) + pseudo_variance
-    ) / (prior_at_edges.n_public + 1)
+    # the tilt multiplies the variance of a public cell by the squared density ratio
+    cumulative_variance = np.cumsum(density_ratio * tilted_mass)
+    # public rows may be absent where private ones are: two pseudo-rows between the bounds
+    n_pseudo_public = prior_at_edges.n_public + 1
+    cumulative_variance = cumulative_variance + 2 / n_pseudo_public * prior_at_edges.tail_cdf
+    public_covariance = bridge_covariance(cumulative, cumulative_variance) / n_pseudo_public
     rough_covariance = bridge_covariance(
         cumulative,
         (1 - TAIL_SHARE_OF_SHIFT) * cumulative + TAIL_SHARE_OF_SHIFT * prior_at_edges.tail_cdf,
@@ -193,9 +209,10 @@ def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> Line
 
 
 def bridge_covariance(cumulative_mass: Floats, cumulative_variance: Floats) -> Floats:
-    """Return the covariance of prefix sums of changes whose total is 0 (a Brownian bridge).
+    """Return the covariance of prefix sums of random cell masses that add up to a constant.
 
-    Cells change independently. Their sum is then subtracted in proportion to the masses.
+    The masses change independently. Their total change is then subtracted, in proportion to the
+    masses. With variances equal to the masses, the prefix sums are a Brownian bridge.
 
     Parameters
     ----------
@@ -208,6 +225,7 @@ def bridge_covariance(cumulative_mass: Floats, cumulative_variance: Floats) -> F
     """
     mass, variance = cumulative_mass[:-1], cumulative_variance[:-1]
     subtracted = np.outer(mass, variance)
+    # independent changes have the covariance min(variance_i, variance_j) at edges i and j
     covariance: Floats = np.minimum.outer(variance, variance) - subtracted - subtracted.T
     covariance += cumulative_variance[-1] * np.outer(mass, mass)
     return covariance
@@ -215,7 +233,7 @@ def bridge_covariance(cumulative_mass: Floats, cumulative_variance: Floats) -> F
 
 @dataclass(frozen=True)
 class StrategyMeasurement:
-    """A measured strategy, and the cells that it was applied to.
+    """Noisy answers of a strategy, and the cells whose counts it combined.
 
     Attributes
     ----------
@@ -240,8 +258,12 @@ class StrategyMeasurement:
 
 
 def gram_matrix(matrix: Integers) -> tuple[Floats, Floats]:
-    """Return (DᵀD, D): the Gram matrix, and the design D that maps prefix sums to answers."""
-    # cell counts are differences of prefix sums, and the last prefix sum is the public total
+    """Return (DᵀD, D) for the design D of a strategy matrix M.
+
+    M maps cell counts to answers and D maps prefix sums to the same answers, up to a constant that
+    depends on the public total alone.
+    """
+    # a cell count is the difference of two prefix sums; the last prefix sum is the public total
     design = (matrix[:, :-1] - matrix[:, 1:]).astype(float)
     return design.T @ design, design
 
@@ -249,13 +271,15 @@ def gram_matrix(matrix: Integers) -> tuple[Floats, Floats]:
 def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -> NoisyPrefixSums:
     """Estimate the fraction of private rows at or below each edge by weighted least squares.
 
-    At least one of the measurements must distinguish all cells.
+    Measurements are weighted by the inverse of their noise variance. At least one of them must
+    distinguish all cells, since the normal equations are singular otherwise.
     """
     n_edges = measurements[0].matrix.shape[1] - 1
     information_matrix, information_vector = np.zeros((n_edges, n_edges)), np.zeros(n_edges)
     for measured in measurements:
         precision = n_private**2 / measured.measurement.variance
         gram, design = gram_matrix(measured.matrix)
+        # the last prefix sum is 1, and its part of the answers is subtracted
         target = measured.measurement.values / n_private - measured.matrix[:, -1]
         information_matrix += precision * gram
         information_vector += precision * (design.T @ target)
@@ -264,14 +288,22 @@ def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -
 
 
 class PrefixSumPosterior(NamedTuple):
-    """Posterior mean and covariance of the population's prefix sums at all edges."""
+    """Normal posterior of the population's distribution function at the edges of a grid.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_edges,)
+        Posterior mean of the fraction at or below each edge. It need not be increasing.
+    covariance : ndarray of shape (n_edges, n_edges)
+        Posterior covariance.
+    """
 
     mean: Floats
     covariance: Floats
 
 
 def posterior_prefix_sums(
-    evidence: NoisyPrefixSums,
+    noisy: NoisyPrefixSums,
     prior_at_edges: PublicPrior,
     shift: DistributionShift,
     estimate: Floats | None = None,
@@ -280,8 +312,8 @@ def posterior_prefix_sums(
 
     Parameters
     ----------
-    evidence : NoisyPrefixSums
-        The private measurements.
+    noisy : NoisyPrefixSums
+        Least squares estimates from the private measurements.
     prior_at_edges : PublicPrior
         The public distribution.
     shift : DistributionShift
@@ -290,23 +322,27 @@ def posterior_prefix_sums(
         Prefix sums at which the sampling covariance is evaluated. By default they are those of the
         tilted public distribution.
     """
-    model = linearize(prior_at_edges, shift.tilt, evidence.n_private)
-    prior_covariance, sampling_covariance = model.prior_covariance(shift), model.sampling_covariance
-    if estimate is not None:
+    model = linearize(prior_at_edges, shift.tilt, noisy.n_private)
+    prior_covariance = model.prior_covariance(shift)
+    if estimate is None:
+        sampling_covariance = model.sampling_covariance
+    else:
         cumulative = np.append(estimate, 1.0)
-        sampling_covariance = bridge_covariance(cumulative, cumulative) / evidence.n_private
-    error_covariance = sampling_covariance + evidence.covariance
+        sampling_covariance = bridge_covariance(cumulative, cumulative) / noisy.n_private
+    error_covariance = sampling_covariance + noisy.covariance
     factor = cho_factor(with_jitter(prior_covariance + error_covariance), lower=True)
     # Equal to the Kalman update from the prior mean. This form is exact for tiny noise.
-    mean = evidence.prefix - error_covariance @ cho_solve(factor, evidence.prefix - model.mean)
+    residual = noisy.prefix_sums - model.mean
+    mean = noisy.prefix_sums - error_covariance @ cho_solve(factor, residual)
     whitened_prior = solve_triangular(factor[0], prior_covariance, lower=True)
     covariance = prior_covariance - whitened_prior.T @ whitened_prior
+    # rounding may make the difference of the two covariances slightly negative
     np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
     return PrefixSumPosterior(mean, covariance)
 
 
 class ShiftEstimates(NamedTuple):
-    """Estimated shifts, for the estimate and for its intervals.
+    """Estimates of the shift of the private distribution: one for the mean, one for intervals.
 
     Attributes
     ----------
@@ -321,43 +357,76 @@ class ShiftEstimates(NamedTuple):
 
 
 def estimate_distribution_shift(
-    evidence: NoisyPrefixSums, prior_at_edges: PublicPrior
+    noisy: NoisyPrefixSums, prior_at_edges: PublicPrior
 ) -> ShiftEstimates:
     """Estimate the shift of the private distribution by marginal likelihood.
 
     The tilt is estimated by Gauss-Newton steps. Each step chooses the sizes of the rough and of the
     smooth shift on a grid. Without public rows a shift is always modelled.
+
+    Parameters
+    ----------
+    noisy : NoisyPrefixSums
+        Least squares estimates from the private measurements.
+    prior_at_edges : PublicPrior
+        The public distribution.
     """
-    n_edges = len(evidence.prefix)
+    n_edges = len(noisy.prefix_sums)
+    # evenly spaced edges, since the run time is cubic in their number
     selected = np.unique(np.linspace(0, n_edges - 1, MAX_SHIFT_EDGES).round().astype(int))
     prior = prior_at_edges.select(np.append(selected, n_edges))
-    noise = evidence.covariance[np.ix_(selected, selected)]
+    noise_covariance = noisy.covariance[np.ix_(selected, selected)]
     tilt = np.zeros(N_COSINES + 1)
     directions = prior.tilt_directions()
     is_shifted = prior_at_edges.n_public == 0
     for step_number in range(N_GAUSS_NEWTON_STEPS):
-        model = linearize(prior, tilt, evidence.n_private)
-        fixed_covariance = with_jitter(noise + model.public_covariance + model.sampling_covariance)
-        residual = evidence.prefix[selected] - model.mean
-        losses = _log_likelihood_losses(fixed_covariance, model, residual)
+        model = linearize(prior, tilt, noisy.n_private)
+        fixed_covariance = with_jitter(
+            noise_covariance + model.public_covariance + model.sampling_covariance
+        )
+        residual = noisy.prefix_sums[selected] - model.mean
+        deviances = _relative_deviances(fixed_covariance, model, residual)
         if step_number == 0:
-            is_shifted = is_shifted or losses[0, 0] > 2 * AIC_THRESHOLD
-        rough_index, smooth_index = np.unravel_index(losses.argmin(), losses.shape)
-        rough, smooth = SHIFT_VARIANCE_GRID[rough_index], SHIFT_VARIANCE_GRID[smooth_index]
-        covariance = fixed_covariance + rough * model.rough_covariance
-        step = _most_likely_tilt(covariance, model.jacobian, residual, smooth) - tilt
+            # entry (0, 0) is the model without a shift, and a deviance is twice a log-likelihood
+            is_shifted = is_shifted or deviances[0, 0] > 2 * AIC_THRESHOLD
+        rough_index, smooth_index = np.unravel_index(deviances.argmin(), deviances.shape)
+        rough_variance = SHIFT_VARIANCE_GRID[rough_index]
+        smooth_deviation = SHIFT_VARIANCE_GRID[smooth_index]  # the same grid, but of deviations
+        covariance = fixed_covariance + rough_variance * model.rough_covariance
+        best_tilt = _most_likely_tilt(covariance, model.jacobian, residual, smooth_deviation)
+        step = best_tilt - tilt
         step_size = np.abs(directions @ step).max()
         tilt = tilt + step * min(1, MAX_TILT_STEP / max(step_size, JITTER))
-    # expected squared size of each shift of the grid, summed over the edges
+    plausible = _largest_plausible_shift(tilt, deviances, model)
+    if not is_shifted:
+        return ShiftEstimates(NO_SHIFT, plausible)
+    likely = DistributionShift(tilt, float(rough_variance), float(smooth_deviation))
+    return ShiftEstimates(likely, plausible)
+
+
+def _largest_plausible_shift(
+    tilt: Floats, deviances: Floats, model: LinearizedModel
+) -> DistributionShift:
+    """Return the largest shift of the grid whose likelihood is nearly the maximum.
+
+    Its size is the expected squared change of the prefix sums, summed over the edges.
+
+    Parameters
+    ----------
+    tilt : ndarray of shape (N_COSINES + 1,)
+        The estimated tilt.
+    deviances : ndarray of shape (n_rough, n_smooth)
+        The result of `_relative_deviances`.
+    model : LinearizedModel
+        The model of the last Gauss-Newton step.
+    """
     sizes = SHIFT_VARIANCE_GRID[:, None] * np.trace(model.rough_covariance)
     sizes = sizes + SHIFT_VARIANCE_GRID**2 * np.square(model.jacobian).sum()
-    plausible_sizes = np.where(losses <= PROFILE_LIKELIHOOD_SLACK, sizes, -np.inf)
-    max_rough, max_smooth = np.unravel_index(plausible_sizes.argmax(), losses.shape)
-    likely = DistributionShift(tilt, float(rough), float(smooth)) if is_shifted else NO_SHIFT
-    plausible = DistributionShift(
-        tilt, float(SHIFT_VARIANCE_GRID[max_rough]), float(SHIFT_VARIANCE_GRID[max_smooth])
+    plausible_sizes = np.where(deviances <= PROFILE_LIKELIHOOD_SLACK, sizes, -np.inf)
+    rough_index, smooth_index = np.unravel_index(plausible_sizes.argmax(), deviances.shape)
+    return DistributionShift(
+        tilt, float(SHIFT_VARIANCE_GRID[rough_index]), float(SHIFT_VARIANCE_GRID[smooth_index])
     )
-    return ShiftEstimates(likely, plausible)
 
 
 def with_jitter(covariance: Floats) -> Floats:
@@ -365,11 +434,13 @@ def with_jitter(covariance: Floats) -> Floats:
     return covariance + JITTER * np.eye(len(covariance))
 
 
-def _log_likelihood_losses(
+def _relative_deviances(
     fixed_covariance: Floats, model: LinearizedModel, residual: Floats
 ) -> Floats:
-    """Return twice the loss of log-likelihood of each pair of shift sizes against the best pair.
+    """Return -2 log(likelihood / maximum) for each pair of sizes of rough and smooth shift.
 
+    The sizes are those of `SHIFT_VARIANCE_GRID`. The residual is normal. Its covariance is the
+    fixed one plus rough variance · rough covariance plus smooth deviation² · jacobian jacobianᵀ.
     Generalised eigenvectors make the fixed covariance and the covariance of the rough shift
     diagonal. The tilt is then a low-rank update of a diagonal matrix, for which the determinant
     lemma and the Woodbury identity hold.
@@ -386,7 +457,9 @@ def _log_likelihood_losses(
     Returns
     -------
     ndarray of shape (n_rough, n_smooth)
+        The deviance of the best pair is 0.
     """
+    # coordinates in which the fixed covariance is the identity and the rough one is diagonal
     lower = cholesky(fixed_covariance, lower=True)
     half_whitened = solve_triangular(lower, model.rough_covariance, lower=True)
     rough_variances, vectors = np.linalg.eigh(solve_triangular(lower, half_whitened.T, lower=True))
@@ -396,17 +469,19 @@ def _log_likelihood_losses(
     variances = 1 + SHIFT_VARIANCE_GRID[:, None] * np.maximum(rough_variances, 0)
     tilt_precisions = np.einsum("ij,ri,ik->rjk", jacobian, 1 / variances, jacobian)
     precisions, axes = np.linalg.eigh(tilt_precisions)
-    projections = np.einsum("rjk,ij,ri->rk", axes, jacobian, residual / variances, optimize=True)[
-        :, None, :
-    ]
+    scores = np.einsum("rjk,ij,ri->rk", axes, jacobian, residual / variances, optimize=True)
+    # from here on the axes are (rough sizes, smooth sizes, principal axes of the tilt)
+    scores, precisions = scores[:, None, :], precisions[:, None, :]
     smooth_variances = np.square(SHIFT_VARIANCE_GRID)[:, None]
-    update = 1 + smooth_variances * np.maximum(precisions, 0)[:, None, :]
+    determinant_factors = 1 + smooth_variances * np.maximum(precisions, 0)
     squared_error = (residual**2 / variances).sum(axis=1)[:, None]
-    squared_error = squared_error - (smooth_variances * projections**2 / update).sum(axis=-1)
-    log_determinant = np.log(variances).sum(axis=1)[:, None] + np.log(update).sum(axis=-1)
-    losses: Floats = squared_error + log_determinant
-    losses -= losses.min()
-    return losses
+    explained = (smooth_variances * scores**2 / determinant_factors).sum(axis=-1)
+    squared_error = squared_error - explained
+    log_determinant = np.log(variances).sum(axis=1)[:, None]
+    log_determinant = log_determinant + np.log(determinant_factors).sum(axis=-1)
+    deviances: Floats = squared_error + log_determinant
+    deviances -= deviances.min()
+    return deviances
 
 
 def _most_likely_tilt(
@@ -424,6 +499,10 @@ def _most_likely_tilt(
         Measured prefix sums less the mean of the model.
     smooth_deviation : float
         Prior standard deviation of the coefficients. If it is 0, so is the tilt.
+
+    Returns
+    -------
+    ndarray of shape (n_coefficients,)
     """
     if smooth_deviation == 0:
         return np.zeros(jacobian.shape[1])

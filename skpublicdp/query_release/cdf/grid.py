@@ -24,7 +24,7 @@ log-spaced tails up to the bounds, for all numbers between the bounds, and for t
 
 
 def just_below(x: Floats) -> Floats:
-    """Return the next smaller floats: the cell (just_below(x), x] holds the atom at x."""
+    """Return the next smaller float of each number x. The interval between both holds x alone."""
     return np.nextafter(x, -np.inf)
 
 
@@ -44,7 +44,7 @@ class PiecewiseLinearCDF:
     heights: Floats
 
     def __call__(self, x: Floats) -> Floats:
-        """Return the fraction of the distribution at or below each number."""
+        """Return the height of the function at each number: 0 below all knots, 1 above them."""
         x = np.clip(x, self.knots[0], self.knots[-1])
         piece = np.searchsorted(self.knots, x, side="right") - 1
         piece = np.minimum(piece, len(self.knots) - 2)
@@ -56,20 +56,25 @@ class PiecewiseLinearCDF:
         return heights
 
     def inverse(self, p: Floats) -> Floats:
-        """Return the quantile of each fraction: the smallest x with cdf(x) >= p."""
+        """Return for each fraction p its quantile, the smallest number x with cdf(x) >= p."""
+        # the piece that rises to p ends at the first knot whose height is at least p
         piece = np.clip(np.searchsorted(self.heights, p, side="left"), 1, len(self.knots) - 1) - 1
         start, end = self.knots[piece], self.knots[piece + 1]
         low, high = self.heights[piece], self.heights[piece + 1]
         rise = np.where(high > low, high - low, 1.0)
         fraction = np.clip((p - low) / rise, 0, 1)
-        jump = np.nextafter(start, end) >= end
-        numbers: Floats = np.where(jump | (fraction >= 1), end, start + fraction * (end - start))
-        return numbers
+        is_jump = np.nextafter(start, end) >= end  # there is no float between its ends
+        inside = start + fraction * (end - start)
+        quantiles: Floats = np.where(is_jump | (fraction >= 1), end, inside)
+        return quantiles
 
 
 @runtime_checkable
 class ColumnCounts(Protocol):
-    """Interface of a private column: only counts of it are read. Values are clipped to bounds."""
+    """Interface of a private numeric column, which answers counting questions alone.
+
+    Values are clipped to the bounds of the column before they are counted.
+    """
 
     @property
     def n(self) -> int:
@@ -77,7 +82,7 @@ class ColumnCounts(Protocol):
         ...
 
     def cumulative_counts(self, ends: Floats) -> Integers:
-        """Return the number of rows at or below each end."""
+        """Return the number of rows whose value is at most each end, shape (n_ends,)."""
         ...
 
 
@@ -101,7 +106,7 @@ class SortedColumn:
         return len(self._x)
 
     def cumulative_counts(self, ends: Floats) -> Integers:
-        """Return the number of rows at or below each end."""
+        """Return the number of rows whose value is at most each end, shape (n_ends,)."""
         return np.searchsorted(self._x, ends, side="right").astype(np.int64)
 
 
@@ -122,7 +127,7 @@ class CDFGrid:
     tail_cdf : PiecewiseLinearCDF
         Distribution of the pseudo-record. It has mass everywhere between the bounds.
     atoms : ndarray
-        Values with mass of their own. An atom has a cell of its own, or it is the only likely value
+        Values that many rows share. An atom has a cell of its own, or it is the only likely value
         of its cell.
     """
 
@@ -134,7 +139,10 @@ class CDFGrid:
     atoms: Floats
 
     def tabulate(self, x: ColumnCounts) -> Integers:
-        """Return the number of rows in each cell. The counts are additive over rows."""
+        """Return the number of rows of a column in each cell, shape (n_cells,).
+
+        Each row is in exactly one cell.
+        """
         counts: Integers = np.diff(x.cumulative_counts(self.edges), prepend=0, append=x.n)
         return counts
 
@@ -158,10 +166,12 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
     """
     x_public = np.clip(x_public, low, high)
     values, counts = np.unique(x_public, return_counts=True)
+    # an atom is a tied value with at least half of the rows of an average cell
     atoms = values[counts >= max(2.0, len(x_public) / (2 * resolution))]
     public_cdf, tail_cdf = _expected_cdfs(values, counts, low, high)
     levels = np.arange(1, resolution) / resolution
-    # a shift may move mass into the public tails: add edges at tail masses 1/2, 1/4, 1/8, ...
+    # A shift may move mass into the public tails. There are edges at tail masses 1/2, 1/4, 1/8, ...
+    # down to about a single public row.
     tail_masses = 0.5 ** np.arange(1, np.log2(len(x_public) + 1) + 1)
     public_levels = np.concatenate([levels, tail_masses, 1 - tail_masses])
     candidate_edges = [
@@ -169,7 +179,7 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
         just_below(np.array([high])),
         atoms,
         just_below(atoms),
-        tail_cdf.inverse(levels[::2]),
+        tail_cdf.inverse(levels[::2]),  # fewer cells, since the tails hold little mass
         public_cdf.inverse(public_levels),
     ]
     edges = np.unique(np.concatenate(candidate_edges))
@@ -178,7 +188,7 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
 
 
 class _PointMasses(NamedTuple):
-    """A discrete part of a distribution.
+    """A discrete summand of an unnormalised distribution.
 
     Attributes
     ----------
@@ -193,7 +203,7 @@ class _PointMasses(NamedTuple):
 
 
 class _UniformPieces(NamedTuple):
-    """A piecewise uniform part of a distribution.
+    """A piecewise uniform summand of an unnormalised distribution.
 
     Attributes
     ----------
@@ -207,19 +217,22 @@ class _UniformPieces(NamedTuple):
     cumulative: Floats
 
 
+_MassParts = list[_PointMasses | _UniformPieces]
+"""Summands of a distribution."""
+
+
 class _ExpectedCDFs(NamedTuple):
-    """Distribution functions of a `CDFGrid`: of the public rows, and of the pseudo-record alone."""
+    """Distribution functions expected from public rows, as documented in `CDFGrid`."""
 
     public_cdf: PiecewiseLinearCDF
     tail_cdf: PiecewiseLinearCDF
 
 
 def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) -> _ExpectedCDFs:
-    """Return the distribution functions expected from public rows.
+    """Return the distribution functions that public rows suggest for the private ones.
 
-    Tied public values are point masses. Untied values are taken for draws of a continuous variable:
-    half of each row is spread over the gap on either side. In an integer column, all of this mass
-    is moved to the nearest integers.
+    The pseudo-record has four quarters, see `QUARTER_RECORD`. The public distribution is the sum of
+    the pseudo-record and of the public rows.
 
     Parameters
     ----------
@@ -231,45 +244,69 @@ def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) ->
         Bounds.
     """
     bounds = np.array([low, high])
-    point_masses = [_PointMasses(bounds, np.full(2, QUARTER_RECORD / 2))]
-    uniform_pieces = [_UniformPieces(bounds, np.array([0, QUARTER_RECORD]))]
-    if not len(values):
-        uniform_pieces.append(_UniformPieces(bounds, np.array([0, 2 * QUARTER_RECORD])))
-        tail_cdf = _mixture_cdf(point_masses, uniform_pieces, low)
+    pseudo_record: _MassParts = [
+        _PointMasses(bounds, np.full(2, QUARTER_RECORD / 2)),
+        _UniformPieces(bounds, np.array([0, QUARTER_RECORD])),
+    ]
+    if not len(values):  # without a public range, its two quarters are spread between the bounds
+        pseudo_record.append(_UniformPieces(bounds, np.array([0, 2 * QUARTER_RECORD])))
+        tail_cdf = _mixture_cdf(pseudo_record, low)
         return _ExpectedCDFs(tail_cdf, tail_cdf)
     first, last = values[0], values[-1]
-    padding = max(PADDING * (last - first or high - low), MIN_PADDING * (high - low))
+    public_width = last - first if last > first else high - low
+    padding = max(PADDING * public_width, MIN_PADDING * (high - low))
     padded_range = np.clip([first - padding, last + padding], low, high)
     integers = _integer_atoms(values, padded_range)
+    range_quarter = _UniformPieces(padded_range, np.array([0, QUARTER_RECORD]))
+    pseudo_record += [
+        _move_to_integers(range_quarter, integers),
+        _log_spaced_tails(padded_range, padding, low, high),
+    ]
+    public_parts = _public_masses(values, counts, padded_range, integers)
+    return _ExpectedCDFs(
+        public_cdf=_mixture_cdf(pseudo_record + public_parts, low),
+        tail_cdf=_mixture_cdf(pseudo_record, low),
+    )
 
-    def add_spread_mass(pieces: _UniformPieces) -> None:
-        """Add mass between public values: at integers in an integer column, else uniform."""
-        if len(integers):
-            point_masses.append(_round_to_integers(pieces, integers))
-        else:
-            uniform_pieces.append(pieces)
 
-    add_spread_mass(_UniformPieces(padded_range, np.array([0, QUARTER_RECORD])))
-    uniform_pieces.append(_log_spaced_tails(padded_range, padding, low, high))
-    tail_cdf = _mixture_cdf(point_masses, uniform_pieces, low)
+def _public_masses(
+    values: Floats, counts: Integers, padded_range: Floats, integers: Floats
+) -> _MassParts:
+    """Return the masses of the public rows, one for each row.
 
+    Tied values are point masses. Untied values are taken for draws of a continuous variable: half
+    of each row is spread over the gap on either side. In an integer column, the spread mass is
+    moved to the nearest integers.
+
+    Parameters
+    ----------
+    values, counts
+        As in `_expected_cdfs`.
+    padded_range : ndarray of shape (2,)
+        Ends of the outer gaps.
+    integers : ndarray
+        Values of an integer column. Empty for other columns.
+    """
     is_tied = counts > 1
     untied_counts = np.where(is_tied, 0, counts)
-    points = np.concatenate([padded_range[:1], values, padded_range[1:]])
     n_untied = untied_counts.sum()
+    points = np.concatenate([padded_range[:1], values, padded_range[1:]])
     cumulative = np.concatenate([[0], np.cumsum(untied_counts) - untied_counts / 2, [n_untied]])
+    # a public value at a bound coincides with an end of the padded range
     knots, first_index = np.unique(points, return_index=True)
     cumulative = cumulative[first_index]
     cumulative[-1] = n_untied
-    point_masses.append(_PointMasses(values[is_tied], counts[is_tied].astype(float)))
-    add_spread_mass(_UniformPieces(knots, cumulative))
-    return _ExpectedCDFs(_mixture_cdf(point_masses, uniform_pieces, low), tail_cdf)
+    return [
+        _PointMasses(values[is_tied], counts[is_tied].astype(float)),
+        _move_to_integers(_UniformPieces(knots, cumulative), integers),
+    ]
 
 
 def _integer_atoms(values: Floats, padded_range: Floats) -> Floats:
-    """Return the integers in the padded range; an empty array if the column is not an integer one.
+    """Return the integers in the padded range of an integer column.
 
-    It is also empty if there are more than `MAX_INTEGER_ATOMS` integers.
+    The array is empty if a public value is not an integer, or if there are more than
+    `MAX_INTEGER_ATOMS` integers in the range.
     """
     first, last = np.ceil(padded_range[0]), np.floor(padded_range[1])
     if last - first >= MAX_INTEGER_ATOMS or not np.array_equal(values, np.rint(values)):
@@ -277,8 +314,11 @@ def _integer_atoms(values: Floats, padded_range: Floats) -> Floats:
     return np.unique(first + np.arange(last - first + 1))
 
 
-def _round_to_integers(pieces: _UniformPieces, integers: Floats) -> _PointMasses:
-    """Move piecewise uniform mass to the nearest of the given integers."""
+def _move_to_integers(pieces: _UniformPieces, integers: Floats) -> _PointMasses | _UniformPieces:
+    """Move piecewise uniform mass to the nearest of the integers. Without integers, return it."""
+    if not len(integers):
+        return pieces
+    # half-way to the next integer, mass belongs to the lower one
     cell_ends = np.append(integers[:-1] + 0.5, pieces.knots[-1])
     cumulative = PiecewiseLinearCDF(pieces.knots, pieces.cumulative)(cell_ends)
     return _PointMasses(integers, np.diff(cumulative, prepend=0.0))
@@ -304,21 +344,24 @@ def _log_spaced_tails(
     return _UniformPieces(knots, QUARTER_RECORD * cumulative / cumulative[-1])
 
 
-def _mixture_cdf(
-    point_masses: list[_PointMasses], uniform_pieces: list[_UniformPieces], low: float
-) -> PiecewiseLinearCDF:
-    """Return the distribution function of the sum of the given masses, scaled to a total of 1."""
+def _mixture_cdf(parts: _MassParts, low: float) -> PiecewiseLinearCDF:
+    """Return the distribution function of the sum of several masses, scaled to a total of 1.
+
+    Its first knot is the float below the lower bound `low`, where its height is 0.
+    """
+    point_masses = [part for part in parts if isinstance(part, _PointMasses)]
+    uniform_pieces = [part for part in parts if isinstance(part, _UniformPieces)]
     jump_starts = [just_below(part.points) for part in point_masses]
     jump_ends = [part.points for part in point_masses]
     piece_ends = [part.knots for part in uniform_pieces]
     first_knot = just_below(np.array([low]))
     knots = np.unique(np.concatenate([first_knot, *jump_starts, *jump_ends, *piece_ends]))
     heights = np.zeros(len(knots))
-    for part in uniform_pieces:
+    for pieces in uniform_pieces:
         # np.interp has large rounding errors where two knots are neighbouring floats
-        heights += PiecewiseLinearCDF(part.knots, part.cumulative)(knots)
-    for jump in point_masses:
-        cumulative = np.concatenate([[0], np.cumsum(jump.masses)])
-        heights += cumulative[np.searchsorted(jump.points, knots, side="right")]
+        heights += PiecewiseLinearCDF(pieces.knots, pieces.cumulative)(knots)
+    for jumps in point_masses:
+        cumulative = np.concatenate([[0], np.cumsum(jumps.masses)])
+        heights += cumulative[np.searchsorted(jumps.points, knots, side="right")]
     heights = np.maximum.accumulate(heights / heights[-1])
     return PiecewiseLinearCDF(knots, heights)

@@ -1,4 +1,4 @@
-"""Release the distribution function of one numeric column: count, measure, estimate."""
+"""Private release of the distribution function of one numeric column."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ from skpublicdp.query_release.spending import (
 from skpublicdp.typing import Floats
 
 MIN_CDF_CELLS, MAX_CDF_CELLS, MAX_CDF_CELLS_LAPLACE = 16, 700, 256
-"""Minimum number of cells, and maximum with Gaussian and with Laplace noise, to save time."""
+"""Minimum number of cells, and maximum with Gaussian and with Laplace noise. The maximum limits run
+time, which is cubic in the number of cells."""
 
 MAX_ABS_BOUND = 1e300
 """Largest absolute bound, so that sums and multiples of bounds do not overflow."""
@@ -70,7 +71,7 @@ def release_cdf(
     ledger: Ledger,
     trust: str | float = "auto",
 ) -> ReleasedCDF:
-    """Release the distribution of one numeric column.
+    """Release the distribution function of one numeric column with differential privacy.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def release_cdf(
         Lower and upper bound, chosen without private rows. Wide bounds cost little accuracy if
         there are public rows.
     ledger : Ledger
-        Pays with its whole budget: Gaussian noise, or Laplace noise if δ = 0.
+        Privacy ledger. Its whole budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
     trust : 'auto' or float
         Weight of a public row relative to a private row, from 0 to 1. 'auto' estimates it from the
         noisy answers, which costs no privacy.
@@ -90,7 +91,7 @@ def release_cdf(
     Returns
     -------
     ReleasedCDF
-        A function of noisy counts and public rows. The number of private rows is public.
+        Computed from noisy counts and public rows. The number of private rows is not protected.
 
     Raises
     ------
@@ -113,28 +114,26 @@ def release_cdf(
     array([0.3, 0.7])
     """
     public = _check_column("x_public", x_public)
-    low, high = float(bounds[0]), float(bounds[1])
-    if not -MAX_ABS_BOUND <= low < high <= MAX_ABS_BOUND:
-        raise ValueError(
-            f"bounds must be at most {MAX_ABS_BOUND:g} in size, the lower below the upper; "
-            f"got {bounds}."
-        )
+    low, high = _check_cdf_bounds(bounds)
     private: ColumnCounts
     if isinstance(x_private, ColumnCounts):
         private = x_private
     else:
         private = SortedColumn(_check_column("x_private", x_private), low, high)
-    if not private.n:
+    n = private.n
+    if not n:
         raise ValueError("There must be at least one private row.")
     if trust != "auto" and (isinstance(trust, str) or not 0 <= trust <= 1):
         raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
-    noise, n = all_noise(ledger), private.n
+    noise = all_noise(ledger)
     check_noise_scale(noise, ledger)
     max_cells = _max_cells(noise, n / ledger.rows_per_person)
     grid = build_grid(public, low, high, max_cells)
     measurements, remaining_share = [], Fraction(1)
+    # no cell can be heavy if not even a cell with all rows is
     if detection_threshold(noise, REFINEMENT_SHARE, ledger) <= n:
-        coarse_edges, share = grid.edges, REFINEMENT_SHARE * SHARE_PER_ROUND
+        coarse_edges = grid.edges
+        share = REFINEMENT_SHARE * SHARE_PER_ROUND
         first_noise = scaled_noise(noise, share)
         if isinstance(first_noise, Gaussian):
             # Measurements of the same cells add up in precision. If no cell is heavy, this first
@@ -145,9 +144,10 @@ def release_cdf(
         first_answers = measure(
             strategy, grid.tabulate(private), first_noise, ledger, ", before refinement"
         )
-        prefix = least_squares([StrategyMeasurement(strategy, first_answers)], n).prefix
-        masses = np.diff(prefix, prepend=0.0, append=1.0)
+        prefix_sums = least_squares([StrategyMeasurement(strategy, first_answers)], n).prefix_sums
+        masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
         grid, spent_share = refine_heavy_cells(grid, masses, private, noise, ledger, max_cells)
+        # the coarse cell that contains each refined cell
         coarse_cells = np.searchsorted(coarse_edges, np.append(grid.edges, grid.high))
         measurements.append(StrategyMeasurement(strategy, first_answers, coarse_cells))
         remaining_share -= share + spent_share
@@ -161,15 +161,31 @@ def release_cdf(
     return posterior_cdf(grid, measurements, public, n, trust)
 
 
+def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return the bounds of a column as floats, after a check of their order and size."""
+    low, high = float(bounds[0]), float(bounds[1])
+    if not -MAX_ABS_BOUND <= low < high <= MAX_ABS_BOUND:
+        raise ValueError(
+            f"bounds must be at most {MAX_ABS_BOUND:g} in size, the lower below the upper; "
+            f"got {bounds}."
+        )
+    return low, high
+
+
 def _max_cells(noise: Noise, n_persons: float) -> int:
-    """Return the number of cells that the noise level supports, clipped to the limits above."""
+    """Return the maximum number of histogram cells of a column at a noise level.
+
+    A cell with an equal share of the rows then stands out from the noise by `MIN_CELL_SNR`. The
+    number is clipped to `MIN_CDF_CELLS` and `MAX_CDF_CELLS` (`MAX_CDF_CELLS_LAPLACE`).
+    """
     max_cells = MAX_CDF_CELLS if isinstance(noise, Gaussian) else MAX_CDF_CELLS_LAPLACE
     n_cells = signal_to_noise(noise, n_persons) / MIN_CELL_SNR
     return int(np.clip(n_cells, MIN_CDF_CELLS, max_cells))
 
 
 def _prefix_strategy(grid: CDFGrid, noise: Gaussian, ledger: Ledger) -> MeasurementStrategy:
-    """Return the square root factorization of the prefix sums of a grid, for Gaussian noise."""
+    """Return the strategy for Gaussian noise on the cells of a grid, see `prefix_strategy`."""
+    # noise for a person with several rows grows with their number
     mu_squared_per_row = noise.mu_squared / ledger.rows_per_person**2
     return prefix_strategy(len(grid.edges) + 1, mu_squared_per_row)
 
@@ -181,7 +197,9 @@ def posterior_cdf(
     n_private: int,
     trust: str | float = "auto",
 ) -> ReleasedCDF:
-    """Estimate the distribution function from noisy measurements and public rows (post-processing).
+    """Estimate the distribution function from noisy measurements and public rows.
+
+    This is post-processing, which costs no privacy.
 
     Parameters
     ----------
@@ -199,7 +217,7 @@ def posterior_cdf(
     Returns
     -------
     ReleasedCDF
-        A function of the arguments alone.
+        The estimate is deterministic given the arguments.
     """
     prior_at_edges = public_prior_at_edges(grid, x_public)
     prefix_sums = least_squares(measurements, n_private)
@@ -207,17 +225,17 @@ def posterior_cdf(
         shifts = estimate_distribution_shift(prefix_sums, prior_at_edges)
     else:
         shifts = _shift_of_trust(float(trust), len(x_public))
-    mean, _ = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.likely)
-    heights = np.clip(isotonic_regression(mean).x, 0, 1)
+    posterior = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.likely)
+    heights = np.clip(isotonic_regression(posterior.mean).x, 0, 1)
     # The intervals assume the plausible shift, which trusts public rows less than the estimate.
     # The difference of both estimates counts as an error.
-    interval_mean, covariance = posterior_prefix_sums(
-        prefix_sums, prior_at_edges, shifts.plausible, heights
-    )
-    length = path_length(covariance)
-    covariance = covariance + np.outer(interval_mean - heights, interval_mean - heights)
+    plausible = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.plausible, heights)
+    bias = plausible.mean - heights
+    covariance = plausible.covariance + np.outer(bias, bias)
     model = linearize(prior_at_edges, shifts.likely.tilt, n_private)
     prior_trace = np.trace(model.prior_covariance(shifts.likely))
+    # the prior is as precise as this number of private rows would be, averaged over the edges
+    effective_public_size = float(n_private * np.trace(model.sampling_covariance) / prior_trace)
     weights = np.diff(heights, prepend=0.0, append=1.0)
     # the shift of a whole cell estimates the shift inside it
     squared_shift = (weights - np.diff(prior_at_edges.public_cdf, prepend=0.0)) ** 2
@@ -230,8 +248,8 @@ def posterior_cdf(
         atoms=grid.atoms,
         deviations=np.sqrt(np.diag(covariance)),
         within_cell_variance=np.maximum(plausible_variance, squared_shift),
-        path_length=length,
-        effective_public_size=float(n_private * np.trace(model.sampling_covariance) / prior_trace),
+        path_length=path_length(plausible.covariance),
+        effective_public_size=effective_public_size,
         drift=shifts.likely,
         n_private=n_private,
         n_public=len(x_public),
@@ -240,14 +258,18 @@ def posterior_cdf(
 
 
 def _shift_of_trust(trust: float, n_public: int) -> ShiftEstimates:
-    """Return the rough shift for which a public row weighs as much as `trust` private rows."""
+    """Return the rough shift at which a public row weighs as much as `trust` private rows.
+
+    The public rows then have the variance of trust · n_public + 1 rows, and of n_public + 1 rows
+    without a shift. The shift variance is the difference.
+    """
     rough_variance = 1 / (trust * n_public + 1) - 1 / (n_public + 1)
     shift = DistributionShift(NO_SHIFT.tilt, rough_variance, 0.0)
     return ShiftEstimates(likely=shift, plausible=shift)
 
 
 def public_prior_at_edges(grid: CDFGrid, x_public: Floats) -> PublicPrior:
-    """Evaluate the public prior at the right end of each cell."""
+    """Return the distribution functions of public rows at the right ends of the cells of a grid."""
     ends = np.append(grid.edges, grid.high)
     public_heights, tail_heights = grid.public_cdf(ends), grid.tail_cdf(ends)
     public_heights[-1] = tail_heights[-1] = 1
@@ -255,16 +277,17 @@ def public_prior_at_edges(grid: CDFGrid, x_public: Floats) -> PublicPrior:
 
 
 def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
-    """Interpolate the heights at the edges by the public distribution inside each cell.
+    """Return the distribution function with given heights at the edges of a grid.
 
-    A cell without public mass is interpolated linearly.
+    Inside a cell it rises in proportion to the public distribution function, or linearly if the
+    cell has no public mass.
 
     Parameters
     ----------
     grid : CDFGrid
         The cells and the public distribution.
     heights : ndarray of shape (n_cells - 1,)
-        Values at the edges.
+        Fraction of the population at or below each edge.
     """
     start = just_below(np.array([grid.low]))
     ends = np.concatenate([start, grid.edges, [grid.high]])
@@ -290,7 +313,7 @@ def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
 
 
 def _check_column(name: str, values: ArrayLike) -> Floats:
-    """Return the values as floats, after a check of dimension and finiteness."""
+    """Return the values of one column as floats, after a check of dimension and finiteness."""
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1 or not np.isfinite(column).all():
         raise ValueError(f"{name} must be a one-dimensional array of finite numbers.")

@@ -16,7 +16,7 @@ from skpublicdp.typing import Codes, Floats
 
 
 class _CellPosition(NamedTuple):
-    """Positions of numbers within the cells of a release. Arrays of one shape.
+    """Positions of numbers within the cells of a `ReleasedCDF`. The arrays have one shape.
 
     Attributes
     ----------
@@ -47,13 +47,13 @@ class ReleasedCDF:
     weights : ndarray of shape (n_cells,)
         Fraction of the population in each cell.
     atoms : ndarray
-        Values with mass of their own.
+        Values that a substantial fraction of the population shares.
     deviations : ndarray of shape (n_cells - 1,)
         Standard deviation of the released distribution function at each edge.
     within_cell_variance : ndarray of shape (n_cells,)
         Variance of the distribution inside each cell, as the inverse of a number of rows.
     path_length : float
-        Length of the path of standardised prefix sums, for simultaneous confidence bands.
+        Result of `simultaneous_band.path_length`, for simultaneous confidence bands.
     effective_public_size : float
         Effective public sample size, in private rows.
     drift : DistributionShift
@@ -79,17 +79,23 @@ class ReleasedCDF:
     covariance: Floats | None = field(default=None, repr=False)
 
     def cdf(self, x: ArrayLike) -> Floats:
-        """Return the fraction at or below each number. Outside the bounds it is 0 or 1."""
+        """Return the fraction of the population at or below each number x.
+
+        It is 0 below the lower bound of the column and 1 from the upper bound on.
+        """
         return self.curve(np.asarray(x, dtype=float))
 
     def quantile(self, p: ArrayLike) -> Floats:
-        """Return the quantile of each fraction: the smallest x with cdf(x) >= p."""
+        """Return for each fraction p its quantile, the smallest number x with cdf(x) >= p."""
         p = np.asarray(p, dtype=float)
-        numbers: Floats = np.maximum(self.curve.inverse(p), self.curve.knots[1])
-        return numbers
+        quantiles: Floats = np.maximum(self.curve.inverse(p), self._low)
+        return quantiles
 
     def interval(self, low: ArrayLike, high: ArrayLike) -> Floats:
-        """Return the fraction in each closed interval [low, high]. It is 0 for an empty one."""
+        """Return the fraction of the population in each closed interval [low, high].
+
+        It is 0 if low > high.
+        """
         below = self.curve(just_below(np.asarray(low, dtype=float)))
         fractions: Floats = np.maximum(self.cdf(high) - below, 0)
         return fractions
@@ -97,7 +103,7 @@ class ReleasedCDF:
     def quantile_interval(
         self, p: ArrayLike, level: float = 0.95, *, simultaneous: bool = False
     ) -> Floats:
-        """Return confidence intervals for the population's quantiles.
+        """Return confidence intervals for the quantiles of the population.
 
         They invert the intervals of the distribution function: an interval holds all numbers x
         whose interval of cdf(x), see `half_width`, contains p.
@@ -117,7 +123,8 @@ class ReleasedCDF:
             Lower and upper ends.
         """
         p = np.asarray(p, dtype=float)
-        # half-widths jump at the edges, and are largest near the middle of a cell
+        # The ends of the intervals are evaluated at knots and interpolated in between. Half-widths
+        # jump at the edges, and are largest near the middle of a cell.
         edge_heights = self.curve(self.edges)
         middles = self.curve.inverse((edge_heights[1:] + edge_heights[:-1]) / 2)
         just_above_edges = -just_below(-self.edges)
@@ -133,13 +140,13 @@ class ReleasedCDF:
             PiecewiseLinearCDF(knots, np.maximum.accumulate(band)).inverse(p)
             for band in (np.minimum(heights + half_width, 1), heights - half_width)
         ]
-        interval: Floats = np.maximum(np.stack(ends, axis=-1), self.curve.knots[1])
+        interval: Floats = np.maximum(np.stack(ends, axis=-1), self._low)
         return interval
 
     def fraction_intervals(
         self, above: ArrayLike, up_to: ArrayLike, level: float, *, simultaneous: bool = False
     ) -> Floats:
-        """Return confidence intervals for the population's fractions with above < x <= up_to.
+        """Return confidence intervals for the fractions of the population with above < x <= up_to.
 
         Parameters
         ----------
@@ -169,7 +176,7 @@ class ReleasedCDF:
         return intervals
 
     def half_width(self, x: ArrayLike, *, level: float = 0.95, n_intervals: float = 1) -> Floats:
-        """Return the half-width of an interval for the population's fraction at each number.
+        """Return the half-width of the confidence interval around cdf(x) for each number x.
 
         Parameters
         ----------
@@ -200,23 +207,36 @@ class ReleasedCDF:
         half_width: Floats = np.minimum(np.where(is_end, at_ends, inside), 1)
         return half_width
 
+    @property
+    def _low(self) -> float:
+        """The lower bound of the column. The knot before it is the float just below it."""
+        return float(self.curve.knots[1])
+
     def _locate(self, x: Floats) -> _CellPosition:
-        """Return the cell of each number, and its position within the cell."""
+        """Return the cell that contains each number, and the number's position within the cell."""
         cumulative = np.concatenate([[0], np.cumsum(self.weights)])
         cell = np.searchsorted(self.edges, x, side="left")
         weight = self.weights[cell]
         fraction = np.divide(
             self.cdf(x) - cumulative[cell], weight, out=np.ones(x.shape), where=weight > 0
         )
-        low, high = self.curve.knots[1], self.curve.knots[-1]
-        is_end = np.isin(x, self.edges) | (x < low) | (x >= high)
+        high = self.curve.knots[-1]
+        is_end = np.isin(x, self.edges) | (x < self._low) | (x >= high)
         return _CellPosition(cell, np.clip(fraction, 0, 1), is_end)
 
     def _within_cell_variance(self, cell: Codes, fraction: Floats) -> Floats:
-        """Return the variance of a fraction of the mass of a cell.
+        """Return the error variance of the mass below a point inside a cell, given the cell's mass.
 
-        It is a binomial variance with the effective number of rows in the cell. The fraction is
-        moved away from 0 and 1 by one row of n + 2.
+        It is a binomial variance with the effective number n of rows in the cell. The fraction of
+        the mass below the point is kept at least 1 / (n + 2) away from 0 and 1, since an estimated
+        fraction of 0 is not certain.
+
+        Parameters
+        ----------
+        cell : ndarray of int
+            Indices of cells.
+        fraction : ndarray
+            Fraction of the mass of each cell below the point.
         """
         weight, variance_per_mass = self.weights[cell], self.within_cell_variance[cell]
         min_fraction = 1 / (weight / variance_per_mass + 2)
@@ -225,11 +245,21 @@ class ReleasedCDF:
         return variance
 
     def _difference_variance(self, above: Floats, up_to: Floats) -> Floats:
-        """Return the variance of cdf(up_to) - cdf(above), under the posterior covariance."""
+        """Return the posterior variance of cdf(up_to) - cdf(above).
+
+        It is the variance that the edges of the cells of both numbers cause, plus the variance
+        inside these cells.
+
+        Parameters
+        ----------
+        above, up_to : ndarray of shape (n,)
+            Ends of intervals.
+        """
         assert self.covariance is not None
         covariance = np.pad(self.covariance, 1)  # the function is exact at both bounds
         start, end = self._locate(above), self._locate(up_to)
-        # the difference is a linear combination of the function at the ends of both cells
+        # By linear interpolation within cells, the difference is a linear combination of the
+        # heights at the ends of both cells.
         edge_index = np.stack([start.cell, start.cell + 1, end.cell, end.cell + 1])
         factors = np.stack([start.fraction - 1, -start.fraction, 1 - end.fraction, end.fraction])
         edge_variance = np.einsum(
@@ -242,6 +272,7 @@ class ReleasedCDF:
             end.is_end, 0, self._within_cell_variance(end.cell, end.fraction)
         )
         one_cell = self._within_cell_variance(start.cell, end.fraction - start.fraction)
+        # if both numbers are ends of one cell, its ends alone determine the variance
         is_inside_one_cell = (start.cell == end.cell) & ~(start.is_end & end.is_end)
         inner_variance = np.where(is_inside_one_cell, one_cell, two_cells)
         total: Floats = np.maximum(edge_variance, 0) + inner_variance

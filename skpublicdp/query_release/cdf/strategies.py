@@ -36,7 +36,7 @@ class MeasurementStrategy:
     Attributes
     ----------
     name : str
-        Name in the receipt.
+        Name of the strategy in the privacy receipt.
     matrix : ndarray of int64, shape (n_measurements, n_cells)
         The combinations. Together with the total they determine all counts.
     sensitivity : Sensitivity
@@ -71,9 +71,11 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     """
     n_rows = n_cells - 1
     log_budget = mu_squared.numerator.bit_length() - mu_squared.denominator.bit_length()
-    # the squared sensitivity is at most 2^(2 bits + 4)
+    # With coefficients of `bits` bits, the squared sensitivity is at most 2^(2 bits + 4). The noise
+    # variance is its quotient by μ² and must have at most `MAX_SIGMA2_BITS` bits.
     bits = min(COEFFICIENT_BITS, max(0, (MAX_SIGMA2_BITS - 4 + log_budget) // 2))
     indices = np.arange(1, n_rows)
+    # the power series of (1 - x)^(-1/2), whose square is the series of prefix sums
     square_root = np.concatenate([[1.0], np.cumprod(1 - 0.5 / indices)])
     coefficients = np.rint(square_root * 2**bits).astype(np.int64)
     matrix = np.zeros((n_rows, n_cells), dtype=np.int64)
@@ -89,12 +91,13 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
 
 
 def histogram_strategy(n_cells: int) -> MeasurementStrategy:
-    """Return the identity strategy, for Laplace noise."""
+    """Return the strategy that measures each cell on its own, for Laplace noise."""
+    # a replaced row leaves one cell and enters another
     return MeasurementStrategy("histogram", np.eye(n_cells, dtype=np.int64), Sensitivity(2, 2))
 
 
 def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
-    """Return a two-level hierarchy, cells and blocks of √n_cells cells, for Laplace noise."""
+    """Return the strategy that measures cells and blocks of √n_cells cells, for Laplace noise."""
     cells = np.eye(n_cells, dtype=np.int64)
     blocks = np.add.reduceat(cells, np.arange(0, n_cells, math.isqrt(n_cells)), axis=0)
     # each cell is in one block, and the first and the last cell are in different blocks
@@ -102,9 +105,9 @@ def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
 
 
 def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
-    """Raise ValueError if the noise for one column is too large to be drawn.
+    """Raise ValueError if the noise for one column exceeds the range of the integer sampler.
 
-    It is called before anything is charged.
+    The check is for the least favourable strategy and comes before anything is charged.
     """
     if not noise_is_representable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
         raise ValueError(
@@ -117,7 +120,7 @@ def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
 def measure(
     strategy: MeasurementStrategy, counts: Integers, noise: Noise, ledger: Ledger, suffix: str = ""
 ) -> Measurement:
-    """Measure a strategy: add integer noise to the combinations of the private counts.
+    """Return the combinations of private counts in a strategy, with integer noise added.
 
     Parameters
     ----------
@@ -128,7 +131,7 @@ def measure(
     noise : Gaussian or Pure
         Privacy budget of the measurement.
     ledger : Ledger
-        Pays.
+        Privacy ledger that is charged.
     suffix : str
         Suffix of the name in the receipt, if several strategies are measured.
 

@@ -1,4 +1,4 @@
-"""Allocation of the budget to tables by expected variance, from public and released numbers."""
+"""Allocation of the privacy budget to marginal tables, to minimise the sum of all variances."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ N_GRADIENT_STEPS = 300
 
 
 def allocate_budget(model: MarginalModel, precision: float, power: int) -> Floats:
-    """Return the share of the budget for each table, by multiplicative gradient descent.
+    """Return the share of the budget that each table gets, by multiplicative gradient descent.
 
     The objective is the sum of the expected posterior variances of all cells. Cells of a table are
-    weighted by the number of marginals of the workload that contain the table.
+    weighted by the number of marginals of the workload that contain the table. It depends on public
+    and released numbers alone.
 
     Parameters
     ----------
@@ -47,22 +48,25 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
     cells = _bin_cells(tables, _count_uses(model))
     # the shares start equal, and the weights of projections are computed for this noise
     transfer = _transfer_matrix(tables, noise=n_tables**power / precision)
-    transposed = transfer.T  # transpose once: doing it in the loop dominates the run time
+    transposed = transfer.T  # a transposition in the loop would dominate the run time
     shares: Floats = np.full(n_tables, 1 / n_tables)
     for _ in range(N_GRADIENT_STEPS):
         table_precision = precision * shares**power
         cell_precision = cells.precision + (transfer @ table_precision)[cells.table_index]
         posterior_variance = cells.variance / (1 + cells.variance * cell_precision)
-        gain = np.bincount(
+        # a cell's variance falls by its square for each unit of precision of its table
+        table_gain = np.bincount(
             cells.table_index, cells.weight * posterior_variance**2, minlength=n_tables
         )
-        shares = shares * np.sqrt((transposed @ gain) * shares ** (power - 1))
+        # minus the derivative by each share, up to a factor; equal for all tables at the optimum
+        share_gain = (transposed @ table_gain) * shares ** (power - 1)
+        shares = shares * np.sqrt(share_gain)
         shares /= shares.sum()
     return shares
 
 
 def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
-    """Return for each table the number of marginals of the workload that contain it."""
+    """Return the number of marginals of the workload that contain each table, by its columns."""
     n_uses = dict.fromkeys(model.tables, 0)
     for columns in model.workload:
         for width in range(1, len(columns) + 1):
@@ -72,14 +76,14 @@ def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
 
 
 class _CellBins(NamedTuple):
-    """Groups of cells of one table with similar prior variance. Arrays of shape (n_bins,).
+    """Bins of cells, each of one table and of similar prior variance. Arrays of shape (n_bins,).
 
     Attributes
     ----------
     variance, precision : ndarray
         Mean prior variance of the cells, and mean precision of their measurements so far.
     weight : ndarray
-        Number of cells times the number of uses of the table.
+        Number of cells times the number of marginals that contain the table.
     table_index : ndarray of int
         Index of the table.
     """
@@ -91,7 +95,10 @@ class _CellBins(NamedTuple):
 
 
 def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]) -> _CellBins:
-    """Group the cells of each table by prior variance, into bins of nearly equal size."""
+    """Group the cells of each table by prior variance, into bins of nearly equal size.
+
+    The optimisation over bins instead of cells saves time.
+    """
     variances, precisions, weights, table_indices = [], [], [], []
     for i, table in enumerate(tables):
         variance, precision = table.prior_variance().ravel(), table.precisions.ravel()
@@ -107,7 +114,7 @@ def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
 
 
 def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
-    """Return the precision that each table gets from a measurement of each other table.
+    """Return how precisely a measurement of one table also measures its margins.
 
     Parameters
     ----------
@@ -119,8 +126,8 @@ def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr
     Returns
     -------
     csr_matrix of shape (n_tables, n_tables)
-        Entry (i, j) is the mean precision of a cell of table i from a measurement of table j, in
-        units of the precision of a measured cell.
+        Entry (i, j) is the mean precision of a cell of table i that a measurement of table j gives,
+        divided by the precision of a measured cell of table j. The diagonal is 1.
     """
     index_of = {table.columns: i for i, table in enumerate(tables)}
     entries: list[tuple[int, int, float]] = []

@@ -1,8 +1,9 @@
 """Credible intervals of released tables, from a mixture of normal distributions for each cell.
 
-A component has an effective public sample size (`effective_sizes.effective_size_posterior`) and a
-scale of the cell's deviation from its margins (`scales.cell_scales`). Ends of an interval are
-quantiles of the mixture. Only released and public numbers enter. See docs/proofs/marginals.md.
+Each component of the mixture assumes one effective public sample size
+(`effective_sizes.effective_size_posterior`) and one scale of the cell's deviation from its margins
+(`scales.cell_scales`). Ends of an interval are quantiles of the mixture. Only released and public
+numbers enter. See docs/proofs/marginals.md.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from skpublicdp.query_release.binomial_intervals import binomial_bounds
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID, EffectiveSizePosterior
 from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE
-from skpublicdp.query_release.marginals.scales import cell_scales, table_scales
+from skpublicdp.query_release.marginals.scales import MIN_SCALE, cell_scales, table_scales
 from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE, CellBatch
 from skpublicdp.query_release.marginals.table import MIN_UNEXPLAINED_SHARE, MarginalEstimate
 from skpublicdp.typing import Codes, Floats
@@ -41,6 +42,9 @@ CELL_BLOCK = 2048
 
 MIN_LOWER_END = 1e-8
 """Lower ends below this fraction are set to 0."""
+
+MIN_VARIANCE = 1e-30
+"""Lower bound of variances of fractions, which keeps divisions finite."""
 
 
 class NoisyFractions(NamedTuple):
@@ -64,25 +68,29 @@ class NoisyFractions(NamedTuple):
     gaussian: bool
 
     def bounds(self, failure: float) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds of the population's fractions.
+        """Return lower and upper confidence bounds of the population's fractions.
 
-        Each of them fails with the given probability.
+        Each bound is violated with probability `failure`. Both arrays have the shape of `values`.
         """
         return binomial_bounds(
             self.values, self.variance, self.persons, failure, gaussian=self.gaussian
         )
 
     def length(self, fractions: Floats, failure: float) -> Floats:
-        """Return the length of a normal interval at each fraction, for noise and sampling error."""
+        """Return the length of a normal confidence interval around each fraction.
+
+        Its variance is the sum of noise and sampling error. Its failure probability is `failure`.
+        """
         variance = self.variance + fractions * (1 - fractions) / self.persons
         length: Floats = 2 * norm.isf(failure / 2) * np.sqrt(variance)
         return length
 
 
 class NormalMixture(NamedTuple):
-    """Mixture of normal distributions for each fraction.
+    """Posterior distributions of several fractions, each a mixture of normal distributions.
 
-    All arrays have the shape (n_components, n_fractions).
+    All arrays have the shape (n_components, n_fractions). A component has the variance
+    noise + prior · fraction.
 
     Attributes
     ----------
@@ -93,7 +101,7 @@ class NormalMixture(NamedTuple):
     noise : ndarray
         Posterior variance that comes from the noise.
     prior : ndarray
-        Posterior variance that comes from the prior, per unit of the fraction.
+        Posterior variance that comes from the prior, divided by the fraction.
     """
 
     weights: Floats
@@ -102,15 +110,16 @@ class NormalMixture(NamedTuple):
     prior: Floats
 
     def quantile(self, level: float, variance: Callable[[Floats], Floats]) -> Floats:
-        """Return the quantiles of the mixtures, by bisection.
+        """Return one quantile of each mixture, by bisection.
 
         Parameters
         ----------
         level : float
             Level of the quantile, between 0 and 1.
         variance : callable
-            Returns the variance of the components if the true fraction is the given one, as in a
-            score interval (Wilson 1927).
+            Maps candidates for the true fractions, shape (n_fractions,), to the variances of the
+            components, shape (n_components, n_fractions). As in a score interval (Wilson 1927), the
+            variance depends on the candidate.
 
         Returns
         -------
@@ -119,7 +128,7 @@ class NormalMixture(NamedTuple):
         low, high = np.zeros(self.means.shape[1]), np.ones(self.means.shape[1])
         for _ in range(QUANTILE_BISECTIONS):
             fraction = (low + high) / 2
-            deviation = np.sqrt(variance(fraction) + 1e-30)
+            deviation = np.sqrt(variance(fraction) + MIN_VARIANCE)
             probability = (self.weights * ndtr((fraction - self.means) / deviation)).sum(axis=0)
             low = np.where(probability < level, fraction, low)
             high = np.where(probability < level, high, fraction)
@@ -129,10 +138,12 @@ class NormalMixture(NamedTuple):
 def cap_by_noisy_interval(
     low: Floats, high: Floats, estimate: Floats, noisy: NoisyFractions, failure: float
 ) -> tuple[Floats, Floats]:
-    """Clip intervals to bounds from the noisy answers alone, and limit their length.
+    """Return posterior intervals that are shortened by what the noisy answers alone imply.
 
-    The shorter noise interval does not simply replace the posterior interval. It is clipped at 0,
-    so that it is short if the noisy answer is far too low (Feldman and Cousins 1998).
+    The ends are clipped to confidence bounds from the noisy answers. The length is limited to the
+    length of a normal interval around the estimate. This normal interval does not replace the
+    posterior interval, since it would be too short for a noisy answer that is far too low (Feldman
+    and Cousins 1998).
 
     Parameters
     ----------
@@ -150,19 +161,20 @@ def cap_by_noisy_interval(
     low, high : ndarray of shape (n,)
         Ends of the shortened intervals.
     """
+    # these bounds fail much more rarely, so that clipping hardly reduces the coverage
     noisy_low, noisy_high = noisy.bounds(failure * NOISE_INTERVAL_SHARE)
     low, high = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
     low = np.minimum(np.where(low < MIN_LOWER_END, 0, low), estimate)
     high = np.maximum(high, estimate)
-    length = np.minimum(noisy.length(estimate, failure), 1)
-    shrinkage = np.minimum(length / np.maximum(high - low, SMALLEST_POSITIVE), 1)
+    max_length = np.minimum(noisy.length(estimate, failure), 1)
+    shrinkage = np.minimum(max_length / np.maximum(high - low, SMALLEST_POSITIVE), 1)
     low = estimate - shrinkage * (estimate - low)
     return np.where(low < MIN_LOWER_END, 0, low), estimate + shrinkage * (high - estimate)
 
 
 @dataclass(frozen=True, eq=False)
 class TablePosterior:
-    """Posterior of the cells of a released table.
+    """Posterior distribution of the fraction in each cell of a released marginal table.
 
     Attributes
     ----------
@@ -177,7 +189,8 @@ class TablePosterior:
     sizes : EffectiveSizePosterior
         Posterior of the effective public sample size.
     scales : ndarray of shape (n_scales,), or None
-        Posterior of the scale of the table's deviations. None for a single column.
+        Posterior of the scale of the table's deviations from its margins, see `scales`. None for a
+        single column, which has no margins.
     margins : sequence of TablePosterior
         Posteriors of the tables of proper subsets of the columns.
     """
@@ -192,14 +205,20 @@ class TablePosterior:
 
     @cached_property
     def deviation_variances(self) -> Floats:
-        """Mean squared error of each cell given its margins, shape (n_sizes, n_cells)."""
+        """Mean squared error of each cell given exact margins, shape (n_sizes, n_cells).
+
+        It depends on the effective public sample size, see `sizes`.
+        """
         variances = np.empty((len(self.sizes.rows), self.estimate.size))
         for block in _blocks(self.estimate.size):
             variances[:, block] = self._deviation_variances(block)
         return variances
 
     def deviations(self, persons: float) -> Floats:
-        """Return the expected root mean squared error of each cell, including sampling error."""
+        """Return the expected root mean squared error of each cell, in the shape of the table.
+
+        It includes the sampling error of `persons` private persons.
+        """
         variance = np.empty(self.estimate.size)
         for block in _blocks(self.estimate.size):
             variance_by_size = self._deviation_variances(block) + self._margin_variances(block)
@@ -209,7 +228,7 @@ class TablePosterior:
         return deviations
 
     def intervals(self, cells: Codes, level: float, noisy: NoisyFractions) -> Floats:
-        """Return credible intervals of some cells.
+        """Return credible intervals of the fractions in selected cells.
 
         Parameters
         ----------
@@ -224,7 +243,7 @@ class TablePosterior:
         -------
         ndarray of shape (n, 2)
         """
-        intervals = [np.empty((0, 2))]
+        intervals = [np.empty((0, 2))]  # the result if there are no cells
         for start in range(0, len(cells), CELL_BLOCK):
             block = slice(start, start + CELL_BLOCK)
             noisy_block = noisy._replace(values=noisy.values[block])
@@ -235,48 +254,54 @@ class TablePosterior:
     def _interval_ends(
         self, cells: Codes, level: float, noisy: NoisyFractions
     ) -> tuple[Floats, Floats]:
-        """Return the lower and upper ends of the intervals of some cells."""
-        components, failure = self._components(cells), 1 - level
+        """Return the lower and upper ends of the intervals of selected cells, as in `intervals`."""
+        mixture = self._mixture(cells)
+        failure = 1 - level
 
-        def variance(fraction: Floats, min_fraction: Floats | float = 0.0) -> Floats:
-            """Return the variance of the components if the fraction is the given one."""
-            fraction = np.maximum(fraction, min_fraction)
+        def variance(fraction: Floats) -> Floats:
+            """Return the variances of the components if these are the true fractions."""
             sampling_variance = fraction * (1 - fraction) / noisy.persons
-            total: Floats = components.noise + components.prior * fraction + sampling_variance
+            total: Floats = mixture.noise + mixture.prior * fraction + sampling_variance
             return total
 
         # Below the mean, the variance is the one at the mean: a cell may be empty, and its prior
-        # has the heavy lower tail of a gamma distribution.
-        center = np.clip(components.means, 0, 0.5)
-        low = components.quantile(failure / 2, lambda fraction: variance(fraction, center))
-        high = components.quantile(1 - failure / 2, variance)
+        # has the heavy lower tail of a gamma distribution. q (1 - q) is largest at 0.5.
+        center = np.clip(mixture.means, 0, 0.5)
+        low = mixture.quantile(failure / 2, lambda fraction: variance(np.maximum(fraction, center)))
+        high = mixture.quantile(1 - failure / 2, lambda fraction: variance(np.maximum(fraction, 0)))
         return cap_by_noisy_interval(low, high, self.estimate.ravel()[cells], noisy, failure)
 
-    def _components(self, cells: Codes) -> NormalMixture:
-        """Return the mixture over all effective sizes, including the errors of margins."""
+    def _mixture(self, cells: Codes) -> NormalMixture:
+        """Return the posterior of selected cells: a mixture over effective sizes and scales.
+
+        The components of `_mixtures_by_size` are concatenated. The variance that errors of the
+        margins cause is added to their prior variance.
+        """
         estimate = self.estimate.ravel()[cells]
         margin_variances = self._margin_variances(cells)
         mixtures = []
-        for i, components in enumerate(self._components_by_size(cells)):
-            # the error inherited from a margin grows with the cell's share in it
+        for i, mixture in enumerate(self._mixtures_by_size(cells)):
+            # The error inherited from a margin is proportional to the cell's fraction, so that its
+            # variance is divided by the fraction like the prior variance. A fraction near 0 is
+            # replaced by the standard deviation of the error.
             variance = margin_variances[i]
             scale = np.maximum(np.maximum(estimate, np.sqrt(variance)), SMALLEST_POSITIVE)
             mixtures.append(
-                components._replace(
-                    weights=self.sizes.weights[i] * components.weights,
-                    prior=components.prior + variance / scale,
+                mixture._replace(
+                    weights=self.sizes.weights[i] * mixture.weights,
+                    prior=mixture.prior + variance / scale,
                 )
             )
-        mixture = NormalMixture(*map(np.concatenate, zip(*mixtures, strict=True)))
-        is_relevant = mixture.weights.max(axis=1) > MIN_COMPONENT_WEIGHT
-        mixture = NormalMixture(*(array[is_relevant] for array in mixture))
-        return mixture._replace(weights=mixture.weights / mixture.weights.sum(axis=0))
+        joined = NormalMixture(*map(np.concatenate, zip(*mixtures, strict=True)))
+        is_relevant = joined.weights.max(axis=1) > MIN_COMPONENT_WEIGHT
+        joined = NormalMixture(*(array[is_relevant] for array in joined))
+        return joined._replace(weights=joined.weights / joined.weights.sum(axis=0))
 
-    def _components_by_size(self, cells: Codes) -> Iterator[NormalMixture]:
-        """Yield for each effective size the mixture of each cell, given exact margins.
+    def _mixtures_by_size(self, cells: Codes) -> Iterator[NormalMixture]:
+        """Yield the posterior of selected cells for each effective size, given exact margins.
 
-        The components of a mixture are the scales of the cell's deviation. A single column has one
-        component.
+        Each mixture has one component for each likely scale of a cell's deviation from its margins.
+        A single column has one component.
         """
         selected = self.cells.select(cells)
         base, public = selected.independence_estimate, selected.public
@@ -291,10 +316,10 @@ class TablePosterior:
             weights = cell_scales(selected, self.effective_size, self.scales)
             is_relevant = weights.max(axis=1) > MIN_COMPONENT_WEIGHT
             weights = weights[is_relevant] / weights[is_relevant].sum(axis=0)
-            scale_variance = np.maximum(SHIFT_VARIANCE_GRID[is_relevant, None], 1e-9)
+            scale_variance = np.maximum(SHIFT_VARIANCE_GRID[is_relevant, None], MIN_SCALE)
             scale_variance = scale_variance * np.sqrt(base)
         for n_rows in self.sizes.rows:
-            # variance given the public rows, per unit of the fraction
+            # prior of the fraction, given public rows: means, and variances divided by the means
             if scale_variance is None:  # a single column: one pseudo-row, spread evenly
                 variance_factor = np.full((1, len(base)), 1 / (1 + n_rows))
                 means = base + (1 - variance_factor) * (public - base)
@@ -302,8 +327,9 @@ class TablePosterior:
                 variance_factor = scale_variance / (1 + scale_variance * n_rows)
                 means = base + variance_factor * n_rows * (public - base)
             means = np.maximum(means, MIN_INDEPENDENCE_ESTIMATE)
-            prior = np.maximum(variance_factor * means * selected.unexplained_share, 1e-30)
-            gain = prior * precision / (1 + prior * precision)
+            prior_variance = variance_factor * means * selected.unexplained_share
+            prior_variance = np.maximum(prior_variance, MIN_VARIANCE)
+            gain = prior_variance * precision / (1 + prior_variance * precision)  # of Kalman
             yield NormalMixture(
                 weights=weights,
                 means=means + gain * (selected.values - means),
@@ -312,25 +338,28 @@ class TablePosterior:
             )
 
     def _deviation_variances(self, cells: Codes) -> Floats:
-        """Return the mean squared error of each cell given its margins, for each size.
+        """Return the mean squared error of selected cells given exact margins, for each size.
 
         Returns
         -------
         ndarray of shape (n_sizes, n)
         """
         variances = []
-        for weights, means, noise, prior in self._components_by_size(cells):
-            center = (weights * means).sum(axis=0)
+        for weights, means, noise, prior in self._mixtures_by_size(cells):
             if self.scales is None:
                 # the estimate assumes one size, and the difference to other sizes is a bias
                 center = self.estimate.ravel()[cells]
+            else:
+                center = (weights * means).sum(axis=0)
             prior_variance = prior * np.maximum(means, MIN_INDEPENDENCE_ESTIMATE)
             squared_error = noise + prior_variance + (means - center) ** 2
             variances.append((weights * squared_error).sum(axis=0))
         return np.stack(variances)
 
     def _margin_variances(self, cells: Codes) -> Floats:
-        """Return the variance that errors of the margins cause in each cell, for each size.
+        """Return the variance that errors of the margins cause in selected cells, for each size.
+
+        A cell inherits an error in proportion to its share of the margin cell.
 
         Returns
         -------
@@ -354,7 +383,7 @@ class TablePosterior:
 
 
 def _blocks(n_cells: int) -> Iterator[Codes]:
-    """Yield the indices of all cells in blocks of `CELL_BLOCK`."""
+    """Yield the cell indices from 0 to n_cells - 1, as arrays of up to `CELL_BLOCK` indices."""
     for start in range(0, n_cells, CELL_BLOCK):
         yield np.arange(start, min(start + CELL_BLOCK, n_cells))
 
@@ -364,12 +393,13 @@ def table_posteriors(
     effective_size: Mapping[int, float],
     sizes: Mapping[int, EffectiveSizePosterior],
 ) -> dict[Attributes, TablePosterior]:
-    """Return the posteriors of all tables of a fitted model.
+    """Return the posteriors of all tables of a fitted `MarginalModel`, by their columns.
 
     Parameters
     ----------
     tables_by_width : mapping of int to sequence of MarginalEstimate
-        The tables by number of columns, in increasing order.
+        The tables by number of columns. The numbers are in increasing order, since a posterior
+        refers to the posteriors of its margins.
     effective_size, sizes : mapping
         Effective public sample size and its posterior, by number of columns.
     """
@@ -396,10 +426,10 @@ def table_posteriors(
 
 
 def _cell_batch(table: MarginalEstimate) -> CellBatch:
-    """Return the cells of a fitted table, in C order.
+    """Return the cells of a fitted table as flat arrays in C order.
 
-    A single column has no margins: the variance of a fraction q is q (1 - q), as in a binomial
-    distribution, and its noise is the measured one.
+    A single column has no margins. The variance of its fraction q is then proportional to
+    q (1 - q), as in a binomial distribution, and its values are the measured ones.
     """
     is_single_column = len(table.columns) == 1
     if is_single_column:

@@ -1,7 +1,7 @@
 """Iterative proportional fitting (raking), and I-projection of noisy tables onto fixed margins.
 
-Tables of one shape are solved as a batch along axis 0. There is one margin for each further axis:
-the sum over this axis, which is kept with length 1.
+Tables of one shape are solved as a batch along axis 0. There is one margin for each further axis,
+which is the sum over this axis. The summed axis remains, with length 1.
 """
 
 from __future__ import annotations
@@ -23,12 +23,23 @@ MAX_NEWTON_CYCLES = 20
 """Maximum number of Newton cycles. Proportional fitting removes the remaining deviation."""
 
 MARGIN_TOLERANCE = 1e-7
-"""Maximum deviation of a sum from its margin at which iterations stop."""
+"""Maximum deviation of a sum from its margin at which Newton cycles stop."""
 
-REPAIR_TOLERANCE, MIN_REPAIRED_SHARE, REPAIR_SWEEPS = 1e-4, 1e-3, 100
-"""Repair of tables that did not converge. Tables that deviate from a margin by more than the
-tolerance get a minimum share of the independence estimate in each cell. Then they are raked again,
-for at most this number of sweeps."""
+IPF_TOLERANCE = 1e-3 * MARGIN_TOLERANCE
+"""Maximum deviation of a sum from its margin at which iterative proportional fitting stops. Its
+sweeps are cheap."""
+
+REPAIR_TOLERANCE = 1e-4
+"""Tables that deviate from a margin by more than this fraction of the rows are repaired."""
+
+MIN_REPAIRED_SHARE = 1e-3
+"""A repair raises each cell to at least this share of its independence estimate."""
+
+REPAIR_SWEEPS = 100
+"""Maximum number of sweeps of iterative proportional fitting in a repair."""
+
+MIN_PRIOR_RATIO = 1e-12
+"""Minimum weight of the prior relative to the measurement, which keeps divisions finite."""
 
 MAX_PRIOR_RATIO = 1e6
 """Maximum weight of the prior relative to the measurement. A larger one changes no released digit.
@@ -36,7 +47,9 @@ MAX_PRIOR_RATIO = 1e6
 
 
 def ipf(tables: Floats, margins: Sequence[Floats], max_sweeps: int) -> Floats:
-    """Scale tables to their margins in turn (iterative proportional fitting).
+    """Return tables that are scaled to their margins in turn (iterative proportional fitting).
+
+    A sweep scales to each margin once.
 
     Parameters
     ----------
@@ -65,7 +78,7 @@ def ipf(tables: Floats, margins: Sequence[Floats], max_sweeps: int) -> Floats:
             total = tables.sum(axis=axis, keepdims=True)
             max_deviation = max(max_deviation, float(np.abs(total - margin).max()))
             tables = tables * np.divide(margin, total, out=np.zeros_like(total), where=total > 0)
-        if max_deviation < 1e-3 * MARGIN_TOLERANCE:
+        if max_deviation < IPF_TOLERANCE:
             break
     return tables
 
@@ -93,33 +106,37 @@ def fit_with_fixed_margins(
 
     Notes
     -----
-    A cell is r ω(log(prior / r) + (y + ν / W) / r) with Wright's ω and the sum ν of the multipliers
-    of its margins (Corless and Jeffrey 2002). A sum over cells is convex in its multiplier. Newton
-    steps from above therefore never overshoot. From below, the Newton step is on the logarithm of
-    the sum. It is limited to the smallest step at which a single cell reaches the margin, so that
-    the sum exceeds the margin at most by a factor of the number of cells.
+    Each margin cell has a Lagrange multiplier, and ν is the sum of the multipliers of the margins
+    of a cell. The cell is r ω(log(prior / r) + (y + ν / W) / r) with Wright's ω (Corless and
+    Jeffrey 2002). The multipliers of one margin after the other are updated by a Newton step.
+
+    The sum over a margin's cells is convex in its multiplier. Newton steps from above therefore
+    never overshoot. From below, the Newton step is on the logarithm of the sum. It is limited to
+    the smallest step at which a single cell reaches the margin, so that the sum exceeds the margin
+    at most by a factor of the number of cells.
     """
-    r = np.clip(ratio, 1e-12, MAX_PRIOR_RATIO)
-    start = np.log(np.maximum(prior, SMALLEST_POSITIVE) / r) + values / r
-    multipliers = np.zeros_like(prior)  # sum over the margins of each cell
-    tables = r * wrightomega(start)
+    r = np.clip(ratio, MIN_PRIOR_RATIO, MAX_PRIOR_RATIO)
+    # argument of ω for multipliers of 0
+    omega_argument = np.log(np.maximum(prior, SMALLEST_POSITIVE) / r) + values / r
+    multipliers = np.zeros_like(prior)  # ν of each cell
+    tables = r * wrightomega(omega_argument)
     for _ in range(MAX_NEWTON_CYCLES):
         max_deviation = 0.0
         for axis, margin in enumerate(margins, 1):
             tables = np.maximum(tables, SMALLEST_POSITIVE)
             total = tables.sum(axis=axis, keepdims=True)
+            # derivative of the sum by its multiplier
             slope = (tables / (r + tables) / precisions).sum(axis=axis, keepdims=True)
-            slope, deficit = np.maximum(slope, SMALLEST_POSITIVE), margin - total
+            slope = np.maximum(slope, SMALLEST_POSITIVE)
+            deficit = margin - total
             target = np.maximum(margin, SMALLEST_POSITIVE)
             # for each cell, the step at which it alone reaches the margin
             single_cell_steps = precisions * (r * np.log(target / tables) + target - tables)
-            step_up = np.minimum(
-                np.log(target / total) * total / slope,
-                single_cell_steps.min(axis=axis, keepdims=True),
-            )
+            max_step_up = single_cell_steps.min(axis=axis, keepdims=True)
+            step_up = np.minimum(np.log(target / total) * total / slope, max_step_up)
             multipliers = multipliers + np.where(deficit > 0, step_up, deficit / slope)
             max_deviation = max(max_deviation, float(np.abs(deficit).max()))
-            tables = r * wrightomega(start + multipliers / (precisions * r))
+            tables = r * wrightomega(omega_argument + multipliers / (precisions * r))
         if max_deviation < MARGIN_TOLERANCE:
             break
     raked = ipf(np.maximum(tables, SMALLEST_POSITIVE), margins, MAX_NEWTON_CYCLES)
@@ -127,7 +144,11 @@ def fit_with_fixed_margins(
 
 
 def _repair_unconverged(tables: Floats, margins: Sequence[Floats]) -> Floats:
-    """Repair tables that did not converge: raise nearly empty cells and rake again."""
+    """Return tables of which those far from their margins are raked again, after a repair.
+
+    The repair raises nearly empty cells, which proportional fitting cannot raise: it multiplies
+    them. `tables`, of shape (n_tables, ...), is changed in place.
+    """
     max_deviation = np.zeros(len(tables))
     for axis, margin in enumerate(margins, 1):
         deviation = np.abs(tables.sum(axis=axis, keepdims=True) - margin)

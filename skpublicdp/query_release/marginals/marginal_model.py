@@ -1,7 +1,8 @@
 """Hierarchical estimate of all marginals of a workload from noisy tables and public rows.
 
-Tables are estimated by increasing number of columns, each given the estimates of its margins. Only
-released and public numbers enter. All values are fractions, and a precision is an inverse variance.
+Tables are estimated by increasing number of columns (the width of a table), each given the
+estimates of its margins. Only released and public numbers enter. All values are fractions, and a
+precision is an inverse variance.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,11 @@ from skpublicdp.query_release.effective_sizes import (
     point_mass_size,
 )
 from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
-from skpublicdp.query_release.marginals.intervals import TablePosterior, table_posteriors
+from skpublicdp.query_release.marginals.intervals import (
+    MIN_VARIANCE,
+    TablePosterior,
+    table_posteriors,
+)
 from skpublicdp.query_release.marginals.ipf import (
     MAX_IPF_SWEEPS,
     SMALLEST_POSITIVE,
@@ -47,8 +53,8 @@ from skpublicdp.query_release.marginals.table import (
 from skpublicdp.typing import Floats
 
 DOMINANT_SHARE = 0.5
-"""A cell with a larger share of the prior variance along an axis is dominant. The other cells vary
-less and would have to compensate its deviation."""
+"""A cell with a larger share of the prior variance along an axis is dominant. A deviation of this
+cell has to be compensated by the other cells along the axis, which vary less."""
 
 MAX_RELATIVE_NOISE = 0.3
 """Maximum ratio of noise to prior variance of a dominant cell that moves the other priors."""
@@ -65,7 +71,9 @@ MIN_EFFECTIVE_SIZE = 1e-9
 
 
 class MarginalModel:
-    """Estimates of all tables of a workload and of their margins.
+    """Bayesian estimates of all marginal tables of a workload and of their margins.
+
+    First, `MarginalEstimate.add` gives noisy tables to the model. Then `fit` estimates all tables.
 
     Parameters
     ----------
@@ -112,19 +120,21 @@ class MarginalModel:
         self._effective_sizes: dict[int, EffectiveSizePosterior] = {}
 
     def fit(self) -> None:
-        """Estimate all tables from the measurements so far."""
+        """Estimate all tables from the measurements that were added, by increasing width."""
         for width, tables in self._tables_by_width.items():
             self._fit_independence_estimates(tables)
             size, posterior = self._estimate_effective_size(tables)
-            self.effective_public_size[width], self._effective_sizes[width] = size, posterior
-            if width == 1:
-                ratios = set_single_column_priors(tables, size)
-            else:
-                ratios = set_shrunk_priors(tables, size)
-            _estimate_tables(tables, ratios)
+            self.effective_public_size[width] = size
+            self._effective_sizes[width] = posterior
+            set_priors = set_single_column_priors if width == 1 else set_shrunk_priors
+            _estimate_tables(tables, set_priors(tables, size))
 
     def make_consistent(self) -> None:
-        """Make tables consistent: pool each marginal over the tables containing it, then fit."""
+        """Make all tables agree on the columns that they share.
+
+        Each table is replaced by the mean of itself and of the sums of wider tables, and then
+        adjusted to its margins.
+        """
         unconstrained = {columns: table.unconstrained() for columns, table in self.tables.items()}
         for tables in self._tables_by_width.values():
             for group in solvable_groups(tables):
@@ -142,7 +152,7 @@ class MarginalModel:
         )
 
     def _link_margins(self, table: MarginalEstimate) -> None:
-        """Link a table to the tables of all proper subsets of its columns."""
+        """Link a table to its margins, the tables of all proper subsets of its columns."""
         columns = table.columns
         for width in range(1, len(columns)):
             for margin_columns in itertools.combinations(columns, width):
@@ -155,9 +165,10 @@ class MarginalModel:
             ]
 
     def _fit_independence_estimates(self, tables: Sequence[MarginalEstimate]) -> None:
-        """Set measurements, independence estimates and raked public fractions of tables.
+        """Set the pooled measurements, independence estimates and raked public fractions of tables.
 
-        All tables have the same number of columns, and their margins have been estimated.
+        Attributes of the tables are changed. All tables have the same number of columns, and their
+        margins have been estimated.
         """
         for table in tables:
             self._pool_measurements(table)
@@ -171,7 +182,11 @@ class MarginalModel:
                 rake_public_tables(group, float(n_public))
 
     def _pool_measurements(self, table: MarginalEstimate) -> None:
-        """Pool the table's measurement with the projections of wider tables, by precision."""
+        """Set `values` and `precisions` of a table: its own measurement pooled with wider ones.
+
+        A wider table measures this one by the sum over its other columns. Measurements are weighted
+        by precision.
+        """
         weighted_sum = table.precision * table.measured
         precisions = np.full(table.shape, table.precision)
         for wider in table.supermarginals:
@@ -185,9 +200,9 @@ class MarginalModel:
         table.precisions = precisions
 
     def _count_public(self, table: MarginalEstimate) -> Floats:
-        """Return the fraction of public rows in each cell.
+        """Return the fraction of the public rows in each cell, in the shape of the table.
 
-        Without public rows, this is the independence estimate.
+        Without public rows, the independence estimate is returned.
         """
         if not len(self._public):
             return table.independence_estimate
@@ -199,7 +214,11 @@ class MarginalModel:
     def _estimate_effective_size(
         self, tables: Sequence[MarginalEstimate]
     ) -> tuple[float, EffectiveSizePosterior]:
-        """Return the effective public sample size of tables of one width, and its posterior."""
+        """Return the effective public sample size for tables of one width, and its posterior.
+
+        It is estimated from the squared differences of measured and public fractions, in excess of
+        noise and sampling errors. A number given as `trust` replaces the estimate.
+        """
         n_public = float(len(self._public))
         if not n_public:
             return 0.0, point_mass_size(0.0)
@@ -207,20 +226,52 @@ class MarginalModel:
             trusted_size = min(max(self.trust, MIN_EFFECTIVE_SIZE), n_public)
             return trusted_size, point_mass_size(trusted_size)
         base_variance = 1 / n_public + 1 / self.n_private
-        squared_gaps, scales, noises, weights = [], [], [], []
-        for table in tables:
-            # margins determine the cells of a table with a column of one code
-            is_informative = (table.precisions > 0) & (table.residual_noise_share > 0)
-            squared_gaps.append(table.residual()[is_informative] ** 2)
-            scales.append(shift_variance_scale(table, n_public)[is_informative])
-            noises.append(table.residual_noise_share / table.precisions[is_informative])
-            # margins fix the other degrees of freedom
-            weights.append(np.full(len(scales[-1]), table.residual_noise_share))
-        squared_gap, scale, noise, weight = map(
-            np.concatenate, (squared_gaps, scales, noises, weights)
+        squared_differences, variances_per_shift, noise_variances, degrees_of_freedom = (
+            np.concatenate(arrays)
+            for arrays in zip(*(_shift_evidence(table, n_public) for table in tables), strict=True)
         )
-        evidence = squared_gap, scale, noise, base_variance, weight
+        evidence = (
+            squared_differences,
+            variances_per_shift,
+            noise_variances,
+            base_variance,
+            degrees_of_freedom,
+        )
         return effective_sample_size(*evidence), effective_size_posterior(*evidence)
+
+
+class _ShiftEvidence(NamedTuple):
+    """Measured cells of a table, as arguments of `effective_sample_size`. Flat arrays.
+
+    Attributes
+    ----------
+    squared_differences : ndarray
+        Squared differences of measured and public fractions, without the effects of all margins.
+    variances_per_shift : ndarray
+        Variance of each difference per unit of shift variance.
+    noise_variances : ndarray
+        Noise variance of each difference.
+    degrees_of_freedom : ndarray
+        Degrees of freedom of each difference. Margins fix the others.
+    """
+
+    squared_differences: Floats
+    variances_per_shift: Floats
+    noise_variances: Floats
+    degrees_of_freedom: Floats
+
+
+def _shift_evidence(table: MarginalEstimate, n_public: float) -> _ShiftEvidence:
+    """Return the measured cells of a table from which a distribution shift is estimated."""
+    # no cell is free if a column has a single code: margins determine the table
+    is_informative = (table.precisions > 0) & (table.residual_noise_share > 0)
+    variances_per_shift = shift_variance_scale(table, n_public)[is_informative]
+    return _ShiftEvidence(
+        squared_differences=table.residual()[is_informative] ** 2,
+        variances_per_shift=variances_per_shift,
+        noise_variances=table.residual_noise_share / table.precisions[is_informative],
+        degrees_of_freedom=np.full(len(variances_per_shift), table.residual_noise_share),
+    )
 
 
 def downward_closure(workload: Iterable[Attributes]) -> list[Attributes]:
@@ -243,7 +294,20 @@ def downward_closure(workload: Iterable[Attributes]) -> list[Attributes]:
 def _pooled_margin(
     table: MarginalEstimate, unconstrained: Mapping[Attributes, UnconstrainedEstimate]
 ) -> Floats:
-    """Return the precision-weighted mean of a table and of the sums of wider tables."""
+    """Return the mean of a table's estimate and of the sums of wider estimates, by precision.
+
+    Parameters
+    ----------
+    table : MarginalEstimate
+        The table to which wider ones are summed.
+    unconstrained : mapping of tuple of int to UnconstrainedEstimate
+        Estimates of all tables, by columns.
+
+    Returns
+    -------
+    ndarray
+        Fractions in the shape of the table.
+    """
     weighted_sum: Floats = np.zeros(table.shape)
     precision: Floats = np.zeros(table.shape)
     for source in (table, *table.supermarginals):
@@ -258,11 +322,20 @@ def _pooled_margin(
 def _nearest_consistent(
     means: Floats, unconstrained: Sequence[UnconstrainedEstimate], margins: Sequence[Floats]
 ) -> Floats:
-    """Return the tables with given margins that are nearest to the means, by posterior precision.
+    """Return the tables with given margins that are nearest to given fractions.
 
-    `fit_with_fixed_margins` takes the means both as prior and as values. Its curvature in a cell is
-    then the posterior precision 1/prior + 1/noise, and no cell becomes negative. Unmeasured tables
-    are fitted by iterative proportional fitting.
+    `fit_with_fixed_margins` takes the fractions both as prior and as values. The distance is then
+    weighted by the posterior precision 1/prior + 1/noise, and no cell becomes negative. Unmeasured
+    tables are fitted by iterative proportional fitting.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_tables, ...)
+        Fractions of tables of one shape.
+    unconstrained : sequence of UnconstrainedEstimate
+        The variances of the tables are used.
+    margins : sequence of ndarray
+        As in `ipf`.
     """
     _, prior, noise = map(np.stack, zip(*unconstrained, strict=True))
     if noise.min() >= 1 / MIN_PRECISION:
@@ -271,50 +344,62 @@ def _nearest_consistent(
 
 
 def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats]) -> None:
-    """Estimate tables of one width given their margins, and set their variances.
+    """Set the estimates and variances of tables of one width, given their margins.
 
     Parameters
     ----------
     tables : sequence of MarginalEstimate
         Tables with priors and pooled measurements.
     ratios : sequence of ndarray
-        Weights of the priors of each table relative to the measurements.
+        For each table, the weight of the prior of each cell relative to its measurement.
     """
-    index_of = {id(table): i for i, table in enumerate(tables)}
+    ratio_of_columns = {table.columns: ratio for table, ratio in zip(tables, ratios, strict=True)}
     for group in solvable_groups(tables):
-        prior = np.stack([table.prior for table in group])
-        margins = stack_margins(group)
-        is_measured = group[0].precisions.flat[0] > 0
-        if is_measured:
-            ratio = np.stack([ratios[index_of[id(table)]] for table in group])
-            values = np.stack([table.values for table in group])
-            precisions = np.stack([table.precisions for table in group])
-            if group[0].parents:
-                prior_variance = np.stack(
-                    [
-                        table.prior_variance_factor * table.prior * table.unexplained_share
-                        for table in group
-                    ]
-                )
-                prior = _follow_dominant_cells(
-                    prior, prior_variance, ratio, values, precisions, margins
-                )
-            estimates = fit_with_fixed_margins(prior, ratio, values, precisions, margins)
-        else:
-            estimates = ipf(prior, margins, MAX_IPF_SWEEPS)
-        for table, fractions in zip(group, estimates, strict=True):
+        ratio = np.stack([ratio_of_columns[table.columns] for table in group])
+        for table, fractions in zip(group, _estimate_group(group, ratio), strict=True):
             table.fractions = fractions
             _set_deviation_variances(table, fractions)
 
 
+def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
+    """Return the estimated fractions of tables of one shape that are all measured, or all not.
+
+    Parameters
+    ----------
+    group : sequence of MarginalEstimate
+        Tables with priors and pooled measurements.
+    ratio : ndarray of shape (n_tables, ...)
+        Weight of the prior of each cell relative to its measurement.
+
+    Returns
+    -------
+    ndarray of shape (n_tables, ...)
+    """
+    prior = np.stack([table.prior for table in group])
+    margins = stack_margins(group)
+    is_measured = group[0].precisions.flat[0] > 0
+    if not is_measured:
+        return ipf(prior, margins, MAX_IPF_SWEEPS)
+    values = np.stack([table.values for table in group])
+    precisions = np.stack([table.precisions for table in group])
+    if group[0].parents:
+        prior_variances = [
+            table.prior_variance_factor * table.prior * table.unexplained_share for table in group
+        ]
+        prior = _follow_dominant_cells(
+            prior, np.stack(prior_variances), ratio, values, precisions, margins
+        )
+    return fit_with_fixed_margins(prior, ratio, values, precisions, margins)
+
+
 def _set_deviation_variances(table: MarginalEstimate, fractions: Floats) -> None:
-    """Set prior and posterior variance of a table's deviations from its margins."""
-    if not table.parents:
+    """Set the prior and posterior variances of a table's cells, given exact margins."""
+    if not table.parents:  # a single column: the variance of a fraction q is that of q (1 - q)
         table.unexplained_share = np.maximum(1 - fractions, MIN_UNEXPLAINED_SHARE)
     # noise may push an estimate below its prior, which does not reduce its uncertainty
     fractions = np.maximum(fractions, table.prior)
     prior_variance = table.prior_variance_factor * fractions * table.unexplained_share
-    table.deviation_prior_variance = np.maximum(prior_variance, 1e-30)
+    table.deviation_prior_variance = np.maximum(prior_variance, MIN_VARIANCE)
     posterior_precision = 1 / table.deviation_prior_variance + table.precisions
     table.deviation_posterior_variance = 1 / posterior_precision
 
@@ -327,12 +412,12 @@ def _follow_dominant_cells(
     precisions: Floats,
     margins: Sequence[Floats],
 ) -> Floats:
-    """Return priors that follow the measurements of dominant cells.
+    """Return priors that are adjusted to the measurements of dominant cells (`DOMINANT_SHARE`).
 
     Priors treat the deviations of cells as independent. If two columns exclude each other, a block
-    of cells is empty although the product of its margins is large, and all priors in the block err
-    in the same direction. Common deviations are therefore estimated first, from the dominant cells
-    alone and with less weight on the priors.
+    of cells is empty although the product of its margins is large. All priors in the block then err
+    in the same direction. Common deviations are therefore estimated first, mainly from precisely
+    measured dominant cells and with less weight on the priors.
 
     Parameters
     ----------
@@ -349,7 +434,8 @@ def _follow_dominant_cells(
     shares = np.stack([largest_shares(variance) for variance in prior_variance])
     is_dominant = shares > DOMINANT_SHARE
     is_dominant &= 1 / precisions < MAX_RELATIVE_NOISE * prior_variance
-    affected = np.flatnonzero(is_dominant.any(axis=tuple(range(1, is_dominant.ndim))))
+    # indices of the tables with a dominant cell
+    affected = np.flatnonzero(is_dominant.reshape(len(is_dominant), -1).any(axis=1))
     if len(affected):
         relative_precision = np.where(is_dominant[affected], 1, NON_DOMINANT_WEIGHT)
         prior = prior.copy()

@@ -1,4 +1,7 @@
-"""Priors of marginal tables: independence estimates, raked public tables, and shrinkage."""
+"""Priors of marginal tables: independence estimates, raked public tables, and shrinkage.
+
+All functions change attributes of the `MarginalEstimate` objects that they get.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,12 @@ from skpublicdp.query_release.marginals.table import (
 from skpublicdp.typing import Floats
 
 
+MIN_SINGLE_COLUMN_PRIOR = 1e-9
+"""Lower bound of the prior fraction of a cell of a single column."""
+
+
 def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
-    """Set the independence estimates and the unexplained shares of tables of one shape.
+    """Set `independence_estimate` and `unexplained_share` of tables of one shape.
 
     The independence estimate is the maximum entropy table with the given margins. For two columns
     it is the product of the margins. The unexplained share of a cell is the product of 1 - q over
@@ -45,22 +52,20 @@ def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
 
 def _one_way_margin(table: MarginalEstimate, axis: int) -> Floats:
     """Return the estimate of one column of a table, in a shape that broadcasts over the table."""
-    margin = table.submarginals[axis]
+    margin = table.submarginals[axis]  # the first margins are the single columns, in order
     return margin.estimate.reshape(table.broadcast_shape(margin))
 
 
 def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> None:
-    """Rake the public tables of one shape to the estimated margins.
+    """Set `public` of tables of one shape to the public fractions, raked to the estimated margins.
 
-    One pseudo-row is added to each table first, spread like its independence estimate.
+    One pseudo-row is added to each table first, spread like its independence estimate. A cell
+    without public rows would otherwise remain empty.
     """
-    tables = np.stack(
-        [
-            (n_public * table.public + table.independence_estimate) / (n_public + 1)
-            for table in group
-        ]
-    )
-    raked_tables = ipf(tables, stack_margins(group), MAX_IPF_SWEEPS)
+    tables = [
+        (n_public * table.public + table.independence_estimate) / (n_public + 1) for table in group
+    ]
+    raked_tables = ipf(np.stack(tables), stack_margins(group), MAX_IPF_SWEEPS)
     for table, raked in zip(group, raked_tables, strict=True):
         table.public = raked
 
@@ -68,7 +73,14 @@ def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> No
 def set_single_column_priors(
     tables: Sequence[MarginalEstimate], effective_size: float
 ) -> list[Floats]:
-    """Set the priors of single columns: public rows and one pseudo-row, spread evenly.
+    """Set the priors of single columns: effective public rows and one pseudo-row, spread evenly.
+
+    Parameters
+    ----------
+    tables : sequence of MarginalEstimate
+        Tables of one column each.
+    effective_size : float
+        Effective public sample size, in private rows.
 
     Returns
     -------
@@ -79,16 +91,26 @@ def set_single_column_priors(
     ratios = []
     for table in tables:
         table.prior_variance_factor = np.full(table.shape, 1 / (1 + effective_size))
-        uniform, public_weight = table.independence_estimate, 1 - table.prior_variance_factor
+        uniform = table.independence_estimate
+        public_weight = 1 - table.prior_variance_factor
         prior = uniform + public_weight * (table.public - uniform)
-        table.prior = np.maximum(prior, 1e-9)
-        with np.errstate(divide="ignore"):
+        table.prior = np.maximum(prior, MIN_SINGLE_COLUMN_PRIOR)
+        with np.errstate(divide="ignore"):  # an unmeasured cell has the precision 0
             ratios.append(1 / (table.prior_variance_factor * table.precisions))
     return ratios
 
 
 def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float) -> list[Floats]:
     """Set the priors of tables by empirical Bayes shrinkage to their independence estimates.
+
+    See `shrink_to_margins`.
+
+    Parameters
+    ----------
+    tables : sequence of MarginalEstimate
+        All tables with one number of columns, at least 2.
+    effective_size : float
+        Effective public sample size, in private rows.
 
     Returns
     -------
@@ -116,15 +138,16 @@ def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float)
 
 
 def _concatenated(tables: Sequence[MarginalEstimate], name: str) -> Floats:
-    """Return an attribute of all cells of all tables as a flat array."""
+    """Return one attribute of the cells of all tables as a flat array, table after table."""
     return np.concatenate([getattr(table, name).ravel() for table in tables])
 
 
 def shift_variance_scale(table: MarginalEstimate, n_public: float) -> Floats:
-    """Return the variance of a cell's deviation between two populations, per unit of shift.
+    """Return the variance of the difference between public and private fractions of each cell.
 
-    It is q (1 - q) for the fraction q of a single column, and otherwise the independence estimate
-    times the share of the variance that margins do not determine.
+    It is divided by the shift variance and has the shape of the table. For the fraction q of a
+    single column it is q (1 - q). Otherwise it is the independence estimate times the share of the
+    variance that margins do not determine.
     """
     if len(table.columns) > 1:
         return (

@@ -1,6 +1,7 @@
 """Posterior of the scale of deviations from margins, under a hierarchical prior.
 
-A cell with independence estimate b deviates from it with variance g √b per unit of the fraction.
+A cell with independence estimate b and fraction q deviates from b with the variance g √b q. Here g
+is the scale of the cell.
 `shrink_to_margins` estimates a mixture over g by empirical Bayes, which is overconfident: if noise
 hides deviations, the estimate of g tends to 0. Intervals therefore integrate over g.
 The prior has three levels. The logarithm of g is normal around log G of the table of the cell, and
@@ -22,7 +23,10 @@ from skpublicdp.query_release.marginals.shrinkage import (
 )
 from skpublicdp.typing import Codes, Floats
 
-LOG_SCALE_GRID = np.log(np.maximum(SHIFT_VARIANCE_GRID, 1e-9))
+MIN_SCALE = 1e-9
+"""Positive scale that stands for a scale of 0 in logarithms and denominators."""
+
+LOG_SCALE_GRID = np.log(np.maximum(SHIFT_VARIANCE_GRID, MIN_SCALE))
 """Grid of log g. The first value stands for g = 0."""
 
 MEDIAN_SCALES = {2: 8e-3, 3: 1e-4}
@@ -30,11 +34,11 @@ MEDIAN_SCALES = {2: 8e-3, 3: 1e-4}
 public tables: adult, two ACS regions, churn, TV16, CPS, lending, MplsStops, covid and
 HealthInsurance."""
 
-POPULATION_SPREAD, TABLE_SPREAD, CELL_SPREAD = 2.0, 1.4, 1.4
+POPULATION_DEVIATION, TABLE_DEVIATION, CELL_DEVIATION = 2.0, 1.4, 1.4
 """Standard deviations of log S, of log G given S, and of log g given G. Maximum likelihood on the
 same tables. For G it is 2.0, but the coverage of intervals is better with 1.4."""
 
-NO_DEVIATIONS = 0.03
+NO_DEVIATIONS_PROBABILITY = 0.03
 """Prior probability that the margins of a population determine all tables."""
 
 TEMPERATURE = 0.25
@@ -65,25 +69,31 @@ def _transition_matrix(deviation: float) -> Floats:
         above is 0.
     """
     density = np.exp(-0.5 * ((LOG_SCALE_GRID[:, None] - LOG_SCALE_GRID) / deviation) ** 2)
-    density[0], density[:, 0], density[0, 0] = 0, 0, 1
+    # index 0 is the scale 0, which is reached from the scale 0 alone
+    density[0], density[:, 0] = 0, 0
+    density[0, 0] = 1
     transition: Floats = density / density.sum(axis=0)
     return transition
 
 
 def _population_prior(n_columns: int) -> Floats:
-    """Return the prior of S for tables of `n_columns` columns, shape (n_scales,)."""
+    """Return prior probabilities of the population's scale S, shape (n_scales,).
+
+    They are log-normal on the grid, with a point mass at 0, and depend on the number of columns of
+    the tables.
+    """
     median = MEDIAN_SCALES[min(n_columns, max(MEDIAN_SCALES))]
-    prior: Floats = np.exp(-0.5 * ((LOG_SCALE_GRID - np.log(median)) / POPULATION_SPREAD) ** 2)
+    prior: Floats = np.exp(-0.5 * ((LOG_SCALE_GRID - np.log(median)) / POPULATION_DEVIATION) ** 2)
     prior[0] = 0
-    prior *= (1 - NO_DEVIATIONS) / prior.sum()
-    prior[0] = NO_DEVIATIONS
+    prior *= (1 - NO_DEVIATIONS_PROBABILITY) / prior.sum()
+    prior[0] = NO_DEVIATIONS_PROBABILITY
     return prior
 
 
 def table_scales(
     cells: CellBatch, starts: NDArray[np.integer], effective_size: float, n_columns: int
 ) -> Floats:
-    """Return the posterior of the scale G of each table.
+    """Return the posterior of the scale G of each table, given the measurements of all tables.
 
     Parameters
     ----------
@@ -99,13 +109,14 @@ def table_scales(
     Returns
     -------
     ndarray of shape (n_scales, n_tables)
-        Posterior probabilities.
+        Posterior probabilities of the scales in `LOG_SCALE_GRID`.
     """
     n_cells, n_tables = len(cells.independence_estimate), len(starts)
     table_of_cell = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
     log_evidence = _table_log_evidence(cells, table_of_cell, n_tables, effective_size)
     population_prior = _population_prior(n_columns)
-    table_given_population = _transition_matrix(TABLE_SPREAD)
+    table_given_population = _transition_matrix(TABLE_DEVIATION)
+    # Bayes' theorem for S, given all tables, and then for G of each table, given S
     with np.errstate(divide="ignore"):
         # axes: scale G of the table, scale S of the population, table
         log_joint = log_evidence[:, None, :] + np.log(table_given_population)[:, :, None]
@@ -117,6 +128,7 @@ def table_scales(
     posterior: Floats = np.exp(
         logsumexp(log_table_given_population + log_population[:, None], axis=1)
     )
+    # unmeasured tables have public rows alone, see `PRIOR_SHARE`
     is_unmeasured = np.bincount(table_of_cell, cells.precisions > 0, n_tables) == 0
     table_prior = table_given_population @ population_prior
     posterior[:, is_unmeasured] *= 1 - PRIOR_SHARE
@@ -127,26 +139,41 @@ def table_scales(
 def _table_log_evidence(
     cells: CellBatch, table_of_cell: Codes, n_tables: int, effective_size: float
 ) -> Floats:
-    """Return the tempered log-evidence of each table for each G, shape (n_scales, n_tables).
+    """Return the log marginal likelihood of each table for each value of its scale G.
 
-    The scale g of each cell is integrated out. A cell counts as much as the share of its noise that
-    remains without the effects of its margins.
+    The scale g of each cell is integrated out. The likelihood has the exponent `TEMPERATURE`. A
+    cell counts as much as the share of its noise that remains without the effects of its margins.
+
+    Parameters
+    ----------
+    cells, effective_size
+        As in `table_scales`.
+    table_of_cell : ndarray of int, shape (n_cells,)
+        Index of the table of each cell.
+    n_tables : int
+        Number of tables.
+
+    Returns
+    -------
+    ndarray of shape (n_scales, n_tables)
     """
-    cell_given_table = _transition_matrix(CELL_SPREAD)
-    evidence = np.zeros((len(SHIFT_VARIANCE_GRID), n_tables))
+    cell_given_table = _transition_matrix(CELL_DEVIATION)
+    log_evidence = np.zeros((len(SHIFT_VARIANCE_GRID), n_tables))
     for start in range(0, len(table_of_cell), MAX_TRAINING_CELLS):
         block = slice(start, start + MAX_TRAINING_CELLS)
         log_likelihoods = log_likelihood(cells.select(block), effective_size)
         likelihood = np.exp(log_likelihoods - log_likelihoods.max(axis=0))
         log_marginal = np.log(np.maximum(cell_given_table.T @ likelihood, MIN_EVIDENCE))
         weighted = TEMPERATURE * cells.residual_noise_share[block] * log_marginal
-        for scale, cell_evidence in enumerate(weighted):
-            evidence[scale] += np.bincount(table_of_cell[block], cell_evidence, n_tables)
-    return evidence
+        for scale, log_evidence_of_cells in enumerate(weighted):
+            log_evidence[scale] += np.bincount(
+                table_of_cell[block], log_evidence_of_cells, n_tables
+            )
+    return log_evidence
 
 
 def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floats:
-    """Return the posterior of g of each cell of a table.
+    """Return the posterior of the scale g of each cell of a table.
 
     Parameters
     ----------
@@ -160,12 +187,13 @@ def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floa
     Returns
     -------
     ndarray of shape (n_scales, n_cells)
-        Posterior probabilities.
+        Posterior probabilities of the scales in `LOG_SCALE_GRID`.
     """
     log_likelihoods = log_likelihood(cells, effective_size)
     likelihood = np.exp(log_likelihoods - log_likelihoods.max(axis=0))
-    cell_given_table = _transition_matrix(CELL_SPREAD)
+    cell_given_table = _transition_matrix(CELL_DEVIATION)
     evidence = np.maximum(cell_given_table.T @ likelihood, MIN_EVIDENCE)
+    # for each g: sum over G of P(g | G) P(G) / evidence(G), times the likelihood of g
     joint = (cell_given_table @ (scales[:, None] / evidence)) * likelihood
     posterior: Floats = joint / joint.sum(axis=0)
     return posterior

@@ -1,8 +1,8 @@
 """Empirical Bayes shrinkage of cells to their independence estimates.
 
-The deviation of a cell with independence estimate b has the prior variance g √b per unit of the
-fraction, with a scale g of the cell. The mixture over g is estimated from all cells of a table and,
-for small tables, from the other tables.
+The fraction q of a cell with independence estimate b has the prior variance g √b q, with a scale g
+of the cell. The distribution of g (the mixture) is estimated from all cells of a table and, for
+small tables, from the other tables. A variance factor is a variance divided by q.
 """
 
 from __future__ import annotations
@@ -35,6 +35,17 @@ mixture."""
 MAX_TRAINING_CELLS = 1 << 14
 """Maximum number of cells used to fit the mixture. More cells are subsampled evenly."""
 
+MAX_POOLED_ITERATIONS, MAX_TABLE_ITERATIONS = 60, 30
+"""Maximum numbers of iterations of expectation maximisation, for the mixture of all tables and for
+the mixtures of single tables, which start from it."""
+
+MIXTURE_TOLERANCE = 1e-4
+"""Maximum change of a mixture weight at which expectation maximisation stops."""
+
+MAX_GAMMA_SHAPE = 1e8
+"""Gamma shape parameter above which the negative binomial distribution is replaced by its Poisson
+limit, since the difference of gamma functions has rounding errors."""
+
 MIN_INDEPENDENCE_ESTIMATE = 1e-12
 """Lower bound of the independence estimate and of the prior mean of a cell."""
 
@@ -66,7 +77,7 @@ class CellBatch(NamedTuple):
     residual_noise_share: Floats
 
     def select(self, cells: NDArray[np.integer] | slice) -> CellBatch:
-        """Return some of the cells."""
+        """Return the cells with the given indices."""
         return CellBatch(*(array[cells] for array in self))
 
 
@@ -78,7 +89,7 @@ class ShrunkPrior(NamedTuple):
     mean : ndarray
         Prior mean, between the independence estimate and the public fraction.
     variance_factor : ndarray
-        Prior variance per unit of the fraction.
+        Prior variance, divided by the fraction.
     ratio : ndarray
         Weight of the prior relative to the measured value. It is infinite for unmeasured cells.
     """
@@ -91,7 +102,7 @@ class ShrunkPrior(NamedTuple):
 def shrink_to_margins(
     cells: CellBatch, starts: NDArray[np.integer], effective_size: float
 ) -> ShrunkPrior:
-    """Fit the mixture over g, and return the prior of each cell under it.
+    """Return the empirical Bayes prior of each cell, which shrinks it to its independence estimate.
 
     Parameters
     ----------
@@ -126,9 +137,20 @@ def shrink_to_margins(
 def _fit_table_mixtures(
     cells: CellBatch, table_of_cell: Codes, n_tables: int, effective_size: float
 ) -> Floats:
-    """Return the mixture over g of each table, shape (n_scales, n_tables).
+    """Return the distribution of the scale g in each table, shape (n_scales, n_tables).
 
     The mixture of all tables is fitted first. It is the prior of the mixture of each table.
+
+    Parameters
+    ----------
+    cells : CellBatch
+        Cells of all tables, with positive independence estimates.
+    table_of_cell : ndarray of int, shape (n_cells,)
+        Nondecreasing index of the table of each cell.
+    n_tables : int
+        Number of tables.
+    effective_size : float
+        Effective public sample size, in private rows.
     """
     n_cells = len(table_of_cell)
     n_training_cells = min(n_cells, MAX_TRAINING_CELLS)
@@ -136,26 +158,27 @@ def _fit_table_mixtures(
     log_likelihoods = log_likelihood(cells.select(training_cells), effective_size)
     is_informative = np.ptp(log_likelihoods, axis=0) >= MIN_LOGLIK_RANGE
     log_likelihoods = log_likelihoods[:, is_informative]
+    # there may be no informative cell, and then the mixtures equal their priors
     likelihood = np.exp(log_likelihoods - log_likelihoods.max(axis=0, initial=-np.inf))
-    initial = (
-        np.full_like(NO_PUBLIC_SCALE_PRIOR, 1 / len(DEVIATION_SCALES))
-        if effective_size
-        else NO_PUBLIC_SCALE_PRIOR
-    )
-    one_group = np.array([likelihood.shape[1]])
-    pooled = _fit_mixture(likelihood, one_group, initial, max_iter=60)
-    ends = np.searchsorted(
-        table_of_cell[training_cells[is_informative]], np.arange(n_tables), side="right"
-    )
-    return _fit_mixture(likelihood, ends, np.repeat(pooled, n_tables, axis=1), max_iter=30)
+    if effective_size:
+        initial = np.full_like(NO_PUBLIC_SCALE_PRIOR, 1 / len(DEVIATION_SCALES))
+    else:
+        initial = NO_PUBLIC_SCALE_PRIOR
+    all_cells = np.array([likelihood.shape[1]])
+    pooled = _fit_mixture(likelihood, all_cells, initial, MAX_POOLED_ITERATIONS)
+    training_table = table_of_cell[training_cells[is_informative]]
+    ends = np.searchsorted(training_table, np.arange(n_tables), side="right")
+    table_priors = np.repeat(pooled, n_tables, axis=1)
+    return _fit_mixture(likelihood, ends, table_priors, MAX_TABLE_ITERATIONS)
 
 
 def _average_over_scales(
     cells: CellBatch, mixture_of_cell: Floats, effective_size: float
 ) -> ShrunkPrior:
-    """Average the prior of each cell over the posterior of its scale g.
+    """Return the prior of each cell, averaged over the posterior of its scale g.
 
-    Each scale has its own prior mean, and its own weight of the prior relative to the measurement.
+    Each scale has its own prior mean. Means are weighted by the posterior of the scale and by the
+    weight of the prior in the estimate of the cell.
 
     Parameters
     ----------
@@ -164,33 +187,33 @@ def _average_over_scales(
     mixture_of_cell : ndarray of shape (n_scales, n_cells)
         Mixture over g of the table of each cell.
     effective_size : float
-        Effective public sample size.
+        Effective public sample size, in private rows.
     """
     base, public = cells.independence_estimate, cells.public
     log_likelihoods = log_likelihood(cells, effective_size)
     weights = np.exp(log_likelihoods - log_likelihoods.max(axis=0)) * mixture_of_cell
     weights /= weights.sum(axis=0)
-    variance = DEVIATION_SCALES * np.sqrt(base)
-    posterior_variance = variance / (1 + variance * effective_size)  # given the public rows
-    means = np.maximum(
-        base + posterior_variance * effective_size * (public - base), MIN_INDEPENDENCE_ESTIMATE
-    )
-    prior_weights = weights / (1 + posterior_variance * means * cells.precisions)
+    # variance factors and means for each scale, shape (n_scales, n_cells)
+    factor = DEVIATION_SCALES * np.sqrt(base)
+    factor_given_public = factor / (1 + factor * effective_size)
+    means = base + factor_given_public * effective_size * (public - base)
+    means = np.maximum(means, MIN_INDEPENDENCE_ESTIMATE)
+    prior_weights = weights / (1 + factor_given_public * means * cells.precisions)
     prior_share = prior_weights.sum(axis=0)
     mean = (prior_weights * means).sum(axis=0) / prior_share
     ratio = np.divide(
         mean * prior_share,
         1 - prior_share,
         out=np.full(len(prior_share), np.inf),
-        where=prior_share < 1 - 1e-12,
+        where=prior_share < 1 - 1e-12,  # else the cell is unmeasured, up to rounding
     )
-    return ShrunkPrior(mean, (weights * posterior_variance).sum(axis=0), ratio)
+    return ShrunkPrior(mean, (weights * factor_given_public).sum(axis=0), ratio)
 
 
 def _fit_mixture(
     likelihood: Floats, ends: NDArray[np.integer], prior: Floats, max_iter: int
 ) -> Floats:
-    """Return the mixture over g of each group of cells, by expectation maximisation.
+    """Return the distribution of the scale g in each group of cells, by expectation maximisation.
 
     Parameters
     ----------
@@ -213,7 +236,8 @@ def _fit_mixture(
     for _ in range(max_iter):
         likelihood_ratios = np.zeros(prior.shape)
         for group, cells in enumerate(groups):
-            # sums of posterior weights, without an array of all of them
+            # Sum over cells of P(cell | g) / P(cell). Times the mixture, it is the expected number
+            # of cells with the scale g.
             group_likelihood = likelihood[:, cells]
             evidence = mixture[:, group] @ group_likelihood
             likelihood_ratios[:, group] = group_likelihood @ (1 / evidence)
@@ -221,13 +245,15 @@ def _fit_mixture(
         updated = expected_counts / (counts + PRIOR_PSEUDO_CELLS)
         max_change = float(np.abs(updated - mixture).max())
         mixture = updated
-        if max_change < 1e-4:
+        if max_change < MIXTURE_TOLERANCE:
             break
     return mixture
 
 
 def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
-    """Return the log-likelihood of each scale g for each cell, up to constants.
+    """Return the log-likelihood of each scale g for the public and measured fraction of each cell.
+
+    It is up to a constant for each cell.
 
     Public counts are negative binomial around the independence estimate: Poisson counts whose mean
     has a gamma distribution. Measured values are normal around their mean given the public counts.
@@ -244,31 +270,34 @@ def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
     ndarray of shape (n_scales, n_cells)
     """
     base, public = cells.independence_estimate, cells.public
-    variance = DEVIATION_SCALES * np.sqrt(base)
-    log_likelihoods = np.zeros((len(DEVIATION_SCALES), len(base)))
+    factor = DEVIATION_SCALES * np.sqrt(base)  # variance factors, (n_scales, n_cells)
+    public_log_likelihood = np.zeros((len(DEVIATION_SCALES), len(base)))
     if effective_size:
-        count = np.maximum(
-            effective_size * (base + (public - base) / np.sqrt(cells.unexplained_share)), 0
-        )
-        log_likelihoods = _public_log_likelihood(count, base, variance, effective_size)
-    # margins determine the cells of a table with a column of one code
+        # margins reduce the deviations of a raked table, which is undone
+        deviation = (public - base) / np.sqrt(cells.unexplained_share)
+        count = np.maximum(effective_size * (base + deviation), 0)
+        public_log_likelihood = _public_log_likelihood(count, base, factor, effective_size)
+    # no cell is free if a column has a single code: margins determine the table
     is_free = cells.residual_noise_share > 0
     is_measured = is_free & (cells.precisions > 0)
     noise = np.divide(
         cells.residual_noise_share, cells.precisions, out=np.ones(len(base)), where=is_measured
     )
-    posterior_variance = variance / (1 + variance * effective_size)  # given the public rows
-    expected = base + posterior_variance * effective_size * (public - base)
-    total_variance = posterior_variance * np.maximum(expected, 0) * cells.unexplained_share + noise
-    normal = -0.5 * ((cells.values - expected) ** 2 / total_variance + np.log(total_variance))
-    total: Floats = np.where(is_free, log_likelihoods, 0) + np.where(is_measured, normal, 0)
+    factor_given_public = factor / (1 + factor * effective_size)
+    expected = base + factor_given_public * effective_size * (public - base)
+    variance = factor_given_public * np.maximum(expected, 0) * cells.unexplained_share + noise
+    normal = -0.5 * ((cells.values - expected) ** 2 / variance + np.log(variance))
+    total: Floats = np.where(is_free, public_log_likelihood, 0) + np.where(is_measured, normal, 0)
     return total
 
 
 def _public_log_likelihood(
-    count: Floats, base: Floats, variance: Floats, effective_size: float
+    count: Floats, base: Floats, factor: Floats, effective_size: float
 ) -> Floats:
-    """Return the negative binomial log-likelihood of public counts, up to constants.
+    """Return the negative binomial log-likelihood of public counts, up to a constant per cell.
+
+    A count is Poisson with the mean effective_size · q. The fraction q has a gamma distribution
+    with the mean b (`base`) and the variance factor · b.
 
     Parameters
     ----------
@@ -276,8 +305,8 @@ def _public_log_likelihood(
         Effective number of public rows in each cell, not rounded.
     base : ndarray of shape (n_cells,)
         Independence estimates, positive.
-    variance : ndarray of shape (n_scales, n_cells)
-        Variance of a cell's deviation per unit of the fraction, for each scale g.
+    factor : ndarray of shape (n_scales, n_cells)
+        Variance factor of each cell for each scale g.
     effective_size : float
         Effective public sample size, positive.
 
@@ -285,16 +314,18 @@ def _public_log_likelihood(
     -------
     ndarray of shape (n_scales, n_cells)
     """
-    shape, odds = base / np.maximum(variance, 1e-30), effective_size * variance
-    is_poisson = shape > 1e8  # the limit of a large shape, which has rounding errors
-    shape = np.where(is_poisson, 1.0, shape)
-    negative_binomial = -shape * np.log1p(odds)
+    gamma_shape = base / np.maximum(factor, 1e-30)  # the scale 0 has a factor of 0
+    odds = effective_size * factor
+    is_poisson = gamma_shape > MAX_GAMMA_SHAPE
+    gamma_shape = np.where(is_poisson, 1.0, gamma_shape)  # not used for these
+    negative_binomial = -gamma_shape * np.log1p(odds)  # the log-likelihood of a count of 0
     # most cells of large tables are empty, and the gamma function is slow
     is_nonempty = count > 0
-    count_nonempty, shape, odds = count[is_nonempty], shape[:, is_nonempty], odds[:, is_nonempty]
+    count_nonempty = count[is_nonempty]
+    gamma_shape, odds = gamma_shape[:, is_nonempty], odds[:, is_nonempty]
     negative_binomial[:, is_nonempty] += (
-        gammaln(count_nonempty + shape)
-        - gammaln(shape)
+        gammaln(count_nonempty + gamma_shape)
+        - gammaln(gamma_shape)
         + count_nonempty * (np.log(np.maximum(odds, SMALLEST_POSITIVE)) - np.log1p(odds))
     )
     poisson = count * np.log(effective_size * base) - effective_size * base
