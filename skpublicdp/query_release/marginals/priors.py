@@ -22,7 +22,6 @@ from skpublicdp.query_release.marginals.table import (
 )
 from skpublicdp.typing import Floats
 
-
 MIN_SINGLE_COLUMN_PRIOR = 1e-9
 """Lower bound of the prior fraction of a cell of a single column."""
 
