@@ -1,4 +1,4 @@
-"""Augmentation of public rows that show too few values, from bounds and declared categories."""
+"""Augmentation: synthetic public rows where the actual ones show too few values of a column."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skpublicdp.data.column import MAX_LISTED_COLUMNS
 from skpublicdp.data.reference import reference_sample, spread_evenly
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.data.tables import Table
@@ -20,7 +21,7 @@ N_ADDED_ROWS = 300
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AugmentedSample:
-    """Public rows, including synthetic rows.
+    """Actual public rows of a fit, together with synthetic rows.
 
     Attributes
     ----------
@@ -35,7 +36,7 @@ class AugmentedSample:
 
 
 def without_augmentation(rows: Floats) -> AugmentedSample:
-    """Return the rows unchanged, with no synthetic row."""
+    """Return public rows as a sample without any synthetic row."""
     return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
@@ -47,7 +48,7 @@ def augment_public(
     has_label: Mask,
     min_rows: int,
 ) -> AugmentedSample:
-    """Add values spread over bounds and declared categories where public rows show too few.
+    """Return public rows with added values, spread over bounds and declared categories.
 
     With fewer than `min_rows` public rows, synthetic rows are added. Otherwise, if the rows show
     fewer than two values of a column, half of the rows get evenly spread values there. A warning
@@ -96,7 +97,8 @@ def augment_public(
             )
         if not has_domain.any():
             return without_augmentation(X_public)
-        added = _spread_columns(schema, X_public[np.arange(N_ADDED_ROWS) % m], has_domain)
+        repeated = X_public[np.arange(N_ADDED_ROWS) % m]  # for the columns without a domain
+        added = _spread_columns(schema, repeated, has_domain)
         is_added = np.arange(m + N_ADDED_ROWS) >= m
         return AugmentedSample(np.concatenate([X_public, added]), is_added)
 
@@ -115,11 +117,11 @@ def augment_public(
     changed_columns = is_uninformative & has_domain
     if not changed_columns.any():
         return without_augmentation(X_public)
-    # shuffled, since rows may be sorted; the same rows are changed in all columns
+    # shuffled, since rows may be sorted, by a fixed seed, since the result is no random output
     order = np.random.default_rng(0).permutation(m)
-    order = order[np.argsort(has_label[order], kind="stable")]
+    order = order[np.argsort(has_label[order], kind="stable")]  # unlabelled rows first
     is_synthetic = np.zeros(m, dtype=bool)
-    is_synthetic[order[: m // 2]] = True
+    is_synthetic[order[: m // 2]] = True  # the same half of the rows in all columns
     rows = X_public.copy()
     rows[is_synthetic] = _spread_columns(schema, X_public[is_synthetic], changed_columns)
     return AugmentedSample(rows, is_synthetic)
@@ -146,7 +148,8 @@ def _has_declared_domain(
     if not column.categorical:
         return position in bounded
     has_categories = any(table.types[position].categories for table in tables)
-    return has_categories or column.values.tolist() == [False, True]
+    is_boolean = column.values.tolist() == [False, True]
+    return has_categories or is_boolean
 
 
 def _n_distinct(column: Column, values: Floats) -> int:
@@ -159,25 +162,36 @@ def _n_distinct(column: Column, values: Floats) -> int:
 
 
 def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
-    """Return a copy of rows with evenly spread values in the selected columns."""
+    """Return a copy of encoded rows with evenly spread values in the selected columns.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    rows : ndarray of float64, shape (n, n_columns)
+        Encoded rows, whose values in the other columns are kept.
+    columns : ndarray of bool, shape (n_columns,)
+        Mask of the columns that get new values.
+    """
     fractions = reference_sample(rows.shape[1], (0, 1), len(rows))
-    spread = rows.copy()
+    changed = rows.copy()
     for position in np.flatnonzero(columns):
-        spread[:, position] = spread_evenly(schema.columns[position], fractions[:, position])
-    return spread
+        changed[:, position] = spread_evenly(schema.columns[position], fractions[:, position])
+    return changed
 
 
 def _select_names(schema: Schema, columns: Mask) -> list[str]:
-    """Return the names of the selected columns."""
+    """Return the names of the columns that a mask selects."""
     return [name for name, selected in zip(schema.names, columns, strict=True) if selected]
 
 
 def _columns_and_remedies(names: list[str]) -> str:
-    """Return the end of a warning: the columns, the consequence and the remedies."""
-    others = f" and {len(names) - 5} others" if len(names) > 5 else ""
+    """Return the end of a warning about columns: their names, the consequence and the remedies."""
+    n_others = len(names) - MAX_LISTED_COLUMNS
+    others = f" and {n_others} others" if n_others > 0 else ""
     return (
-        f"{', '.join(names[:5])}{others}, so private rows that differ there may be treated as "
-        f"equal. Pass bounds={{{names[0]!r}: (low, high)}} for numbers, declare categories in the "
-        "type of the column, pass public rows that vary there (as from "
+        f"{', '.join(names[:MAX_LISTED_COLUMNS])}{others}, so private rows that differ there may "
+        f"be treated as equal. Pass bounds={{{names[0]!r}: (low, high)}} for numbers, declare "
+        "categories in the type of the column, pass public rows that vary there (as from "
         "skpublicdp.data.describe_columns), or drop constant columns."
     )

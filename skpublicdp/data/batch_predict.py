@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
+from skpublicdp.data.column import MAX_LISTED_COLUMNS
 from skpublicdp.data.schema import Column
 from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
@@ -18,6 +19,7 @@ from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 from skpublicdp.typing import Integers, R
 
 Rule = Callable[[Table], NDArray[Any]]
+"""Function that maps a table of n rows to n predictions."""
 
 
 def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
@@ -58,9 +60,10 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 
 
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
-    """Return the result of a rule for rows in memory, and warn about unknown categories.
+    """Return the value of a function of a table for rows in memory.
 
-    Parameters are as in `predict_batches`, except that the rule may return any type.
+    It warns about unknown categories. Parameters are as in `predict_batches`, except that the
+    rule may return a value of any type.
     """
     table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)
@@ -99,6 +102,7 @@ class StreamedScoreMixin:
         if is_streamed(X):
             chunks = _predict_streamed(self, as_rows(X, y), self._rule(), self._numeric)
             predictions, labels = zip(*chunks, strict=True)
+            # the labels are read with the rows: `y` is a column of the source
             predicted, y = np.concatenate(predictions), np.concatenate(labels)
         else:
             predicted = self.predict(X)  # type: ignore[attr-defined]
@@ -106,12 +110,12 @@ class StreamedScoreMixin:
         return float(metric(y, predicted, sample_weight=sample_weight))
 
     def _rule(self) -> Rule:
-        """Return the prediction function of tables."""
+        """Return the function that maps a `Table` of rows to their predictions."""
         raise NotImplementedError
 
 
 def _schema_columns(estimator: Any) -> Sequence[Column]:
-    """Return the columns of a fitted estimator's schema, or an empty sequence without one."""
+    """Return the schema columns of a fitted estimator; none for an estimator of numbers."""
     columns: Sequence[Column] = getattr(estimator, "_columns_at_fit", ())
     return columns
 
@@ -122,8 +126,9 @@ class _CategoryCountingTable(Table):
     Attributes
     ----------
     counts : ndarray of int64, shape (2, n_columns)
-        Numbers of known values (first line) and unknown values (second line). Missing values are
-        not counted, nor are columns without any category at fit.
+        Number of values of each column with a known category (row 0) and with an unknown category
+        (row 1). Missing values are not counted. Numeric columns and columns without any category
+        at fit have zeros.
     """
 
     def __init__(self, native: Any, columns: Sequence[Column]) -> None:
@@ -132,39 +137,50 @@ class _CategoryCountingTable(Table):
         self.counts = np.zeros((2, len(columns)), dtype=np.int64)
 
     def map_distinct(
-        self, position: int, code: Callable[[NDArray[Any]], NDArray[Any]]
+        self, position: int, encode: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> NDArray[Any]:
-        """Return the codes of a column, and count its categories.
+        """Return the codes of a column as `Table` does, and add its categories to `counts`.
 
         Code and status (known, unknown or missing) of a value are packed into one integer, so that
-        a single lookup gives both.
+        one lookup per distinct value gives both.
         """
         column = self._columns[position] if self._columns else None
         if column is None or not column.categorical or not len(column.values):
-            return super().map_distinct(position, code)
-        dtypes, n_categories = [], len(column.values)
+            return super().map_distinct(position, encode)
+        code_dtypes, n_known = [], len(column.values)
 
-        def code_and_status(values: NDArray[Any]) -> Integers:
+        def pack_code_and_status(values: NDArray[Any]) -> Integers:
             """Return 3 * code + status, where status is 0 (known), 1 (unknown) or 2 (missing)."""
-            codes, categories = code(values), column.encode(values)
-            dtypes.append(codes.dtype)
-            status = (categories >= n_categories).astype(np.int64) + (categories > n_categories)
+            codes, category_codes = encode(values), column.encode(values)
+            code_dtypes.append(codes.dtype)
+            # the category code is n_known for an unknown value, and n_known + 1 for a missing one
+            is_known_category = category_codes < n_known
+            is_missing = category_codes > n_known
+            status = (~is_known_category).astype(np.int64) + is_missing
             return 3 * codes.astype(np.int64) + status
 
-        packed = super().map_distinct(position, code_and_status)
-        self.counts[:, position] += np.bincount(packed % 3, minlength=3)[:2]
-        return (packed // 3).astype(dtypes[-1])
+        packed = super().map_distinct(position, pack_code_and_status)
+        n_known_values, n_unknown_values, _ = np.bincount(packed % 3, minlength=3)
+        self.counts[:, position] += (n_known_values, n_unknown_values)
+        return (packed // 3).astype(code_dtypes[-1])
 
 
 def _warn_unknown_categories(columns: Sequence[Column], counts: Integers) -> None:
-    """Warn once about all columns with more unknown than known categories.
+    """Warn once about all columns whose values are more often unknown than known.
 
     The warning uses the `warnings` module, so that `call_silently` drops it on private rows.
+    Parameters are the attributes of a `_CategoryCountingTable`.
     """
-    mostly_unknown = counts[1] > counts[0]
-    names = [column.name for column, flag in zip(columns, mostly_unknown, strict=True) if flag]
+    n_known, n_unknown = counts
+    is_mostly_unknown = n_unknown > n_known
+    names = [
+        column.name
+        for column, is_listed in zip(columns, is_mostly_unknown, strict=True)
+        if is_listed
+    ]
     if names:
-        listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        listed = ", ".join(names[:MAX_LISTED_COLUMNS])
+        listed += ", ..." if len(names) > MAX_LISTED_COLUMNS else ""
         warn(
             "Most values of a categorical column are unknown, since they occurred in no public row "
             f"and no column type at fit. Check the spelling in column {listed}.",
@@ -175,8 +191,13 @@ def _warn_unknown_categories(columns: Sequence[Column], counts: Integers) -> Non
 def _predict_streamed(
     estimator: Any, rows: RowSource, rule: Rule, numeric: bool
 ) -> Iterator[tuple[NDArray[Any], Any]]:
-    """Yield predictions and labels of each chunk, and warn once after the last chunk."""
+    """Yield (predictions, labels or None) of each chunk of streamed rows, in the order of rows.
+
+    After the last chunk it warns about unknown categories. Parameters are as in
+    `predict_batches`.
+    """
     table = check_columns(estimator, Table(rows.empty()), reset=False, numeric=numeric)
+    # in the order of `fit`; arrays have no names, and their order cannot differ
     column_names = None if rows.names is None else table.labels
     schema_columns = _schema_columns(estimator)
 

@@ -12,9 +12,10 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Floats:
-    """Return increasing cut points at about equal public mass, from public values only.
+    """Return increasing cut points that divide public values into bins of about equal weight.
 
-    A value belongs to the bin whose number is the count of cut points below it.
+    Bin i holds the values with exactly i cut points below them. A cut point is the midpoint of two
+    neighbouring distinct values.
 
     Parameters
     ----------
@@ -26,29 +27,34 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
         Weights of the values; all 1 by default.
     """
     distinct, inverse = np.unique(values, return_inverse=True)
-    mass = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
+    masses = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
     midpoints = (distinct[:-1] + distinct[1:]) / 2  # no public value equals a cut point
     if len(distinct) <= n_bins:
         return midpoints
-    mass_at_cut = np.arange(1, n_bins) * (mass.sum() / n_bins)
-    last_in_bin = np.searchsorted(np.cumsum(mass), mass_at_cut, side="left")
+    # the last distinct value of each bin but the last one, at the quantiles i / n_bins
+    mass_up_to_cut = np.arange(1, n_bins) * (masses.sum() / n_bins)
+    last_in_bin = np.searchsorted(np.cumsum(masses), mass_up_to_cut, side="left")
+    # a heavy value may be the last of several bins, which then are one
     cuts: Floats = midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
     return cuts
 
 
 MAX_FINE_EDGES = 65_000
-"""Maximum number of edges of a fine grid, so that its codes fit in 16 bits."""
+"""Maximum number of edges of a fine grid; with some reserve, its codes fit in 16 bits."""
 
 N_FINE_EDGES = 8192
 """Approximate number of edges of a fine grid when there are fewer distinct public values."""
 
+MAX_EDGES_PER_GAP = 64
+"""Maximum number of edges that are added to a fine grid between two neighbouring public values."""
+
 
 def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
-    """Return the edges of a fine grid that later cut points are chosen from.
+    """Return the edges of a fine grid, from which the cut points of bins are chosen later.
 
     Only public values decide the grid. It contains all cut points that `cut_points` may choose, or
-    quantiles of them if there are more than `MAX_FINE_EDGES`. Points that divide the gaps between
-    neighbouring values evenly are added, since private values may lie there.
+    quantiles of them if there are more than `MAX_FINE_EDGES`. Evenly spaced edges are added in the
+    gaps between neighbouring public values, since private values may lie there.
 
     Parameters
     ----------
@@ -68,7 +74,7 @@ def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         edges = cut_points(values, MAX_FINE_EDGES)
         finite = distinct[np.isfinite(distinct)]
-        n_per_gap = min(64, N_FINE_EDGES // max(len(finite), 1))
+        n_per_gap = min(MAX_EDGES_PER_GAP, N_FINE_EDGES // max(len(finite), 1))
         if len(distinct) > max_exact and n_per_gap > 1:
             starts, widths = finite[:-1, None], np.diff(finite)[:, None]
             added = starts + widths * (np.arange(n_per_gap) + 0.5) / n_per_gap
@@ -82,7 +88,9 @@ def snap_to_edges(edges: Floats, points: Floats) -> Floats:
     """Return the edge nearest to each point, the lower edge in a tie. NaN stays NaN."""
     if not len(edges):
         return points
-    above = np.searchsorted(edges, points).clip(1 - (len(edges) == 1), len(edges) - 1)
+    # each point lies between two neighbouring edges; a single edge is both of them
+    min_above = 0 if len(edges) == 1 else 1
+    above = np.searchsorted(edges, points).clip(min_above, len(edges) - 1)
     below = np.maximum(above - 1, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         is_below_nearer = points - edges[below] <= edges[above] - points
@@ -96,9 +104,13 @@ def count_below(edges: Floats, values: Floats) -> Codes:
     return SortedEdges(edges).count_below(values).astype(np.intp)
 
 
+MAX_BIN_END = 1e300
+"""Magnitude that replaces infinite bounds, so that a midpoint of two bin ends does not overflow."""
+
+
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bins of all columns, which map encoded rows to integer codes.
+    """Bins of all columns, by which encoded rows are mapped to integer codes.
 
     Attributes
     ----------
@@ -112,7 +124,10 @@ class Bins:
     sizes: tuple[int, ...]
 
     def codes(self, rows: Floats) -> Integers:
-        """Return the bin of each value. Each row is coded on its own."""
+        """Return the bin of each value of encoded rows, shape (n, n_columns).
+
+        Each row is coded on its own.
+        """
         codes = np.empty(rows.shape, dtype=np.int64, order="F")
         for position, cuts in enumerate(self.cuts):
             column = rows[:, position]
@@ -122,7 +137,7 @@ class Bins:
         return codes
 
     def representatives(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
-        """Return encoded rows with one representative value per bin.
+        """Return encoded rows in which each bin is replaced by its representative value.
 
         The representative of a numeric bin is the median of its public values, or its midpoint if
         it has none.
@@ -142,8 +157,9 @@ class Bins:
                 rows[:, position] = codes[:, position]
                 continue
             column = schema.columns[position]
-            # bounds may be infinite, and the sum of two ends must not overflow
-            ends = np.concatenate([[max(column.low, -1e300)], cuts, [min(column.high, 1e300)]])
+            low = max(column.low, -MAX_BIN_END)
+            high = min(column.high, MAX_BIN_END)
+            ends = np.concatenate([[low], cuts, [high]])
             centres = (ends[:-1] + ends[1:]) / 2
             public_codes = np.searchsorted(cuts, X_public[:, position])
             for code in np.unique(public_codes):
@@ -155,7 +171,7 @@ class Bins:
         return rows
 
     def sample_public_values(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
-        """Return encoded rows whose numbers are drawn from the public values of their bins.
+        """Return encoded rows in which each bin is replaced by a random public value of the bin.
 
         Columns are drawn independently of each other. A bin without public values has its midpoint.
         Parameters are as in `representatives`.
@@ -165,17 +181,20 @@ class Bins:
         for position, cuts in enumerate(self.cuts):
             if cuts is None:
                 continue
+            bin_of_row, n_bins = codes[:, position], len(cuts) + 1
             values = np.sort(X_public[:, position])
-            first_of_bin = np.searchsorted(np.searchsorted(cuts, values), np.arange(len(cuts) + 2))
-            n_in_bin = np.diff(first_of_bin)[codes[:, position]]
-            drawn = (generator.random(len(codes)) * n_in_bin).astype(np.intp)
-            index = first_of_bin[codes[:, position]] + drawn
-            rows[n_in_bin > 0, position] = values[index[n_in_bin > 0]]
+            # the values of bin i are values[starts[i] : starts[i + 1]]
+            starts = np.searchsorted(np.searchsorted(cuts, values), np.arange(n_bins + 1))
+            n_values = np.diff(starts)[bin_of_row]  # public values in the bin of each row
+            drawn = (generator.random(len(codes)) * n_values).astype(np.intp)
+            index = starts[bin_of_row] + drawn
+            has_values = n_values > 0
+            rows[has_values, position] = values[index[has_values]]
         return rows
 
 
 def cut_columns(schema: Schema, X_public: Floats, n_bins: int) -> Bins:
-    """Return bins: public quantiles of numeric columns, and one bin per category.
+    """Return bins of all columns: between public quantiles of numbers, and one for each category.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from skpublicdp.typing import Floats
 def parse_bounds(
     bounds: Any, names: Sequence[str], types: Sequence[ColumnType] = ()
 ) -> dict[int, tuple[float, float]]:
-    """Validate the parameter `bounds`, and return (low, high) by the positions of columns.
+    """Return the bounds of columns as a dict of position to (low, high), after validation.
 
     Parameters
     ----------
@@ -50,13 +50,24 @@ def parse_bounds(
 
 
 def bounds_by_position(bounds: Any, names: Sequence[str]) -> Any:
-    """Validate bounds of numeric columns, and replace names by positions in a mapping."""
+    """Return the parameter `bounds` with column names replaced by positions, after validation.
+
+    Bounds that are no mapping are returned unchanged. All columns are numeric.
+    """
     limits = parse_bounds(bounds, names)
     return limits if isinstance(bounds, Mapping) else bounds
 
 
 def column_position(column: Any, names: Sequence[str]) -> int | None:
-    """Return the position of a column given by name or position, or None if it is unknown."""
+    """Return the position of a column that a user gave by name or position; None if unknown.
+
+    Parameters
+    ----------
+    column : str, int or float
+        Name, or position as a whole number.
+    names : sequence of str
+        The names of the columns.
+    """
     if isinstance(column, str):
         return list(names).index(column) if column in names else None
     is_number = isinstance(column, int | np.integer | float) and 0 <= column < len(names)
@@ -64,7 +75,17 @@ def column_position(column: Any, names: Sequence[str]) -> int | None:
 
 
 def _parse_pair(pair: Any, subject: str, is_date: bool) -> tuple[float, float]:
-    """Return the bounds of one column as floats; dates are microseconds since 1970."""
+    """Return the bounds (low, high) of one column as floats; dates are microseconds since 1970.
+
+    Parameters
+    ----------
+    pair : array-like of shape (2,)
+        Bounds that the user passed.
+    subject : str
+        Subject of the error message, such as "bounds of column age".
+    is_date : bool
+        Whether the bounds are dates.
+    """
     dtype = "datetime64[us]" if is_date else np.float64
     ends, failure = call_silently(np.asarray, pair, dtype=dtype)
     if failure is None and ends.shape == (2,) and not (is_date and np.isnat(ends).any()):

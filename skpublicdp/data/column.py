@@ -13,13 +13,16 @@ from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_o
 from skpublicdp.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"
-"""Names of the codes of unknown categories and of missing values."""
+"""Names of the two codes after all categories: for unknown categories and for missing values."""
 
 MAX_EXACT_INTEGER = 2**53
-"""All integers up to this are exact in double precision."""
+"""All integers up to this magnitude are exact in double precision."""
 
 DAY = 86_400 * 10**6
-"""Microseconds of a day."""
+"""Number of microseconds in a day."""
+
+MAX_LISTED_COLUMNS = 5
+"""Maximum number of columns that an error or a warning names."""
 
 MIN_WHOLE_DAYS = 12
 """Number of distinct public dates from which, if all are whole days, no time of day is printed."""
@@ -27,18 +30,22 @@ MIN_WHOLE_DAYS = 12
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Description of one column, from public rows and declared types only.
+    """Description of one column of a table, from public rows and declared types only.
+
+    It encodes values of the user as floats, and decodes floats. Encoded numbers are the values
+    minus an offset, or microseconds since 1970. Encoded categories are codes: the position in
+    `values`, followed by one code for `OTHER` and one for `MISSING`.
 
     Attributes
     ----------
     name : str
         Name in messages.
     values : ndarray
-        Sorted distinct public values. For a categorical column these are the categories.
+        Sorted distinct public values: encoded numbers, or categories of any type.
     categorical : bool
         Whether the column is categorical rather than numeric.
     low, high : float
-        Bounds of a numeric column. Numbers outside are clipped.
+        Bounds of the encoded values of a numeric column. Numbers outside are clipped.
     integral : bool
         Whether all public values of a numeric column, and its bounds, are whole numbers.
     nullable : bool
@@ -65,7 +72,7 @@ class Column:
         return len(self.values) + 2
 
     def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Floats:
-        """Return numbers clipped to the bounds, or codes of categories.
+        """Return encoded numbers clipped to the bounds, or codes of categories, shape (n,).
 
         Each value is encoded on its own.
 
@@ -89,24 +96,34 @@ class Column:
         return np.clip(numbers, self.low, self.high) if clamp else numbers
 
     def as_numeric(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return numbers unchanged if their type needs no encoding, otherwise encoded unclipped."""
-        kind = "?" if np.ma.isMaskedArray(values) else values.dtype.kind
-        usable_kinds = "biuf" if self.nullable else "biu"
-        if self.categorical or self.has_offset or kind not in usable_kinds:
+        """Return the encoded values of the column, not clipped to the bounds.
+
+        Numbers that equal their encoding keep their type, since a conversion to floats would take
+        time and memory. Floats do so only if missing values are allowed, and thus need no check.
+        """
+        kind = values.dtype.kind
+        unchecked_kinds = "biuf" if self.nullable else "biu"
+        needs_encoding = (
+            self.categorical
+            or self.has_offset
+            or np.ma.isMaskedArray(values)
+            or kind not in unchecked_kinds
+        )
+        if needs_encoding:
             return self.encode(values, clamp=False)
         return values.view(np.uint8) if kind == "b" else values
 
     def _category_codes(self, values: NDArray[Any]) -> Floats:
-        """Return codes of values; numbers are encoded once per distinct number."""
-        if values.dtype.kind not in "biuf":
+        """Return the category codes of values; numbers are encoded once per distinct number."""
+        if values.dtype.kind not in "biuf":  # neither booleans nor numbers
             return self._object_codes(np.asarray(values, dtype=object))
         distinct, inverse = np.unique(np.ma.getdata(values), return_inverse=True)
         codes: Floats = np.take(self._object_codes(distinct.astype(object)), inverse)
-        codes[np.ma.getmaskarray(values)] = self.n_categories - 1
+        codes[np.ma.getmaskarray(values)] = self.n_categories - 1  # the code of MISSING
         return codes
 
     def _object_codes(self, values: NDArray[Any]) -> Floats:
-        """Return codes of Python objects.
+        """Return the category codes of an array of Python objects.
 
         A value belongs to a category that is equal to it. Otherwise numbers and text are matched by
         their text: "10" and "10.0" are the category 10, and the number 10 is the category "10".
@@ -124,7 +141,7 @@ class Column:
         }
 
         def code_of(value: Any) -> int:
-            """Return the code of one value."""
+            """Return the code of one value of any type, which may even refuse comparison."""
             try:
                 if is_missing(value):
                     return missing_code
@@ -138,18 +155,26 @@ class Column:
                 return other_code
 
         # most values are found in the dictionary, which is faster than `code_of`
-        objects, code_of_plain = values.tolist(), {**codes, None: missing_code}.get
+        objects = values.tolist()
+        code_of_plain = {**codes, None: missing_code}.get
+        not_found = -1  # plain values that are no category, to be matched by their text below
         encoded = np.fromiter(
-            (code_of_plain(v, -1) if type(v) in PLAIN_TYPES else code_of(v) for v in objects),
+            (
+                code_of_plain(value, not_found) if type(value) in PLAIN_TYPES else code_of(value)
+                for value in objects
+            ),
             dtype=np.float64,
             count=len(objects),
         )
-        for position in np.flatnonzero(encoded < 0).tolist():
+        for position in np.flatnonzero(encoded == not_found).tolist():
             encoded[position] = code_of(objects[position])
         return encoded
 
     def decode(self, numbers: Floats) -> NDArray[Any]:
-        """Return values for encoded numbers. Codes become categories, `OTHER` or `MISSING`."""
+        """Return the user's values for encoded values; the inverse of `encode`.
+
+        Codes become categories, `OTHER` or `MISSING`.
+        """
         if self.is_datetime:
             return self._dates(numbers)
         if self.integral:
@@ -168,7 +193,7 @@ class Column:
         return self.is_datetime or self.offset != 0
 
     def format(self, number: float) -> str:
-        """Return the text of an encoded number or date.
+        """Return the text of an encoded number or date, in the user's units.
 
         The time of day is omitted if it is midnight, or if the column appears to hold whole days.
         This is assumed if all public values are whole days, and either there are at least
@@ -178,7 +203,8 @@ class Column:
             return f"{number:.6g}"
         if not self.is_datetime:
             return str(self.offset + int(np.floor(number)))
-        day, time = str(self._dates(np.array([number]))[0]).split("T")
+        (date,) = self._dates(np.array([number]))
+        day, time = str(date).split("T")
         index = int(np.searchsorted(self.values, number))
         neighbours = self.values[max(index - 1, 0) : index + 1]
         is_midpoint = len(neighbours) == 2 and neighbours.mean() == number
@@ -189,7 +215,7 @@ class Column:
         return f"{day} {time.partition('.')[0]}"
 
     def from_user(self, values: Any) -> Floats:
-        """Convert a user's numbers or dates to encoded numbers."""
+        """Return the encoded numbers for numbers or dates in a query of the user, unclipped."""
         if not self.has_offset:
             return np.asarray(values, dtype=np.float64)
         try:
@@ -205,7 +231,10 @@ class Column:
             ) from None
 
     def to_user(self, numbers: Floats) -> NDArray[Any]:
-        """Convert encoded numbers to the user's numbers or dates, without rounding."""
+        """Return the user's numbers or dates for encoded numbers.
+
+        Unlike `decode`, it does not round numbers of an integral column without an offset.
+        """
         if not self.has_offset:
             return numbers
         numbers = np.asarray(numbers, dtype=np.float64)
@@ -215,21 +244,24 @@ class Column:
 
     @staticmethod
     def _dates(numbers: Floats) -> NDArray[np.datetime64]:
-        """Return dates from microseconds since 1970, rounded up to whole microseconds."""
+        """Return the dates of microseconds since 1970, rounded up to whole microseconds."""
         return np.ceil(numbers).astype(np.int64).astype("datetime64[us]")
 
     @property
     def names(self) -> list[Any]:
-        """The categories in the order of their codes, then `OTHER` and `MISSING`."""
+        """Names of all codes of a categorical column: its categories, `OTHER` and `MISSING`."""
         return [*self.values.tolist(), OTHER, MISSING]
 
 
 PLAIN_TYPES = {str, int, bool, type(None)}
-"""Types whose values can be looked up in a dictionary, and of which only None is missing."""
+"""Types with hashable values, among which None is the only missing value."""
 
 
 def printed_texts(value: Any) -> tuple[str, ...]:
-    """Return the texts that a number or a boolean prints as: "10" and "10.0" for 10.0."""
+    """Return the texts that stand for a number or a boolean: "10" and "10.0" for 10.0.
+
+    Other values have none.
+    """
     if isinstance(value, bool | np.bool_):
         return (str(bool(value)),)
     if isinstance(value, int | np.integer):
@@ -245,13 +277,15 @@ def is_missing(value: Any) -> bool:
     """Indicate whether a value is None, NaN, numpy's masked value or pandas' NA."""
     if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return bool(value != value)
+    return bool(value != value)  # NaN is not equal to itself
 
 
 def to_numbers(
     values: NDArray[Any], name: str, offset: int = 0, *, nullable: bool = False
 ) -> Floats:
-    """Convert a column to floats minus an offset, each value on its own; an error quotes no value.
+    """Return the values of a column minus an offset, as floats; an error quotes no value.
+
+    Each value is converted on its own. Dates become microseconds since 1970.
 
     Parameters
     ----------
@@ -270,17 +304,21 @@ def to_numbers(
 
 
 def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
-    """Return values minus an offset as floats; masked values, NaT and all NaN become one NaN."""
+    """Return values minus an offset as floats; an exception may quote a value.
+
+    Masked values and NaT become NaN. All NaN get the same bits, since a signalling NaN would warn
+    in later operations.
+    """
     if values.dtype.kind in "iuf" and not offset and not np.ma.isMaskedArray(values):
         floats = values.astype(np.float64)
-        is_missing = np.isnan(floats)
-        if is_missing.any():
-            floats[is_missing] = np.nan  # a signalling NaN would warn in later operations
+        missing = np.isnan(floats)
+        if missing.any():
+            floats[missing] = np.nan
         return floats
-    is_missing = np.ma.getmaskarray(values)
+    missing = np.ma.getmaskarray(values)
     values = np.ma.getdata(values)
-    if values.dtype.kind == "M":
-        is_missing = is_missing | np.isnat(values)
+    if values.dtype.kind == "M":  # dates
+        missing = missing | np.isnat(values)
         values = values.astype("datetime64[us]").astype(np.int64)
     items = values.tolist() if values.dtype == object else [values]
     # numpy would convert complex numbers to their real parts
@@ -291,17 +329,30 @@ def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
         numbers = (values.astype(np.int64) - np.int64(offset)).astype(np.float64)
     else:
         numbers = np.asarray(values, dtype=np.float64) - offset
-    return np.where(is_missing | np.isnan(numbers), np.nan, numbers)
+    return np.where(missing | np.isnan(numbers), np.nan, numbers)
 
 
 def _dtype_kind(values: Any) -> str:
-    """Return the kind of the numpy type of an object, or "O" if it has no numpy type."""
-    return str(getattr(getattr(values, "dtype", None), "kind", "O"))
+    """Return numpy's `dtype.kind` of an array or a numpy scalar, or "O" for other objects."""
+    dtype = getattr(values, "dtype", None)
+    return str(getattr(dtype, "kind", "O"))
 
 
 def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
-    """Return the error text for invalid values, which does not reveal the column or the row."""
-    listed = ", ".join(names[:5]) + (f" and {len(names) - 5} others" if len(names) > 5 else "")
+    """Return the error text about invalid values of numeric columns.
+
+    It does not reveal which column or row is invalid.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All numeric columns that may hold an invalid value.
+    nullable : bool
+        Whether values may be missing.
+    """
+    n_others = len(names) - MAX_LISTED_COLUMNS
+    listed = ", ".join(names[:MAX_LISTED_COLUMNS])
+    listed += f" and {n_others} others" if n_others > 0 else ""
     columns = f"Column {listed}" if len(names) == 1 else f"Columns {listed}"
     if nullable:
         return (

@@ -20,7 +20,7 @@ RESHAPE = (
 def check_container(
     estimator: Any, X: Any, name: str = "X", *, accept_sparse: bool = False
 ) -> None:
-    """Raise unless `X` is a table in memory.
+    """Raise an error unless the argument `X` of an estimator is a table in memory.
 
     Parameters
     ----------
@@ -79,7 +79,8 @@ def check_container(
 
 def count_rows_in_container(X: Any) -> int:
     """Return the number of rows of a container, which is public; 0 without a shape."""
-    return int((_shape(X) or (0,))[0])
+    shape = _shape(X)
+    return int(shape[0]) if shape else 0
 
 
 def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
@@ -103,12 +104,12 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
 
 
 def _is_function(X: Any) -> bool:
-    """Indicate whether X is a plain callable, for example a factory of record batches."""
+    """Indicate whether X is a callable without a shape, such as a function of record batches."""
     return callable(X) and not hasattr(X, "shape")
 
 
 def _shape(X: Any) -> tuple[int, ...] | None:
-    """Return the shape of an array-like object, the length of a sequence, or None."""
+    """Return the shape of an array or a frame, (length,) of a sequence, and None otherwise."""
     shape: Any = None if isinstance(X, type) else getattr(X, "shape", None)
     if isinstance(shape, tuple):
         return shape

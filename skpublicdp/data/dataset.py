@@ -1,4 +1,4 @@
-"""Dataset: the private rows of a fit, read in chunks, and the public rows in memory."""
+"""Dataset: the private rows of a fit, which are read in chunks, and the public rows in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skpublicdp.typing import Floats, Mask, R
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class Dataset:
-    """Private rows, read in chunks, and public rows in memory.
+    """Private rows of a fit, which are read in chunks, and its public rows in memory.
 
     Attributes
     ----------
@@ -75,19 +75,27 @@ class Dataset:
         return labelled
 
     def map(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
-        """Yield the result of a function for each chunk of encoded rows and targets, in order."""
+        """Yield f(X, y) for the encoded private rows and targets of each chunk, in order.
+
+        Parameters
+        ----------
+        f : callable
+            Function of `X`, shape (n_chunk, n_features), and `y`, shape (n_chunk,).
+        n_jobs : int, optional
+            Number of threads, as in joblib.
+        """
         chunk_function = self._on_chunk(f, self._encoded)
         return self._source.map(chunk_function, columns=self._positions, n_jobs=n_jobs)
 
     def codes(
         self, coders: Sequence[Coder], dtype: DTypeLike, n_jobs: int | None = None
     ) -> Iterator[tuple[list[NDArray[Any]], NDArray[Any]]]:
-        """Yield the codes of all columns and the targets of each chunk, in the order of rows.
+        """Yield (list of the codes of each column, targets) of each chunk, in the order of rows.
 
         Parameters
         ----------
         coders : sequence of callable
-            One elementwise function per column.
+            One elementwise function per column, which maps its values to codes.
         dtype : dtype
             Type of the targets.
         n_jobs : int, optional
@@ -98,17 +106,24 @@ class Dataset:
         return self._source.map(chunk_function, columns=self._positions, n_jobs=n_jobs)
 
     def fold(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> R:
-        """Return the sum over chunks of a function of the encoded rows and targets."""
+        """Return the sum over chunks of f(X, y), an integer array or a tuple of integer arrays.
+
+        Parameters are as in `map`.
+        """
         chunk_function = self._on_chunk(f, self._encoded)
         total: R = self._source.fold(chunk_function, columns=self._positions, n_jobs=n_jobs)
         return total
 
     def check(self, n_jobs: int | None = None) -> None:
-        """Read all rows once, so that invalid rows raise before any budget is spent."""
-        self.fold(lambda X, _: np.zeros(1, dtype=np.int64), n_jobs)
+        """Raise the error of an invalid private row, if any, before any budget is spent.
+
+        All rows are read and encoded once.
+        """
+        no_table = np.zeros(0, dtype=np.int64)  # only the errors of encoding matter
+        self.fold(lambda X, y: no_table, n_jobs)
 
     def column(self, position: int) -> Dataset:
-        """Return the rows with a single column. Other columns are then not read."""
+        """Return the data set with only the column at a position. Other columns are not read."""
         container = self.schema.container
         container = replace(container, labels=(container.labels[position],))
         return replace(
@@ -120,13 +135,13 @@ class Dataset:
         )
 
     def to_arrays(self) -> tuple[Floats, NDArray[Any]]:
-        """Return all encoded private rows and their targets."""
+        """Return (X, y) of all private rows: encoded rows and targets, as arrays in memory."""
         chunks = list(self.map(lambda X, y: (X, y)))
         return np.concatenate([X for X, _ in chunks]), np.concatenate([y for _, y in chunks])
 
     @property
     def _encoded(self) -> Callable[[Table], Floats]:
-        """Function that encodes a table by the schema."""
+        """Function that maps a `Table` of raw rows to encoded rows."""
         return partial(self.schema.encode, clamp=self._clamp, types=self._types)
 
     def _on_chunk(
@@ -134,7 +149,12 @@ class Dataset:
     ) -> Callable[[Chunk], R]:
         """Return a function of chunks that calls `f` with encoded rows and encoded targets.
 
-        Without targets, `f` gets zeros in their place.
+        Parameters
+        ----------
+        f : callable
+            Function of (encoded rows, targets). Without targets it gets zeros in their place.
+        encode_table : callable
+            Maps the table of a chunk to its encoded rows.
         """
         encode_target = self._encode
 
@@ -152,7 +172,9 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateColumnCounts:
-    """Exact counts of the private values of one numeric column.
+    """Exact counts of the private values of one numeric column at or below given numbers.
+
+    The counts are not protected: a mechanism must add noise to them.
 
     Attributes
     ----------
@@ -168,9 +190,10 @@ class PrivateColumnCounts:
         return self.column.n_private
 
     def cumulative_counts(self, ends: Floats) -> NDArray[np.int64]:
-        """Return the number of values at or below each end."""
+        """Return the number of private values at or below each of the ends, shape (n_ends,)."""
 
         def count(X: Floats, _: NDArray[Any]) -> NDArray[np.int64]:
+            """Return the counts of a chunk of rows."""
             return np.searchsorted(np.sort(X[:, 0]), ends, side="right").astype(np.int64)
 
         return self.column.fold(count)

@@ -1,4 +1,4 @@
-"""Synthetic public rows from a description of the columns."""
+"""Synthetic public rows from a user's description of the columns."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class DescribedRows:
 
 
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
-    """Return the assumptions about public rows that a receipt must state."""
+    """Return the assumptions about public rows that a receipt states; none unless described."""
     return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
 
 
@@ -154,7 +154,17 @@ def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> Desc
 
 
 def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[Any]:
-    """Return the values of a described column at quantiles between 0 and 1."""
+    """Return the values of a described column at quantile levels between 0 and 1.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column, for messages.
+    description : tuple, list or dict
+        Description of the column, as in `describe_columns`.
+    quantiles : ndarray, shape (n,)
+        Quantile levels of the n values.
+    """
     if isinstance(description, tuple) and len(description) in (2, 3):
         return _numeric_values(name, description, quantiles)
     if isinstance(description, list) and description:
@@ -174,10 +184,11 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
 
 
 def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) -> NDArray[Any]:
-    """Return numbers or dates at quantiles of a column described by (low, high[, typical]).
+    """Return the numbers or dates of a column described by (low, high) or (low, high, typical).
 
-    Without a typical value they are uniform. Otherwise distances from the typical value grow with
-    the square of 2q - 1, so that `typical` is the median and most values are near it.
+    Without a typical value they are uniform. Otherwise the distance from the typical value grows
+    with the square of 2q - 1 at the quantile level q, so that `typical` is the median and most
+    values are near it. Parameters are as in `_column_values`.
     """
     is_date = not all(isinstance(end, int | float | np.number) for end in description)
     ends: Any = description
@@ -195,14 +206,16 @@ def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) 
             f"them; got {description!r}."
         )
     if typical:
-        signed = 2 * quantiles - 1
-        max_distance = np.where(signed < 0, typical[0] - low, high - typical[0])
-        values = typical[0] + np.sign(signed) * signed**2 * max_distance
+        (median,) = typical
+        signed = 2 * quantiles - 1  # from -1 at `low` over 0 at the median to 1 at `high`
+        max_distance = np.where(signed < 0, median - low, high - median)
+        values = median + np.sign(signed) * signed**2 * max_distance
     else:
         values = low + quantiles * (high - low)
     if is_date:
-        # between whole days all values are whole days
-        unit = DAY if not any(end % DAY for end in ends) else 1
+        # between whole days all values are whole days, otherwise whole microseconds
+        are_whole_days = not any(end % DAY for end in ends)
+        unit = DAY if are_whole_days else 1
         return (values.astype(np.int64) // unit * unit).astype("datetime64[us]")
     is_integral = all(isinstance(end, int | np.integer) for end in description)
     return np.rint(values).astype(np.int64) if is_integral else values

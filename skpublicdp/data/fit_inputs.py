@@ -63,7 +63,10 @@ def read_fit_inputs(
     use_reference: bool = False,
     min_public_rows: int | None = 2,
 ) -> Dataset:
-    """Validate the inputs of `fit`, split public and private rows, and build the schema.
+    """Return the private and public rows of a fit, after validating its arguments.
+
+    Public rows alone determine the schema of the columns. Targets are encoded, and private rows of
+    a person beyond `max_rows_per_group` are left out.
 
     Parameters
     ----------
@@ -82,7 +85,8 @@ def read_fit_inputs(
     use_reference : bool
         Whether a data-independent reference replaces missing public rows.
     min_public_rows : int or None
-        Number of public rows below which rows are added. ``None`` never changes public rows.
+        Number of public rows below which rows are added. ``None`` never changes public rows. The
+        default 2 is the least number of rows that shows two values of a column.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def read_fit_inputs(
         raise ValueError(SHARED_MEMORY)
 
     source, table, n = _open_rows(estimator, X, y, is_public, groups, numeric=numeric)
-    is_in_memory = source is None
+    is_in_memory = source is None  # only streamed rows have a source from the start
     public_mask = check_mask(is_public, n)
     if public_mask.all():
         raise ValueError("X must hold at least one private row; is_public marks every row.")
@@ -122,7 +126,7 @@ def read_fit_inputs(
     if source is not None and counted_mask is not None:
         source = source.with_mask(counted_mask)
 
-    encoding = _TargetEncoding(None, None, None)
+    encoding = _TargetEncoding(targets=None, encode_chunk=None, y=None)
     if target_reader is not None:
         read_public_labels = partial(public_labels, X_public, y_public, target_reader.column)
         if source is None:
@@ -136,7 +140,8 @@ def read_fit_inputs(
         assert counted_mask is not None
         source = as_rows(table.native, encoding.y)
         if not nullable:  # before any budget is spent
-            source.fold(lambda chunk: schema.check(Table(chunk.X)))
+            for _ in source.map(lambda chunk: schema.check(Table(chunk.X))):
+                pass  # an invalid number raises an error
         source = source if counted_mask.all() else source.with_mask(counted_mask)
 
     bounded = frozenset(parse_bounds(bounds, schema.names, table.types))
@@ -171,7 +176,10 @@ def read_fit_inputs(
 def _open_rows(
     estimator: Any, X: Any, y: Any, is_public: Any, groups: Any, *, numeric: bool
 ) -> _OpenedRows:
-    """Open the rows of `fit`, in memory or streamed, and validate their columns."""
+    """Return the argument `X` of `fit` as a table or as streamed rows, with validated columns.
+
+    Feature names are set on the estimator. Other arguments of `fit` are only checked to fit `X`.
+    """
     if not is_streamed(X):
         table = read_table(estimator, X, reset=True, numeric=numeric)
         check_index(X, is_public=is_public, groups=groups)
@@ -189,7 +197,10 @@ def _open_rows(
 
 
 def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
-    """Return a mask of the public rows that have a target; rows at the end may have none."""
+    """Return a mask of the public rows that have a target, shape (n_public,).
+
+    Separate public rows come last, and without `y_public` they have no targets.
+    """
     has_target = np.zeros(n_public, dtype=bool)
     if targets is not None:
         has_target[: len(targets.has_target)] = targets.has_target
@@ -197,14 +208,14 @@ def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
 
 
 def _reference(schema: Schema, bounded: frozenset[int]) -> Floats:
-    """Return reference rows that replace missing public rows, with a warning."""
+    """Return encoded rows that replace missing public rows and do not depend on data; warn."""
     distribution = describe_reference(schema, bounded, "columns")
     warn_no_public(f"the cells come from a data-independent reference over {distribution}")
     return reference_rows(schema, bounded)
 
 
 def _collect_column(rows: RowSource, column: Any) -> NDArray[Any]:
-    """Return a streamed column as one array in memory."""
+    """Return all values of a streamed column as one array, in the order of the streamed rows."""
     rows.check_ordered("Groups")
     return np.concatenate(list(as_rows(rows, column).map_labels(np.asarray)))
 
@@ -236,10 +247,13 @@ def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]
 
 
 class _TargetEncoding(NamedTuple):
-    """Encoded targets, and the way to the targets of a chunk of rows."""
+    """Encoded targets of a fit, and the encoder of targets that are read in chunks.
+
+    All three are None for an estimator without a target.
+    """
 
     targets: Targets | None
-    """Encoded targets."""
+    """Encoded targets of private and public rows; of streamed rows only the distinct labels."""
     encode_chunk: Callable[[Any], NDArray[Any]] | None
     """Encodes the targets of a streamed chunk; None if the rows are in memory."""
     y: NDArray[Any] | None
@@ -253,7 +267,7 @@ def _encode_in_memory(
     public_mask: Mask,
     read_public_labels: Callable[[], list[NDArray[Any]]],
 ) -> _TargetEncoding:
-    """Encode the targets of rows in memory.
+    """Return the encoded targets of rows in memory.
 
     Parameters
     ----------
@@ -282,10 +296,17 @@ def _encode_streamed(
     source: RowSource,
     read_public_labels: Callable[[], list[NDArray[Any]]],
 ) -> _TargetEncoding:
-    """Read the distinct targets of streamed rows, and return an encoder of their chunks."""
+    """Return the encoding of the targets of streamed rows.
+
+    All targets are read once, since the classes are the distinct labels of all chunks. Parameters
+    are as in `_encode_in_memory`.
+    """
     y_public_parts = read_public_labels()
-    chunks = list(source.map_labels(lambda y: distinct_targets(target_reader, y)))
-    distinct = target_reader.column(np.concatenate([chunk.astype(object) for chunk in chunks]))
+    distinct_of_chunks = list(source.map_labels(lambda y: distinct_targets(target_reader, y)))
+    # as objects, since the types of chunks may differ
+    distinct = target_reader.column(
+        np.concatenate([values.astype(object) for values in distinct_of_chunks])
+    )
     targets = target_reader.targets(distinct, y_public_parts or [distinct[:0]])
     return _TargetEncoding(targets, lambda y: encode_targets(target_reader, y, targets), None)
 
@@ -293,7 +314,15 @@ def _encode_streamed(
 def public_labels(
     X_public: Any, y_public: Any, column: Callable[..., NDArray[Any]]
 ) -> list[NDArray[Any]]:
-    """Return a list with the labels of the separate public rows; empty without `y_public`."""
+    """Return the labels of the rows of `X_public` as a list of one array, or an empty list.
+
+    Parameters
+    ----------
+    X_public, y_public
+        Arguments of `fit`. Without `y_public` the list is empty.
+    column : callable
+        Reads labels of any container, as `TargetReader.column` does.
+    """
     if y_public is None:
         return []
     if X_public is None:

@@ -38,7 +38,7 @@ def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
     """
     if hasattr(type(estimator), "_columns_at_fit"):
         return
-    kinds = tuple(map(_declared_kind, table.types))
+    kinds = tuple(map(_kind_of_type, table.types))
     if not table.is_frame:
         kinds = tuple(ANYTHING if kind in (NUMBER, BOOLEAN) else kind for kind in kinds)
     elif numeric:
@@ -47,8 +47,11 @@ def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
 
 
 def infer_public_kind(values: NDArray[Any]) -> str:
-    """Return the common kind of public values, for a column whose type declares no kind."""
-    kinds = {_value_kind(value) for value in values.tolist() if not is_missing(value)}
+    """Return the common kind of the public values of a column of dtype object.
+
+    It is ANYTHING if the values are of several kinds, or all are missing.
+    """
+    kinds = {_kind_of_value(value) for value in values.tolist() if not is_missing(value)}
     return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}) else ANYTHING
 
 
@@ -72,14 +75,15 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     columns_at_fit: Sequence[Column | str] = getattr(estimator, "_columns_at_fit", kinds)
     names = column_names(table)
     for name, at_fit, type_ in zip(names, columns_at_fit, table.types, strict=False):
-        new_kind = _declared_kind(type_)
+        new_kind = _kind_of_type(type_)
         if new_kind == ANYTHING:
             continue
         if isinstance(at_fit, str):
             expected, is_accepted = at_fit, new_kind in _ACCEPTED[at_fit]
         else:
             expected, is_accepted = _accepted_by_schema(at_fit, new_kind)
-        # one text value changes the type of all columns of an array, and values are converted
+        # One text value changes the type of all columns of an array. The estimator then converts
+        # the values of numeric columns, so their type is no reason to refuse them.
         is_converted = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
         is_categorical = isinstance(at_fit, Column) and at_fit.categorical
         if not is_accepted and (is_categorical or not is_converted):
@@ -104,16 +108,22 @@ _ACCEPTED = {
 """Kinds that are accepted at prediction, by the kind at fit of an estimator without a schema."""
 
 
-def _declared_kind(type_: ColumnType) -> str:
-    """Return the kind of a column type, or the common kind of its declared categories."""
+def _kind_of_type(type_: ColumnType) -> str:
+    """Return the kind of the values of a column, by its declared type.
+
+    A categorical column has the common kind of its declared categories, or the kind of text if it
+    declares none.
+    """
     if type_.kind != CATEGORY:
         return type_.kind
-    kinds = set(map(_value_kind, (TEXT,) if type_.categories is None else type_.categories))
+    if type_.categories is None:
+        return TEXT
+    kinds = set(map(_kind_of_value, type_.categories))
     return kinds.pop() if len(kinds) == 1 else ANYTHING
 
 
-def _value_kind(value: Any) -> str:
-    """Return the kind of one value."""
+def _kind_of_value(value: Any) -> str:
+    """Return the kind of a single public value or category; ANYTHING for unknown types."""
     if isinstance(value, str):
         return TEXT
     if isinstance(value, bool | np.bool_):
@@ -124,7 +134,10 @@ def _value_kind(value: Any) -> str:
 
 
 def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
-    """Return (kind of a schema column, whether it accepts values of a new kind)."""
+    """Return the kind of a schema column, and whether it accepts values of another kind.
+
+    Numeric columns accept text, since each text is converted to a number or refused on its own.
+    """
     if column.is_datetime:
         return DATE, new_kind == DATE
     if column.categorical:
@@ -135,9 +148,12 @@ def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
 
 
 def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
-    """Return (common kind of the categories, whether values of a new kind can be categories)."""
+    """Return the common kind of a column's categories, and whether values of a kind can match one.
+
+    Numbers and booleans match the categories that equal their printed text.
+    """
     categories = column.values.tolist()
-    kinds = set(map(_value_kind, categories))
+    kinds = set(map(_kind_of_value, categories))
     if len(kinds) != 1 or ANYTHING in kinds:
         return ANYTHING, True
     (kind,) = kinds
@@ -150,7 +166,7 @@ def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
 
 
 def _is_printed_number(text: str) -> bool:
-    """Indicate whether a text is the printed form of some finite number."""
+    """Indicate whether a category of text is the printed form of some finite number."""
     try:
         number = float(text)
         is_integer_text = number.is_integer() and text.lstrip("-").isdigit()

@@ -48,7 +48,10 @@ class LabelledRows:
 
 
 def read_public_numbers(estimator: BaseEstimator, X: Table, X_public: Any) -> Floats:
-    """Return separate public rows as floats, validated as in `read_public`; possibly no rows."""
+    """Return the rows of the argument `X_public` as floats, shape (m, n_features).
+
+    There are no rows if `X_public` is None or empty. Parameters are as in `read_public`.
+    """
     public = read_public(estimator, X, X_public, numeric=True)
     if public is None:
         return np.empty((0, X.shape[1]))
@@ -69,7 +72,7 @@ def read_partially_labelled(
     groups: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> LabelledRows:
-    """Validate partly labelled rows, and split labelled, unlabelled and public rows.
+    """Return the labelled, the unlabelled and the public rows of a fit, after validation.
 
     Labels of public rows are never read.
 
@@ -100,7 +103,7 @@ def read_partially_labelled(
     labelled, y_labelled = _read_labels(y, public, is_labelled, classes)
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
-    may_count = ~public
+    may_count = ~public  # private rows that count, up to `max_rows_per_group` of each person
     persons, failure = call_silently(np.asarray, groups)
     if failure is None and persons.shape == (n,):
         # no person has both labelled and unlabelled rows, so each set may spend the whole budget
@@ -120,7 +123,7 @@ def read_partially_labelled(
 def _read_labels(
     y: Any, public: Mask, is_labelled: ArrayLike | None, classes: ArrayLike | None
 ) -> tuple[Mask, NDArray[Any]]:
-    """Return (mask of the labelled private rows among all rows, labels of these rows).
+    """Return a mask of the labelled private rows, shape (n,), and the labels of these rows.
 
     Parameters
     ----------
@@ -150,9 +153,17 @@ def _read_labels(
 
 
 def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
-    """Return a mask of the rows marked as unlabelled.
+    """Return a mask of the labels -1 that mark an unlabelled row, shape (n,).
 
-    Whether -1 is a mark or a label depends on the set of labels alone, not on their frequencies.
+    Whether -1 is a mark or a label depends on the set of labels alone, not on their frequencies: it
+    is a label if it is in `classes`, or if `y` has no or exactly one other value.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+        Labels of the private rows.
+    classes : array-like or None
+        All possible labels.
     """
     is_minus_one = is_unlabelled(y)
     if classes is not None:
@@ -209,7 +220,7 @@ def read_label_status(
     groups: ArrayLike | None = None,
     private_label: Any = None,
 ) -> MixedRows:
-    """Validate rows with binary labels, and split private and public rows.
+    """Return the private and the public rows of a fit with binary labels, after validation.
 
     The mask `is_public` decides which rows are public. Without it all rows are private if
     `X_public` is given. Otherwise the rows without the private label are public.
@@ -234,7 +245,7 @@ def read_label_status(
     X, y = as_numbers(table), label_column(y)
     check_length(y, len(X))
     separate_labels = next(iter(public_labels(X_public, y_public, label_column)), y[:0])
-    if len({labels.dtype.kind in "OU" for labels in (y, separate_labels)}) > 1:
+    if _is_text(y) != _is_text(separate_labels):
         raise ValueError(
             "y and y_public must hold labels of one kind, text or numbers; convert one of them."
         )
@@ -266,6 +277,11 @@ def read_label_status(
         classes=encoded.classes,
         private_code=private_code,
     )
+
+
+def _is_text(labels: NDArray[Any]) -> bool:
+    """Indicate whether labels are text rather than numbers, as `label_column` returns them."""
+    return labels.dtype.kind in "OU"
 
 
 def _private_code(classes: NDArray[Any], private_label: Any) -> int:

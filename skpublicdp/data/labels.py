@@ -14,6 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
+from skpublicdp.data.column import MAX_EXACT_INTEGER
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 
@@ -22,10 +23,10 @@ UNLABELLED = -1
 
 
 def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArray[Any]:
-    """Return labels as a one-dimensional array of text, booleans or whole numbers.
+    """Return labels of any container as an array of text, booleans or whole numbers, shape (n,).
 
-    Each label is read on its own. A container without a numpy type, or of dtype object, gets the
-    common type of its distinct labels.
+    Each label is read on its own. A list, a series of another library and an array of dtype object
+    get the common type of their distinct labels.
 
     Parameters
     ----------
@@ -36,14 +37,17 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
     name : str
         Name of the labels in the error text.
     """
-    text_dtype = object if hasattr(labels, "__array__") else str  # lists become arrays of text
+    # as in scikit-learn, text in a list gets a numpy type of text, and text in an array stays text
+    # of dtype object
+    text_dtype = object if hasattr(labels, "__array__") else str
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
         refusal = _invalid_labels_error("O", listed, name)
         labels = call_or_raise(np.asarray, labels, dtype=object, error=refusal)
     refuse_types(labels, "labels, text or whole numbers")
     refusal = _invalid_labels_error(labels.dtype.kind, listed, name)
     labels = call_or_raise(check_array, labels, dtype=None, error=refusal, **NO_CHECKS)
-    if labels.shape[1:] == (1,):
+    is_column_vector = labels.shape[1:] == (1,)
+    if is_column_vector:
         warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
             "y to (n_samples, ), for example using ravel().",
@@ -74,9 +78,9 @@ def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedEr
     Parameters
     ----------
     kind : str
-        Kind of the declared type of the labels.
+        Numpy's `dtype.kind` of the labels: "f" for floats, "O" for objects.
     listed : bool
-        Whether `classes` lists the labels.
+        Whether the parameter `classes` lists the labels.
     name : str
         Name of the labels in the message.
     """
@@ -103,11 +107,19 @@ NO_LABELS = {
     **{"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"},
     "S": "bytes",
 }
-"""Kinds of numpy types that no label and no outcome has, with their names in messages."""
+"""Numpy kinds (`dtype.kind`) that no label and no outcome has, with their names in messages."""
 
 
 def refuse_types(y: NDArray[Any], expected: str) -> None:
-    """Raise RefusedError if the declared type of an array cannot hold labels or outcomes."""
+    """Raise RefusedError if the type of an array cannot hold labels or outcomes.
+
+    Parameters
+    ----------
+    y : ndarray
+        Labels or outcomes. Only their type is read.
+    expected : str
+        Description of valid values, for the message.
+    """
     if y.dtype.kind in NO_LABELS:
         sklearn_phrase = " Complex data not supported." if y.dtype.kind == "c" else ""
         raise RefusedError(
@@ -135,9 +147,17 @@ def check_length(y: Any, n: int) -> None:
 
 
 def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
-    """Return labels in one plain type, or raise an error without a message.
+    """Return an array of labels in one type: text, booleans or whole numbers.
 
-    `UNLABELLED` does not count when the common type is determined.
+    Invalid labels raise an error without a message, which the caller replaces. `UNLABELLED` does
+    not count when the common type is determined.
+
+    Parameters
+    ----------
+    labels : ndarray, shape (n,)
+        Labels of any type.
+    text_dtype : type
+        Type of an array of text: `str`, or `object`.
     """
     if labels.dtype.kind == "U":
         return labels
@@ -151,14 +171,17 @@ def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
         is_boolean = bool in label_types and UNLABELLED not in plain
         labels = np.array(plain, dtype=bool if is_boolean else np.int64)
     numbers = labels.astype(np.float64)
-    is_exact_integer = (numbers % 1 == 0) & (np.abs(numbers) < 2**53)
+    is_exact_integer = (numbers % 1 == 0) & (np.abs(numbers) < MAX_EXACT_INTEGER)
     if labels.dtype.kind not in "biuf" or not is_exact_integer.all():
         raise ValueError
     return labels
 
 
 def _plain_label(label: Any) -> str | bool | int:
-    """Convert a label to a built-in Python type, which no subclass can alter."""
+    """Return a label as a built-in str, bool or int, since a subclass may redefine equality.
+
+    Other labels raise TypeError.
+    """
     if isinstance(label, str):
         return str.__str__(label)
     if isinstance(label, bool | np.bool_):
@@ -171,7 +194,7 @@ def _plain_label(label: Any) -> str | bool | int:
 
 
 class LabelCodes(NamedTuple):
-    """Codes of labels: positions in the sorted array of classes."""
+    """Codes of private and public labels: positions in the sorted array of classes."""
 
     private: Codes
     """Codes of the private labels."""
@@ -186,7 +209,7 @@ class LabelCodes(NamedTuple):
 def encode_labels(
     private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
 ) -> LabelCodes:
-    """Encode labels as positions in the sorted array of classes.
+    """Return the codes of private and public labels, and the sorted array of classes.
 
     -1 among public labels marks a row without a label, unless -1 is itself a class.
 
@@ -243,7 +266,8 @@ def _check_kinds(y: Any, classes: Any) -> None:
     Labels of dtype object declare no kind and pass.
     """
     kind = str(getattr(getattr(y, "dtype", None), "kind", "O"))
-    if classes is None or kind not in "Ubiuf":
+    is_declared = kind in "Ubiuf"  # text, booleans or numbers
+    if classes is None or not is_declared:
         return
     y_is_text, classes_are_text = kind == "U", _declared_classes(classes).dtype.kind in "OU"
     if y_is_text != classes_are_text:
@@ -255,8 +279,8 @@ def _check_kinds(y: Any, classes: Any) -> None:
 
 
 def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the labels that mark an unlabelled row."""
-    if labels.dtype.kind in "OUS":
+    """Return a mask of the labels -1 or "-1", which mark an unlabelled row."""
+    if labels.dtype.kind in "OUS":  # objects or text
         # np.where(mask, -1, strings) turns -1 into text
         return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
     return np.asarray(labels == UNLABELLED)
@@ -264,7 +288,7 @@ def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
 class Targets:
-    """Encoded targets: codes of labels, or outcomes scaled to [0, 1].
+    """Encoded targets of a fit: codes of labels, or outcomes scaled to [0, 1].
 
     Attributes
     ----------
@@ -288,28 +312,48 @@ class Targets:
 
 
 class TargetReader(ABC):
-    """Reads and encodes the target `y`: labels or numbers."""
+    """Reads the target `y` of a fit and encodes it: labels as codes, outcomes as numbers in [0, 1].
+
+    A fit of rows in memory calls `column` and `targets`. A fit of streamed rows calls `distinct`
+    for each chunk, `targets` for the distinct values of all chunks, and then `encode` for each
+    chunk.
+    """
 
     @abstractmethod
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
-        """Return `y`, or `y_public`, from any container as a one-dimensional array."""
+        """Return the argument `y` or `y_public` as an array, shape (n,).
+
+        Parameters
+        ----------
+        y : array-like, shape (n,)
+            Targets in any container.
+        name : str
+            Name of the argument in messages.
+        """
 
     @abstractmethod
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return encoded targets from arrays that `column` returned."""
+        """Return the encoded targets of private rows and of several parts of public rows.
+
+        All arrays are results of `column`.
+        """
 
     @abstractmethod
     def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of a chunk that `targets` needs in advance, without repetition."""
+        """Return the distinct values of a chunk that must be known before chunks are encoded.
+
+        Labels must be known, since their codes are positions among all labels. An encoder that
+        needs no values in advance returns an empty array.
+        """
 
     @abstractmethod
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
-        """Encode the targets of a chunk as `targets.private` is encoded."""
+        """Return the targets of a chunk, shape (n,), encoded in the way of `targets.private`."""
 
 
 @dataclass(frozen=True)
 class LabelReader(TargetReader):
-    """Reads labels and encodes them as class indices.
+    """Reads the labels of a classifier and encodes them as class indices.
 
     Parameters
     ----------
@@ -323,12 +367,12 @@ class LabelReader(TargetReader):
     min_classes: int = 1
 
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
-        """Read labels."""
+        """Return labels as an array of text, booleans or whole numbers."""
         _check_kinds(y, self.classes)
         return label_column(y, listed=self.classes is not None, name=name)
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Encode labels."""
+        """Return the class indices of private and public labels."""
         codes = encode_labels(private, public, self.classes)
         classes = codes.classes
         if len(classes) < self.min_classes:
@@ -344,16 +388,20 @@ class LabelReader(TargetReader):
         return Targets(codes.private, codes.public, codes.has_label, classes)
 
     def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the distinct labels."""
+        """Return the sorted distinct labels of a chunk."""
         return np.unique(y)
 
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
-        """Return the codes of labels."""
+        """Return the class indices of the labels of a chunk."""
         return encode_labels(y, [y[:0]], targets.classes).private
 
 
 def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
-    """Return the distinct values of a chunk of `y`."""
+    """Return the distinct values of a chunk of `y` that must be known before chunks are encoded.
+
+    It is `target_reader.distinct` for a container of any kind. A container that finds distinct
+    values quickly returns them before they are converted.
+    """
     series = _as_countable_series(y)
     column = target_reader.column(y if series is None else series.unique().to_native())
     return target_reader.distinct(column)
@@ -365,7 +413,7 @@ def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDA
     Labels are encoded once per distinct value where the container finds these quickly.
     """
     if targets.classes is not None and not len(y):
-        return np.empty(0, dtype=np.intp)  # an empty container may have another type than labels
+        return np.empty(0, dtype=np.intp)  # an empty chunk may have a type that is no label type
     series = None if targets.classes is None else _as_countable_series(y)
     if series is None:
         return target_reader.encode(target_reader.column(y), targets)
@@ -378,12 +426,17 @@ def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDA
 
 
 def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targets) -> Codes:
-    """Return codes of integer labels, by a lookup table over their range if it is short."""
+    """Return the class indices of integer labels, at least one.
+
+    If their range is shorter than the array, each distinct label is encoded once, in a lookup table
+    over the range.
+    """
     low, high = int(y.min()), int(y.max())
     if high - low > len(y):
         return np.asarray(target_reader.encode(target_reader.column(y), targets), dtype=np.intp)
-    # narrow types could overflow, and 64 bits of an unsigned type do not fit in int64
-    offsets = y.astype(np.int64) - low if y.dtype.itemsize < 8 else (y - y.dtype.type(low))
+    # narrow types are widened, since differences could overflow; uint64 does not fit in int64
+    is_64_bit = y.dtype.itemsize == 8
+    offsets = y - y.dtype.type(low) if is_64_bit else y.astype(np.int64) - low
     offsets = offsets.astype(np.intp, copy=False)
     distinct_offsets = np.flatnonzero(np.bincount(offsets))
     distinct_labels = (distinct_offsets + low).astype(y.dtype)
@@ -396,7 +449,10 @@ def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targ
 
 
 def _as_countable_series(y: Any) -> Any:
-    """Return `y` as a narwhals series if its distinct values are found quickly, otherwise None."""
+    """Return `y` as a narwhals series if its library finds distinct values quickly, otherwise None.
+
+    It does so in non-empty series of text, booleans or integers.
+    """
     series = nw.from_native(y, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series) or not len(series):
         return None

@@ -46,24 +46,31 @@ def reference_sample(
     array([1., 3., 5., 7., 9.])
     """
     generator = np.random.default_rng(0)  # fixed: the reference is part of the method, not random
-    quantiles = np.tile((np.arange(size) + 0.5)[:, None] / size, (1, n_features))
-    quantiles = generator.permuted(quantiles, axis=0)
+    probabilities = np.tile((np.arange(size) + 0.5)[:, None] / size, (1, n_features))
+    probabilities = generator.permuted(probabilities, axis=0)
     limits = parse_bounds(bounds, [f"x{position}" for position in range(n_features)])
-    for position, probabilities in enumerate(quantiles.T):
+    rows = np.empty_like(probabilities)
+    for position, column in enumerate(probabilities.T):
         if position in limits:
             low, high = limits[position]
-            quantiles[:, position] = low * (1 - probabilities) + high * probabilities
+            rows[:, position] = low * (1 - column) + high * column
         else:
-            quantiles[:, position] = norm.ppf(probabilities)
-    return quantiles
+            rows[:, position] = norm.ppf(column)
+    return rows
 
 
-def warn_no_public(remedy: str) -> None:
-    """Warn that a data-independent structure replaces the missing public rows."""
+def warn_no_public(replacement: str) -> None:
+    """Warn that there are no public rows, and name what replaces them.
+
+    Parameters
+    ----------
+    replacement : str
+        Clause of the message, such as "the scaler is fitted on a standard-normal reference".
+    """
     warn(
-        f"No public rows were given, so {remedy}. Pass X_public or is_public (in cross-validation "
-        "with model_selection.PublicKFold, which keeps public rows in all folds), or rows from "
-        "skpublicdp.data.describe_columns.",
+        f"No public rows were given, so {replacement}. Pass X_public or is_public (in "
+        "cross-validation with model_selection.PublicKFold, which keeps public rows in all folds), "
+        "or rows from skpublicdp.data.describe_columns.",
         NoPublicDataWarning,
     )
 
@@ -90,7 +97,7 @@ def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -
 
 
 def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> str:
-    """Return the domain of reference rows for a message.
+    """Return a phrase for messages: the set over which the rows of `reference_rows` are spread.
 
     Parameters
     ----------
@@ -99,7 +106,7 @@ def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> s
     bounded : collection of int
         Positions of the numeric columns with bounds.
     kind : str
-        Word for columns in the message.
+        Plural noun for the columns in the message, such as "features".
     """
     columns = enumerate(schema.columns)
     if all(column.categorical or position in bounded for position, column in columns):
@@ -108,7 +115,15 @@ def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> s
 
 
 def spread_evenly(column: Column, fractions: Floats) -> Floats:
-    """Return encoded values at fractions, from 0 to 1, of the range or the categories."""
+    """Return encoded values of a column at fractions of its range, or of its list of categories.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    fractions : ndarray, shape (n,)
+        Numbers in [0, 1); evenly spread fractions give evenly spread values.
+    """
     if column.categorical:
         return np.floor(fractions * len(column.values))
     values = column.low * (1 - fractions) + column.high * fractions

@@ -21,7 +21,9 @@ INVALID_GROUPS = (
 def check_mask(
     mask: ArrayLike | None, n: int, name: str = "is_public", unknown: str = "private"
 ) -> Mask:
-    """Return a mask as an array of booleans; all False without a mask.
+    """Return a mask argument of `fit` as an array of booleans, shape (n,), after validation.
+
+    Without a mask, all entries are False.
 
     Parameters
     ----------
@@ -48,6 +50,7 @@ def check_mask(
         )
     if array.dtype == bool:
         return array
+    # objects, numbers or numpy's StringDType, which may hold missing values
     if array.dtype.kind in "OiufT" and all(_is_boolean(value) for value in array.tolist()):
         return array.astype(bool)
     raise ValueError(
@@ -74,14 +77,14 @@ def check_index(X: Any, **series_by_name: Any) -> None:
 
 
 def _is_boolean(value: Any) -> bool:
-    """Indicate whether a value is True, False, or a number 1 or 0."""
+    """Indicate whether an entry of a mask is True, False, or a number 1 or 0."""
     return isinstance(value, bool | int | float) and value in (0, 1)
 
 
 def is_missing_person(person: Any) -> bool:
-    """Indicate whether a group is None, NaN or another value that does not equal itself."""
+    """Indicate whether an entry of `groups` is missing: None, NaN or pandas' NA."""
     try:
-        return person is None or bool(person != person)
+        return person is None or bool(person != person)  # NaN is not equal to itself
     except TypeError:  # pandas.NA has no truth value
         return True
 
@@ -133,7 +136,13 @@ def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
 
 
 def warn_if_sliced(n: int, n_public: int) -> None:
-    """Warn that a cross-validation may have sliced `X_public` together with `X`."""
+    """Warn if `X_public` has as many rows as `X`, since cross-validation may have sliced both.
+
+    Parameters
+    ----------
+    n, n_public : int
+        Number of rows of `X` and of `X_public`.
+    """
     if n == n_public:
         warn(
             f"X_public has exactly as many rows as X ({n}), and scikit-learn's cross-validation "

@@ -46,7 +46,13 @@ __all__ = [
 ]
 
 Coder = Callable[[NDArray[Any]], NDArray[Any]]
-"""Function that encodes the values of one column elementwise."""
+"""Elementwise function that maps the values of one column, shape (n,), to n codes."""
+
+REFERENCE_BOUND = 8.0
+"""Bound of a numeric column without public values and without bounds given by the user.
+
+Such a column has a standard normal reference sample, which lies between -8 and 8.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +83,10 @@ class Schema:
     def encode(
         self, table: Table, *, clamp: bool = True, types: Sequence[ColumnType] | None = None
     ) -> Floats:
-        """Return rows as floats in Fortran order. Each row is encoded on its own.
+        """Return the rows of a table as floats, shape (n_rows, n_columns), in Fortran order.
+
+        Numbers are clipped to the bounds, and categories become codes. Each row is encoded on its
+        own.
 
         Parameters
         ----------
@@ -98,22 +107,29 @@ class Schema:
     def codes(
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None = None
     ) -> list[NDArray[Any]]:
-        """Return the codes of each column, by one elementwise function per column.
+        """Return a list with the codes of each column, shape (n_rows,).
 
-        The parameters `table` and `types` are as in `encode`.
+        Parameters
+        ----------
+        table : Table
+            Rows with the columns of the schema.
+        coders : sequence of callable
+            One elementwise function per column, which maps its values to codes.
+        types : sequence of ColumnType, optional
+            Types on which error texts depend, as in `encode`.
         """
         return [codes for _, codes in self._encoded_columns(table, coders, types)]
 
     def _encoded_columns(
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (position, codes) of each column.
+        """Yield (position, codes) of each column, where `coders` has one function per column.
 
-        The error is raised after the last column, so that it does not depend on which numeric
-        column is invalid.
+        An error about numbers is raised after the last column, so that it does not reveal which
+        numeric column is invalid. Parameters are as in `encode` and `codes`.
         """
-        refusal = NotNumbersError(not_numbers_message(*self._suspects(types or table.types)))
-        failed = False
+        refusal = self._invalid_numbers_error(types or table.types)
+        is_invalid = False
         for position, (column, coder) in enumerate(zip(self.columns, coders, strict=True)):
             if column.categorical:
                 yield position, call_or_raise(table.map_distinct, position, coder, error=refusal)
@@ -122,50 +138,54 @@ class Schema:
             try:
                 yield position, coder(values)
             except NotNumbersError:
-                failed = True
-        if failed:
+                is_invalid = True
+        if is_invalid:
             raise refusal
 
-    def check(self, table: Table) -> int:
-        """Raise NotNumbersError if a numeric column holds invalid values.
+    def check(self, table: Table) -> None:
+        """Raise NotNumbersError if a numeric column holds a missing, infinite or other value.
 
-        Returns 0, so that it can be the function of `RowSource.fold`.
+        All columns are read before the error is raised, and its message depends on types alone, so
+        it does not reveal which column is invalid.
         """
-        failed = False
+        is_invalid = False
         for position, column in enumerate(self.columns):
-            if not column.categorical and (table.types[position].nullable or not table.is_frame):
-                values = table.column(position)
-                if values.dtype.kind in "iub" and not np.ma.isMaskedArray(values):
-                    continue
-                try:
-                    failed |= not np.isfinite(to_numbers(values, column.name)).all()
-                except NotNumbersError:
-                    failed = True
-        if failed:
-            raise NotNumbersError(not_numbers_message(*self._suspects(table.types)))
-        return 0
+            can_be_invalid = table.types[position].nullable or not table.is_frame
+            if column.categorical or not can_be_invalid:
+                continue
+            values = table.column(position)
+            if values.dtype.kind in "iub" and not np.ma.isMaskedArray(values):
+                continue  # integers and booleans are finite
+            try:
+                is_invalid |= not np.isfinite(to_numbers(values, column.name)).all()
+            except NotNumbersError:
+                is_invalid = True
+        if is_invalid:
+            raise self._invalid_numbers_error(table.types)
 
-    def _suspects(self, types: Sequence[ColumnType]) -> tuple[list[str], bool]:
-        """Return the numeric columns that may hold invalid values, by their types alone.
+    def _invalid_numbers_error(self, types: Sequence[ColumnType]) -> NotNumbersError:
+        """Return the error for any invalid value of a numeric column.
 
-        These are the arguments of `not_numbers_message`: the names of the columns, and whether any
-        numeric column may have missing values.
+        Its message names all numeric columns whose types allow an invalid value. It depends on
+        the types alone, since a private row decides which column is invalid.
         """
         numeric = [
             (column, type_)
             for column, type_ in zip(self.columns, types, strict=True)
             if not column.categorical
         ]
-        nullable = any(column.nullable for column, _ in numeric)
+        may_be_missing = any(column.nullable for column, _ in numeric)
+        # where numbers may be missing, every value of a column of numbers is valid
         names = [
             column.name
             for column, type_ in numeric
-            if type_.nullable and not (nullable and type_.kind == NUMBER)
+            if type_.nullable and not (may_be_missing and type_.kind == NUMBER)
         ]
-        return names or [column.name for column, _ in numeric], nullable
+        names = names or [column.name for column, _ in numeric]
+        return NotNumbersError(not_numbers_message(names, may_be_missing))
 
     def decode(self, rows: Floats) -> Any:
-        """Return decoded rows in the container of `fit`."""
+        """Return encoded rows with the user's values, in a container like the one of `fit`."""
         return self.container.build(
             [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
         )
@@ -186,7 +206,7 @@ class Schema:
         return self.container.build(*zip(*typed_columns, strict=True))
 
     def position(self, column: Any) -> int:
-        """Return the position of a column given by name or position."""
+        """Return the position of a column that a user gave by name or position."""
         position = column_position(column, self.names)
         if position is not None:
             return position
@@ -205,7 +225,7 @@ def build_schema(
     nullable: bool = False,
     numeric: bool = False,
 ) -> Schema:
-    """Describe columns by public rows, and by the types of the columns of `X`.
+    """Return the schema of a table, from public rows, bounds and the column types of `X` alone.
 
     Parameters
     ----------
@@ -242,22 +262,35 @@ def build_schema(
 
 
 def column_names(X: Table) -> list[str]:
-    """Return the names of the columns of a frame, or x0, x1 and so on for an array."""
+    """Return the column names of a frame as text, or x0, x1 and so on for an array."""
     return [str(label) if X.is_frame else f"x{label}" for label in X.labels]
 
 
 def _is_categorical(
     types: Sequence[ColumnType], is_frame: bool, public_parts: Sequence[Any]
 ) -> bool:
-    """Indicate whether a column is categorical, by its type, or by public values of dtype object.
+    """Indicate whether a column is categorical rather than numeric.
 
-    In an array all columns share a type, so booleans there are numbers.
+    The declared type decides. In a column of dtype object, public values decide: a text or a
+    boolean among them makes it categorical. In an array all columns share a type, so booleans there
+    are numbers.
+
+    Parameters
+    ----------
+    types : sequence of ColumnType
+        Type of the column in `X`, followed by its types in the public tables.
+    is_frame : bool
+        Whether `X` is a frame.
+    public_parts : sequence of ndarray
+        Public values of the column in several parts.
     """
     kind = types[0].kind
     if kind in (NUMBER, DATE):
         return False
-    if is_frame and (kind != ANYTHING or not public_parts):
+    if is_frame and kind != ANYTHING:
         return True
+    if is_frame and not public_parts:
+        return True  # nothing shows that an object column holds numbers
     if kind == BOOLEAN:
         return False
     return any(isinstance(value, str | bool) for part in public_parts for value in part.tolist())
@@ -335,17 +368,15 @@ def _numeric_column(
     if limits is not None:
         low, high = limits[0] - offset, limits[1] - offset
     elif not len(distinct):
-        low, high = -8.0, 8.0  # cover a standard normal reference sample
+        low, high = -REFERENCE_BOUND, REFERENCE_BOUND
     else:
+        # a single public value shows no width, so its magnitude takes the place of the width
         width = distinct[-1] - distinct[0] or max(1.0, abs(distinct[0]))
         low, high = float(distinct[0] - width), float(distinct[-1] + width)
-    # by public values, since one missing private number turns an integer column into floats
+    # public values decide, since one missing private number turns an integer column into floats
     ends = np.array([low, high])
-    is_integral = (
-        (distinct % 1 == 0).all()
-        and (ends % 1 == 0).all()
-        and np.abs(ends).max() < MAX_EXACT_INTEGER
-    )
+    are_whole_numbers = (distinct % 1 == 0).all() and (ends % 1 == 0).all()
+    is_integral = are_whole_numbers and np.abs(ends).max() < MAX_EXACT_INTEGER
     return Column(
         name,
         distinct,
@@ -359,7 +390,10 @@ def _numeric_column(
 
 
 def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
-    """Return public values minus an offset as floats."""
+    """Return the public values of a numeric column minus an offset, as floats.
+
+    Raises NotNumbersError if some public value is no number.
+    """
     try:
         return to_numbers(values, name, offset)
     except NotNumbersError:
@@ -370,14 +404,18 @@ def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
 
 
 def _exact_offset(public_parts: Sequence[Any]) -> int:
-    """Return an offset with which integers near the public ones are exact in double precision.
+    """Return an offset to subtract from an integer column, so that differences are exact floats.
 
-    It is 0 if they are exact without an offset, or if some public values are no integers.
+    Integers above 2**53 are not exact in double precision. The offset is the middle of the public
+    range if the range reaches beyond 2**53, and otherwise 0. It is also 0 if some public values
+    are no integers.
     """
     arrays = [np.ma.getdata(part) for part in public_parts]
     integer_arrays = [array for array in arrays if array.dtype.kind in "iu"]
     non_empty = [array for array in integer_arrays if len(array)]
     if not non_empty or len(integer_arrays) != len(public_parts):
         return 0
-    low, high = min(int(a.min()) for a in non_empty), max(int(a.max()) for a in non_empty)
-    return 0 if -MAX_EXACT_INTEGER < low <= high < MAX_EXACT_INTEGER else (low + high) // 2
+    low = min(int(array.min()) for array in non_empty)
+    high = max(int(array.max()) for array in non_empty)
+    is_exact = low > -MAX_EXACT_INTEGER and high < MAX_EXACT_INTEGER
+    return 0 if is_exact else (low + high) // 2

@@ -18,7 +18,13 @@ ColumnValues = NDArray[Any]
 
 NUMBER, BOOLEAN, TEXT, CATEGORY, DATE = "numbers", "booleans", "text", "categories", "dates"
 ANYTHING = "anything"
-"""Kinds of columns by declared type. ANYTHING is dtype object."""
+"""Kinds of columns by declared type, as they appear in messages. ANYTHING is dtype object."""
+
+MIN_REPETITIONS = 2
+"""Mean number of rows per distinct text from which texts are encoded once per distinct value.
+
+With fewer repetitions a lookup table takes longer than encoding each row.
+"""
 
 UNUSABLE: dict[type, str] = {
     nw.List: "lists",
@@ -57,27 +63,33 @@ class ColumnType:
 
 def is_frame(X: Any) -> bool:
     """Indicate whether X is a data frame in memory."""
-    return _eager(X) is not None
+    return _as_frame(X) is not None
 
 
-def _eager(X: Any) -> Any:
-    """Return a frame in memory, wrapped by narwhals unless it is of pandas; otherwise None."""
+def _as_frame(X: Any) -> Any:
+    """Return X if it is a pandas frame, a narwhals frame for other libraries, or None.
+
+    None means that X is no frame in memory: an array, a list, a series or a lazy frame.
+    """
     if isinstance(X, np.ndarray | list | tuple):
         return None
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
         return X  # narwhals refuses frames with duplicate column names
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    return None if frame is X else frame
+    wrapped = nw.from_native(X, eager_only=True, pass_through=True)
+    is_unsupported = wrapped is X  # narwhals passes objects that it cannot wrap through unchanged
+    return None if is_unsupported else wrapped
 
 
 @dataclass(frozen=True)
 class Container:
-    """Library and labels of a table, to build tables of the same kind.
+    """Library and column labels of a table, from which tables of the same kind are built.
+
+    It holds no rows.
 
     Attributes
     ----------
     library : str or None
-        Name of the library of a frame; None for arrays.
+        Name of the library of a frame, such as "pandas"; None for arrays.
     labels : tuple
         The labels of the columns.
     """
@@ -88,10 +100,12 @@ class Container:
     def typed_column(
         self, column: ColumnValues, categories: NDArray[Any]
     ) -> tuple[ColumnValues, DType]:
-        """Return a column and its type, where public categories alone decide the type.
+        """Return the values of a frame column and its narwhals type.
 
-        Pandas holds categories of several types as objects. Other libraries hold them as text.
-        Boolean categories become booleans there, and a missing value becomes False.
+        The numpy type of numbers and dates, or else the public categories, decide the type. The
+        values do not. Pandas holds categories of several types as objects, and other libraries
+        hold them as text. In other libraries, boolean categories become booleans, and a missing
+        value becomes False.
 
         Parameters
         ----------
@@ -101,21 +115,25 @@ class Container:
             The public categories.
         """
         if column.dtype != object:
-            numeric_types = {"f": nw.Float64(), "i": nw.Int64(), "M": nw.Datetime("us")}
-            return column, numeric_types[column.dtype.kind]
-        category_types, values = set(map(type, categories.tolist())), column.tolist()
+            # by numpy's dtype.kind: floats, signed integers, dates
+            type_of_kind = {"f": nw.Float64(), "i": nw.Int64(), "M": nw.Datetime("us")}
+            return column, type_of_kind[column.dtype.kind]
+        category_types = set(map(type, categories.tolist()))
         if self.library == "pandas":
             return column, nw.String() if category_types <= {str} else nw.Object()
+        values = column.tolist()
         if category_types == {bool}:
             return np.array([value is True for value in values], dtype=bool), nw.Boolean()
-        return _with_final_none(list(map(str, values)))[:-1], nw.String()
+        return _object_array(list(map(str, values))), nw.String()
 
     def build(self, columns: Sequence[ColumnValues], types: Sequence[DType] | None = None) -> Any:
-        """Return columns as a frame, or as an array of floats or objects.
+        """Return columns as one frame or array, with the library and the labels of this container.
+
+        An array has a numeric type if all columns do, and dtype object otherwise.
 
         Parameters
         ----------
-        columns : sequence of ndarray
+        columns : sequence of ndarray, each of shape (n_rows,)
             Values of the columns.
         types : sequence of narwhals types, optional
             Types of the columns of a frame. By default they follow from the values.
@@ -127,6 +145,7 @@ class Container:
             for position, column in enumerate(columns):
                 array[:, position] = column
             return array
+        # numbered, since pandas labels may be no text or may repeat; renamed at the end
         names = [str(number) for number in range(len(columns))]
         # only pandas has columns with values of several types
         if types is None and self.library != "pandas":
@@ -135,7 +154,7 @@ class Container:
         backend: Any = self.library
         frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
         native = frame.to_native()
-        if hasattr(native, "set_axis"):  # labels in pandas need not be text
+        if hasattr(native, "set_axis"):  # pandas, whose labels need not be text
             return native.set_axis(list(self.labels), axis=1)
         return frame.rename(dict(zip(names, self.labels, strict=True))).to_native()
 
@@ -151,7 +170,7 @@ class Table:
 
     def __init__(self, native: Any) -> None:
         self.native = native
-        self._frame = _eager(native)
+        self._frame = _as_frame(native)
 
     @property
     def is_frame(self) -> bool:
@@ -166,7 +185,7 @@ class Table:
 
     @cached_property
     def labels(self) -> tuple[Any, ...]:
-        """The labels of the columns of a frame, or the positions in an array."""
+        """The column labels of a frame, or 0, 1, ... for the columns of an array."""
         if not self.is_frame:
             return tuple(range(self.native.shape[1]))
         if hasattr(self.native, "column_names"):
@@ -175,16 +194,17 @@ class Table:
 
     @cached_property
     def types(self) -> tuple[ColumnType, ...]:
-        """The type of each column."""
+        """The declared type of each column."""
         if not self.is_frame:
             return (_numpy_type(self.native.dtype),) * self.shape[1]
-        return tuple(self._type(position) for position in range(self.shape[1]))
+        return tuple(self._declared_type(position) for position in range(self.shape[1]))
 
     def column(self, position: int) -> ColumnValues:
-        """Return the values of a column.
+        """Return the values of the column at a position, as an array of shape (n_rows,).
 
-        Numbers keep their type, dates are datetime64, and other values are Python objects. Missing
-        integers are masked, other missing numbers are NaN, and missing objects are None or NaN.
+        Numbers keep their type, dates are datetime64, and other values are Python objects. An
+        integer column with missing values is a masked array. Other missing numbers are NaN, and
+        missing objects are None or NaN.
         """
         if not self.is_frame:
             values: ColumnValues = self.native[:, position]
@@ -192,24 +212,38 @@ class Table:
         return _series_values(self._series(position), self.types[position])
 
     def map_distinct(
-        self, position: int, code: Callable[[ColumnValues], NDArray[Any]]
+        self, position: int, encode: Callable[[ColumnValues], NDArray[Any]]
     ) -> NDArray[Any]:
-        """Apply an elementwise function to a column; to text, once per distinct value."""
+        """Return the codes that an elementwise function assigns to the values of a column.
+
+        In a column of text, the function is called once per distinct value where these are found
+        quickly.
+
+        Parameters
+        ----------
+        position : int
+            Position of the column.
+        encode : callable
+            Maps values, an array of shape (k,), to codes, an array of shape (k,). Missing text is
+            None.
+        """
         if not self.is_frame or self.types[position].kind not in (TEXT, CATEGORY):
-            return code(self.column(position))
+            return encode(self.column(position))
         native = self._series(position).to_native()
-        if hasattr(native, "factorize"):
+        if hasattr(native, "factorize"):  # pandas
             # a missing value has index -1, the position of the final None
             indices, distinct_texts = native.factorize()
-            codes: NDArray[Any] = np.take(code(_with_final_none(distinct_texts.tolist())), indices)
+            distinct_codes = encode(_with_final_none(distinct_texts.tolist()))
+            codes: NDArray[Any] = np.take(distinct_codes, indices)
             return codes
-        if hasattr(native, "dictionary_encode"):
-            return _map_arrow_column(native, code)
+        if hasattr(native, "dictionary_encode"):  # pyarrow
+            return _map_arrow_column(native, encode)
         series = self._series(position).cast(nw.String)
         distinct = series.unique()
-        if 2 * len(distinct) > len(series) or distinct.is_null().all():
-            return code(self.column(position))
-        codes = code(_as_objects(distinct))
+        if len(series) < MIN_REPETITIONS * len(distinct) or distinct.is_null().all():
+            return encode(self.column(position))
+        codes = encode(_as_objects(distinct))
+        # codes are whole numbers, which a float holds exactly
         mapped = series.replace_strict(distinct.to_list(), codes.tolist(), return_dtype=nw.Float64)
         return np.asarray(mapped.to_numpy()).astype(codes.dtype)
 
@@ -235,11 +269,12 @@ class Table:
 
     @property
     def container(self) -> Container:
-        """Library and labels of the table. It holds no rows."""
+        """Library and column labels of the table."""
         if not self.is_frame:
             return Container(None, self.labels)
-        backend = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
-        return Container(str(backend.implementation.value), self.labels)
+        # an empty slice, since narwhals refuses pandas frames with duplicate column names
+        wrapped = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
+        return Container(str(wrapped.implementation.value), self.labels)
 
     @property
     def _has_iloc(self) -> bool:
@@ -247,16 +282,17 @@ class Table:
         return hasattr(self.native, "iloc")
 
     def _series(self, position: int) -> Any:
-        """Return a column of a frame as a series of narwhals."""
+        """Return the column of a frame at a position, as a narwhals series."""
         if self._has_iloc:
             return nw.from_native(self.native.iloc[:, position], series_only=True)
         return self._frame.get_column(self.labels[position])
 
-    def _type(self, position: int) -> ColumnType:
-        """Return the declared type of a column of a frame."""
+    def _declared_type(self, position: int) -> ColumnType:
+        """Return the declared type of the column of a frame at a position."""
         if self._has_iloc:
             dtype = self.native.iloc[:, position].dtype
-            if isinstance(dtype, np.dtype):  # narwhals would infer the type of objects from values
+            if isinstance(dtype, np.dtype):
+                # without narwhals, which infers the type of an object column from its values
                 return _numpy_type(dtype)
         series = self._series(position)
         return _narwhals_type(series.dtype, series.to_native())
@@ -275,15 +311,38 @@ def _text_if_mixed(column: ColumnValues) -> ColumnValues:
 
 
 def _numpy_type(dtype: np.dtype[Any]) -> ColumnType:
-    """Return the column type of a numpy dtype."""
-    kinds = {"b": BOOLEAN, "U": TEXT, "S": "bytes", "T": TEXT, "M": DATE, "O": ANYTHING}
-    kinds |= dict.fromkeys("iuf", NUMBER) | {"c": "complex numbers", "m": "durations"}
-    kind = kinds.get(dtype.kind, f"values of type {dtype}")
-    return ColumnType(kind, nullable=dtype.kind not in "biu")
+    """Return the type of a column with a numpy dtype."""
+    kind = _KIND_OF_NUMPY_KIND.get(dtype.kind, f"values of type {dtype}")
+    can_be_missing = dtype.kind not in "biu"  # booleans and integers have no missing value
+    return ColumnType(kind, nullable=can_be_missing)
+
+
+_KIND_OF_NUMPY_KIND = {
+    "b": BOOLEAN,
+    "i": NUMBER,
+    "u": NUMBER,
+    "f": NUMBER,
+    "c": "complex numbers",
+    "m": "durations",
+    "M": DATE,
+    "O": ANYTHING,
+    "S": "bytes",
+    "U": TEXT,
+    "T": TEXT,
+}
+"""Kind of a column by numpy's `dtype.kind`; "complex numbers" and the like cannot be read."""
 
 
 def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
-    """Return the column type of a narwhals dtype and the native series that has it."""
+    """Return the type of a column of a frame.
+
+    Parameters
+    ----------
+    dtype : narwhals dtype
+        Type of the column.
+    native : series of the frame's library
+        The column, for its declared categories and the name of its type. No value is read.
+    """
     if dtype == nw.Boolean:
         return ColumnType(BOOLEAN)
     if dtype.is_numeric():
@@ -306,8 +365,13 @@ def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
 
 
 def _declared_categories(native: Any) -> tuple[Any, ...] | None:
-    """Return the categories of the type of a pandas series; polars' Categorical declares none."""
-    categories = getattr(native.dtype, "categories", None) if hasattr(native, "iloc") else None
+    """Return the categories that the type of a pandas series declares, or None.
+
+    The type `Categorical` of polars declares no categories: it collects the values of all rows.
+    """
+    if not hasattr(native, "iloc"):
+        return None
+    categories = getattr(native.dtype, "categories", None)
     return None if categories is None else tuple(categories.tolist())
 
 
@@ -340,41 +404,50 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
 
 def _as_objects(series: Any) -> ColumnValues:
     """Return the values of a narwhals series as Python objects."""
-    return _with_final_none(series.to_list())[:-1]
+    return _object_array(series.to_list())
 
 
-def _with_final_none(values: list[Any]) -> ColumnValues:
-    """Return an array of objects with None appended, to be indexed by -1 for missing values."""
-    objects = np.empty(len(values) + 1, dtype=object)
-    objects[:-1] = values
+def _object_array(values: list[Any]) -> ColumnValues:
+    """Return a one-dimensional array of dtype object; numpy would infer a type from the values."""
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
     return objects
 
 
-def _map_arrow_column(column: Any, code: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
-    """Apply an elementwise function to the dictionary of each chunk of a pyarrow column."""
-    parts = [code(_with_final_none([]))[:0]]
+def _with_final_none(values: list[Any]) -> ColumnValues:
+    """Return values and a final None, the value of missing rows, as an array of dtype object."""
+    return _object_array([*values, None])
+
+
+def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
+    """Return the codes of a pyarrow column of text, encoding each distinct text of a chunk once.
+
+    Parameters are as in `Table.map_distinct`, except that `column` is a `pyarrow.ChunkedArray`.
+    """
+    no_codes = encode(_with_final_none([]))[:0]  # has the dtype of the codes if there is no chunk
+    codes_of_chunks = [no_codes]
     for chunk in column.chunks:
         has_dictionary = hasattr(chunk, "dictionary")
-        # a long dictionary may list many values that do not occur in the chunk
-        if has_dictionary and 2 * len(chunk.dictionary) > len(chunk):
+        # a long dictionary may list many texts that do not occur in the chunk
+        if has_dictionary and len(chunk) < MIN_REPETITIONS * len(chunk.dictionary):
             chunk, has_dictionary = chunk.dictionary_decode(), False
         encoded = chunk if has_dictionary else chunk.dictionary_encode()
         distinct_texts, indices = encoded.dictionary, encoded.indices
-        codes = code(_with_final_none(distinct_texts.cast("string").to_pylist()))
-        if indices.null_count:
+        distinct_codes = encode(_with_final_none(distinct_texts.cast("string").to_pylist()))
+        if indices.null_count:  # a missing value gets the position of the final None
             indices = indices.cast("int64").fill_null(len(distinct_texts))
-        parts.append(np.take(codes, indices.to_numpy()))
-    return np.concatenate(parts)
+        codes_of_chunks.append(np.take(distinct_codes, indices.to_numpy()))
+    return np.concatenate(codes_of_chunks)
 
 
 def take_rows(X: Any, positions: NDArray[np.intp]) -> Any:
-    """Return the rows of any container at the positions, without converting the container."""
+    """Return the rows at the positions, in a container of the same kind as `X`."""
     if isinstance(X, list | tuple):
         return [X[position] for position in positions]
     if hasattr(X, "iloc"):
         return X.iloc[positions]
-    # arrow tables cannot be indexed by numpy arrays
-    return X.take(positions) if hasattr(X, "combine_chunks") else X[positions]
+    is_arrow = hasattr(X, "combine_chunks")  # pyarrow cannot be indexed by numpy arrays
+    return X.take(positions) if is_arrow else X[positions]
 
 
 def to_narwhals(table: Any) -> Any:
@@ -388,36 +461,36 @@ def to_native(table: Any) -> Any:
 
 
 def table_height(table: Any) -> int:
-    """Return the number of rows."""
+    """Return the number of rows of an array, a frame or a series."""
     shape = getattr(table, "shape", None)
     return int(shape[0]) if isinstance(shape, tuple) and shape else len(table)
 
 
 def table_width(table: Any) -> int:
-    """Return the number of columns; 1 for a series or a flat array."""
+    """Return the number of columns of an array or a frame; 1 for a series or a flat array."""
     shape = getattr(table, "shape", ())
     return int(shape[1]) if isinstance(shape, tuple) and len(shape) > 1 else 1
 
 
 def slice_rows(table: Any, start: int, stop: int) -> Any:
-    """Return the rows from `start` to before `stop`, without copying them."""
+    """Return the rows `start`, ..., `stop` - 1 of an array, a frame or a series as a view."""
     if start == 0 and stop == table_height(table):
         return table
     return to_native(to_narwhals(table)[start:stop])
 
 
 def pick_rows(table: Any, positions: NDArray[np.intp]) -> Any:
-    """Return the rows at the positions, in their order, as a copy."""
-    table = to_narwhals(table)
-    return (
-        np.asarray(table[positions])
-        if isinstance(table, np.ndarray)
-        else to_native(table[positions])
-    )
+    """Return a copy of the rows at the positions, in the order of the positions."""
+    if isinstance(table, np.ndarray):
+        return np.asarray(table[positions])  # a plain array also for a memory map
+    return to_native(to_narwhals(table)[positions])
 
 
 def pick_columns(table: Any, columns: Sequence[int]) -> Any:
-    """Return the columns at the positions, in their order; a view if an array's are adjacent."""
+    """Return the columns at the positions, in the order of the positions.
+
+    Adjacent columns of an array are returned as a view.
+    """
     positions = list(columns)
     if positions == list(range(table_width(table))):
         return table
@@ -429,7 +502,7 @@ def pick_columns(table: Any, columns: Sequence[int]) -> Any:
 
 
 def pick_column(table: Any, position: int) -> Any:
-    """Return one column as a series or a flat array."""
+    """Return the column at a position as a series or a flat array."""
     return to_native(to_narwhals(table)[:, position])
 
 
@@ -441,7 +514,7 @@ def concatenate_tables(tables: Sequence[Any]) -> Any:
     if isinstance(wrapped[0], nw_stable.DataFrame):
         return to_native(nw_stable.concat(wrapped))
     if isinstance(wrapped[0], nw_stable.Series):
-        name = wrapped[0].name
+        name = wrapped[0].name  # it may be None, which a column of a frame cannot have
         frames = [series.alias("y").to_frame() for series in wrapped]
         return to_native(nw_stable.concat(frames)["y"].alias(name))
     return np.concatenate(wrapped)

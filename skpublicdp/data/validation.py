@@ -16,12 +16,22 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
+from skpublicdp.data.column import MAX_LISTED_COLUMNS
 from skpublicdp.data.containers import check_container, check_shape, count_rows_in_container
 from skpublicdp.data.description import DescribedRows
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
 from skpublicdp.data.roles import warn_if_sliced
 from skpublicdp.data.schema import column_names, not_numbers_message, to_numbers
-from skpublicdp.data.tables import ANYTHING, CATEGORY, DATE, NUMBER, TEXT, Table, is_frame
+from skpublicdp.data.tables import (
+    ANYTHING,
+    BOOLEAN,
+    CATEGORY,
+    DATE,
+    NUMBER,
+    TEXT,
+    Table,
+    is_frame,
+)
 from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
 
@@ -51,7 +61,9 @@ def read_table(
     name: str = "X",
     kinds: bool = True,
 ) -> Table:
-    """Validate shape, names and types of columns without reading values.
+    """Return rows as a `Table`, after validating the shape and the names and types of columns.
+
+    No value decides an error. In particular no missing or invalid value is found here.
 
     Parameters
     ----------
@@ -100,7 +112,7 @@ def check_columns(
     name: str = "X",
     kinds: bool = True,
 ) -> Table:
-    """Validate names and types of columns, and bring the columns into the order of `fit`.
+    """Return a table with its columns in the order of `fit`, after validating names and types.
 
     Parameters are as in `read_table`.
     """
@@ -119,7 +131,7 @@ def check_columns(
 
 
 def _encoding_advice(estimator: Any, name: str, kind: str) -> str:
-    """Return the message about a column of text or categories for an estimator of numbers."""
+    """Return the message about a column of text or categories, which an estimator cannot read."""
     return (
         f"Column {name} must hold numbers for {type(estimator).__name__}; got {kind}: encode it, "
         "for instance with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
@@ -165,9 +177,11 @@ def check_types(table: Table) -> None:
 
 
 def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
-    """Set or compare feature names as scikit-learn does, for frames of all libraries.
+    """Return the table with its columns in the order of `fit`.
 
-    Returns the table with its columns in the order of `fit`.
+    With `reset`, feature names and the number of features are set on the estimator. Otherwise they
+    are compared, with the errors of scikit-learn, for frames of all libraries. Parameters are as in
+    `read_table`.
     """
     labels = table.labels if table.is_frame else ()
     is_text = [isinstance(label, str) for label in labels]
@@ -197,11 +211,14 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     missing = [label for label in fitted_names if label not in labels]
     unknown = [label for label in labels if label not in fitted_names]
     if missing or unknown:
+        differences = [
+            f"{', '.join(map(str, names[:MAX_LISTED_COLUMNS]))} is {status}"
+            for names, status in ((missing, "missing"), (unknown, "unknown"))
+            if names
+        ]
         raise ValueError(
             "The feature names should match those that were passed during fit; "
-            + (f"{', '.join(map(str, missing[:5]))} is missing" if missing else "")
-            + (" and " if missing and unknown else "")
-            + (f"{', '.join(map(str, unknown[:5]))} is unknown" if unknown else "")
+            + " and ".join(differences)
             + (pipeline_advice() if name == "X_public" else ".")
         )
     return table.select(fitted_names.tolist())
@@ -215,7 +232,7 @@ def read_public(
     numeric: bool,
     n_rows: int | None = None,
 ) -> Table | None:
-    """Validate separate public rows, which must have the columns of `fit`.
+    """Return the rows of the argument `X_public`, validated to have the columns of `X`.
 
     Parameters
     ----------
@@ -245,11 +262,11 @@ def read_public(
         X_public = X_public.in_container(X.container, getattr(estimator, "feature_names_in_", None))
         if not X.is_frame:
             return Table(X_public)
-    width = tuple(getattr(X_public, "shape", ()))[1:]
+    shape = tuple(getattr(X_public, "shape", ()))
     is_matched_by_name = hasattr(estimator, "feature_names_in_") and is_frame(X_public)
-    if len(width) == 1 and width != (estimator.n_features_in_,) and not is_matched_by_name:
+    if len(shape) == 2 and shape[1] != estimator.n_features_in_ and not is_matched_by_name:
         raise ValueError(
-            f"X_public must have the columns of X; got {width[0]} columns where X has "
+            f"X_public must have the columns of X; got {shape[1]} columns where X has "
             f"{estimator.n_features_in_}{pipeline_advice()}"
         )
     try:
@@ -271,10 +288,10 @@ SHARED_MEMORY = (
 
 
 def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
-    """Refuse public rows that share memory with `X` or whose columns are of other kinds.
+    """Raise ValueError if public rows share memory with `X` or have columns of other kinds.
 
-    Warns if their number suggests that a cross-validation sliced them. Parameters are as in
-    `read_public`.
+    A warning is issued if the number of public rows suggests that a cross-validation sliced them.
+    Parameters are as in `read_public`.
     """
     if n_rows is None and _overlap(X, public):
         raise ValueError(SHARED_MEMORY)
@@ -283,7 +300,7 @@ def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
 
 
 def _overlap(X: Table, public: Table) -> bool:
-    """Indicate whether a column of two tables shares memory."""
+    """Indicate whether a column shares memory in two tables with the same columns."""
     if X.native is public.native:
         return True
     types = zip(X.types, public.types, strict=True)
@@ -302,9 +319,10 @@ def _shares_memory(first: NDArray[Any], second: NDArray[Any]) -> bool:
 def check_same_kinds(X: Table, public: Table) -> None:
     """Raise ValueError if a column has different kinds in `X` and `X_public`, by their types."""
     for name, type_, public_type in zip(column_names(X), X.types, public.types, strict=True):
-        kinds = {"text" if t.kind == CATEGORY else t.kind for t in (type_, public_type)}
+        # text and categories count as one kind
+        kinds = {TEXT if t.kind == CATEGORY else t.kind for t in (type_, public_type)}
         # in arrays booleans are read as the numbers 0 and 1
-        are_numbers = not X.is_frame and not public.is_frame and kinds == {"numbers", "booleans"}
+        are_numbers = not X.is_frame and not public.is_frame and kinds == {NUMBER, BOOLEAN}
         if len(kinds) > 1 and ANYTHING not in kinds and not are_numbers:
             raise ValueError(
                 f"Column {name} must hold the same kind of values everywhere; got {type_.kind} in "
@@ -313,21 +331,28 @@ def check_same_kinds(X: Table, public: Table) -> None:
 
 
 def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
-    """Return validated rows of numbers as one float64 array. An error quotes no value."""
+    """Return rows of numbers as one float64 array, after comparing its columns with `fit`.
+
+    With `reset`, the columns are stored instead. An error quotes no value.
+    """
     return as_numbers(read_table(estimator, X, reset=reset, numeric=True))
 
 
 def as_numbers(table: Table) -> Floats:
-    """Return the columns of a table as one float64 array. An error quotes no value."""
+    """Return the values of a table as one float64 array, shape (n_rows, n_columns).
+
+    Raises NotNumbersError, without quoting a value, if some value is not a finite number.
+    """
     names = column_names(table)
-    dates = [n for n, t in zip(names, table.types, strict=True) if t.kind == DATE]
+    dates = [name for name, type_ in zip(names, table.types, strict=True) if type_.kind == DATE]
     if dates:
         raise ValueError(
             f"Column {dates[0]} must hold numbers here; got dates: convert them, for instance to "
             "days since a fixed date, or use SemiPrivateClassifier or "
             "SemiPrivateBoostingClassifier, which accept dates."
         )
-    nullable = [name for name, t in zip(names, table.types, strict=True) if t.nullable]
+    nullable = [name for name, type_ in zip(names, table.types, strict=True) if type_.nullable]
+    # one error for all columns: which of them is invalid depends on private rows
     refusal = NotNumbersError(not_numbers_message(nullable or names))
 
     def convert() -> Floats:
@@ -350,9 +375,10 @@ def read_array(
     ensure_all_finite: bool | str = True,
     name: str = "X",
 ) -> Any:
-    """Convert rows to an array, with errors that depend on shape and declared types alone.
+    """Return rows as an array or a sparse matrix, as scikit-learn's `check_array` does.
 
-    Parameters are as in scikit-learn's `check_array`, and `name` is the name in messages.
+    The texts of errors depend on the shape and the declared types alone. Parameters are as in
+    `check_array`, and `name` is the name of the argument in messages.
     """
     refusal = _invalid_values_error(X, dtype, name)
     if sparse.issparse(X):
@@ -369,12 +395,12 @@ def read_array(
 def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
     """Return the one error for all invalid values of rows, which depends on their types alone."""
     kinds = declared_kinds(X)
-    if "c" in kinds:
+    if "c" in kinds:  # complex numbers
         return ValueError(
             f"Complex data not supported: column x0 and all others of {name} must hold real "
             "numbers; take their real parts."
         )
-    if kinds <= set("biuf"):
+    if kinds <= set("biuf"):  # booleans and numbers
         return ValueError(
             f"Input {name} contains NaN, or {name} contains infinity or a value too large for "
             "float64: drop invalid rows or impute values."
@@ -393,8 +419,12 @@ def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
 
 
 def declared_kinds(X: Any) -> set[str]:
-    """Return the numpy kinds of the declared column types; "O" for dtype object and lists."""
-    dtypes = getattr(X, "dtypes", [None]) if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    """Return the set of numpy's `dtype.kind` of all columns of an array-like or a frame.
+
+    A column without a numpy type has the kind "O", as have lists.
+    """
+    is_frame_like = hasattr(X, "columns")
+    dtypes = getattr(X, "dtypes", [None]) if is_frame_like else [getattr(X, "dtype", None)]
     return {str(getattr(dtype, "kind", "O")) for dtype in dtypes}
 
 

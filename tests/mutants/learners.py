@@ -224,18 +224,18 @@ MUTANTS = (
         "an error that names the column of a missing value",
         LEAK,
         "data/schema.py",
-        """                    failed |= not np.isfinite(to_numbers(values, column.name)).all()
-                except NotNumbersError:
-                    failed = True
-        if failed:
-            raise NotNumbersError(not_numbers_message(*self._suspects(table.types)))
+        """                is_invalid |= not np.isfinite(to_numbers(values, column.name)).all()
+            except NotNumbersError:
+                is_invalid = True
+        if is_invalid:
+            raise self._invalid_numbers_error(table.types)
 """,
-        """                    wrong = not np.isfinite(to_numbers(values, column.name)).all()
-                except NotNumbersError:
-                    wrong = True
-                failed = failed or (wrong and column.name)
-        if failed:
-            raise NotNumbersError(not_numbers_message([failed]))
+        """                wrong = not np.isfinite(to_numbers(values, column.name)).all()
+            except NotNumbersError:
+                wrong = True
+            is_invalid = is_invalid or (wrong and column.name)
+        if is_invalid:
+            raise NotNumbersError(not_numbers_message([is_invalid]))
 """,
         ("errors about rows",),
     ),

@@ -25,18 +25,21 @@ from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Codes
 
 CHUNK_ROWS = 2**17
-"""Number of rows of a chunk, unless there are many columns."""
+"""Number of rows of a chunk, unless there are many columns: few enough for little memory."""
 
 MAX_CHUNK_VALUES = 2**22
-"""Maximum number of values of a chunk of many columns."""
+"""Maximum number of values of a chunk, up to the number of columns that `MIN_ROWS` allows."""
+
+MIN_ROWS = 2**10
+"""Minimum number of rows of a chunk of very many columns."""
 
 END = object()
-"""Marks the end of an iterator of tables."""
+"""Default of `next`, which marks the end of an iterator of tables."""
 
 
 def rows_per_chunk(n_columns: int) -> int:
-    """Return the number of rows of a chunk with this number of columns."""
-    return max(2**10, min(CHUNK_ROWS, MAX_CHUNK_VALUES // max(n_columns, 1)))
+    """Return the number of rows of a chunk of rows with `n_columns` columns."""
+    return max(MIN_ROWS, min(CHUNK_ROWS, MAX_CHUNK_VALUES // max(n_columns, 1)))
 
 
 class RowReader(ABC):
@@ -97,7 +100,10 @@ class RowReader(ABC):
         return table if self.flat else pick_columns(table, columns)
 
     def chunks(self, columns: Sequence[int], rows: int) -> Generator[Any, None, None]:
-        """Yield all rows in tables of exactly `rows` rows; the last table may be shorter."""
+        """Yield all rows in tables of `rows` rows each; only the last table may be shorter.
+
+        Raises ReadError if the number of rows differs from the count of an earlier pass.
+        """
         # counted before reading, since some containers allow one query at a time
         expected, n_read = self.n_rows, 0
         with contextlib.closing(self._read_redacted(columns)) as tables:
@@ -110,12 +116,20 @@ class RowReader(ABC):
             raise ReadError(self.changed_message())
 
     def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
-        """Return the rows at non-decreasing positions."""
+        """Return the rows at non-decreasing positions, as one array, frame or series.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Positions of the columns.
+        positions : ndarray of intp
+            Non-decreasing positions among all rows, possibly repeated.
+        """
         tables = self.reading(lambda: list(self._take(columns, positions)))
         return concatenate_tables(tables) if tables else self.empty(columns)
 
     def _take(self, columns: Sequence[int], positions: Codes) -> Iterator[Any]:
-        """Yield tables with the rows at non-decreasing positions."""
+        """Yield tables that together are the rows at non-decreasing positions."""
         with contextlib.closing(self._read(columns)) as tables:
             yield from pick_from_tables(tables, positions, 0)
 
@@ -128,7 +142,11 @@ class RowReader(ABC):
 
     @classmethod
     def reading(cls, call: Any, *args: Any, **options: Any) -> Any:
-        """Return the result of a call that reads rows, with an exception that quotes no value."""
+        """Return the result of call(*args, **options), which reads rows of the container.
+
+        An exception from outside this package may quote a private value, so it is replaced by
+        ReadError.
+        """
         result, failure = call_silently(call, *args, **options)
         if failure is None:
             return result
@@ -172,7 +190,7 @@ class SourceColumn:
         return self.take_from(self.reader.empty([self.position]))
 
     def take_from(self, table: Any) -> Any:
-        """Return the column from a table of one column that the reader returned."""
+        """Return the column of a table that the reader returned for this column alone."""
         if self.reader.flat:
             return table
         return pick_column(self.reader.without_dictionaries(table), 0)
@@ -184,13 +202,16 @@ def is_package_error(failure: BaseException) -> bool:
 
 
 def without_traceback(failure: Exception) -> Exception:
-    """Return an exception without its traceback and causes, whose frames hold private rows."""
+    """Remove traceback and causes of an exception, in place, and return the exception.
+
+    Their frames hold private rows.
+    """
     failure.__cause__ = failure.__context__ = None
     return failure.with_traceback(None)
 
 
 def pick_from_tables(tables: Iterable[Any], positions: Codes, start: int) -> Iterator[Any]:
-    """Yield the rows of consecutive tables at the positions.
+    """Yield tables with the rows of consecutive tables at given positions.
 
     Parameters
     ----------
@@ -212,15 +233,20 @@ def pick_from_tables(tables: Iterable[Any], positions: Codes, start: int) -> Ite
 
 
 def rechunk(tables: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Yield the same rows in tables of exactly `rows` rows; the last table may be shorter."""
+    """Yield the rows of consecutive tables again in tables of `rows` rows each.
+
+    Only the last table may be shorter.
+    """
     parts: list[Any] = []
     n_buffered = 0
     for table in tables:
-        start, end = 0, table_height(table)
-        while start < end:
-            stop = min(end, start + rows - n_buffered)
+        start, height = 0, table_height(table)
+        while start < height:
+            n_missing = rows - n_buffered
+            stop = min(height, start + n_missing)
             parts.append(slice_rows(table, start, stop))
-            n_buffered, start = n_buffered + stop - start, stop
+            n_buffered += stop - start
+            start = stop
             if n_buffered == rows:
                 yield concatenate_tables(parts)
                 parts, n_buffered = [], 0
@@ -229,9 +255,23 @@ def rechunk(tables: Iterable[Any], rows: int) -> Iterator[Any]:
 
 
 def is_instance(candidate: Any, module: str, *names: str) -> bool:
-    """Indicate whether an object is an instance of classes of a package, without importing it."""
+    """Indicate whether an object is an instance of a class of an optional package.
+
+    The package is not imported: without it, the object cannot be an instance of its classes.
+
+    Parameters
+    ----------
+    candidate : object
+        The object.
+    module : str
+        Name of the module that defines the classes.
+    *names : str
+        Names of the classes.
+    """
     loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(candidate, tuple(getattr(loaded, n) for n in names))
+    if loaded is None:
+        return False
+    return isinstance(candidate, tuple(getattr(loaded, name) for name in names))
 
 
 def check_distinct_names(names: Sequence[Any], kind: str) -> None:

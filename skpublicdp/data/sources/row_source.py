@@ -281,7 +281,10 @@ class RowSource:
         return Chunk(pick_rows(chunk.X, inverse), y, 0)
 
     def _take_sorted(self, positions: Codes, columns: Sequence[str | int] | None) -> Chunk:
-        """Return the rows at non-decreasing positions with their labels."""
+        """Return the rows at non-decreasing positions with their labels, as one chunk.
+
+        Dask workers pick the rows of their partitions. Other rows are picked here.
+        """
         plan = self._plan(_identity, columns)
         labels = plan.labels
         if not self._runs_on_dask(labels):
@@ -293,13 +296,17 @@ class RowSource:
                 raise failure
             return chunk  # type: ignore[no-any-return]
         chunks = list(self.map(_RowPicker(positions), columns=columns))
+        # an empty chunk has the declared types if no row is picked
         chunks = [chunk for chunk in chunks if table_height(chunk.X)] or chunks[:1]
         X = concatenate_tables([chunk.X for chunk in chunks])
         y = concatenate_tables([chunk.y for chunk in chunks]) if self.labelled else None
         return Chunk(X, y, 0)
 
     def _plan(self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None) -> _ReadingPlan:
-        """Return the task for a function of chunks, and the columns to read for it."""
+        """Return the columns to read for a function of chunks, and the task that applies it.
+
+        Labels from the same container are read with the columns of `X`, in one pass.
+        """
         x_columns = self._columns if columns is None else self._reader_positions(columns)
         labels = self._labels
         label_position: int | None = None
@@ -325,7 +332,10 @@ class RowSource:
     def _results(
         self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None, n_jobs: int | None
     ) -> Generator[Result, None, None]:
-        """Yield the result or the failure of each chunk, in the order of rows."""
+        """Yield (result, None) or (None, exception) of f(chunk) for each chunk, in order.
+
+        Parameters are as in `map`.
+        """
         plan = self._plan(f, columns)
         if self._runs_on_dask(plan.labels):
             assert isinstance(self._reader, DaskReader)
@@ -334,7 +344,7 @@ class RowSource:
         n_threads = joblib.effective_n_jobs(n_jobs)
         n_chunk_rows = rows_per_chunk(len(plan.columns))
         if isinstance(self._reader, MemoryReader):
-            rows_per_thread = -(-self.n_rows // n_threads)
+            rows_per_thread = -(-self.n_rows // n_threads)  # rounded up
             n_chunk_rows = min(n_chunk_rows, max(MIN_CHUNK_ROWS, rows_per_thread))
         chunks = self._raw_chunks(plan.columns, plan.labels, n_chunk_rows)
         with contextlib.closing(chunks):
@@ -372,7 +382,7 @@ class RowSource:
 
 
 class _ReadingPlan(NamedTuple):
-    """The columns to read for a function of chunks."""
+    """A function of chunks, and the columns that are read for it."""
 
     task: ChunkTask
     """The function, with the positions of its columns among those that are read."""
@@ -383,13 +393,17 @@ class _ReadingPlan(NamedTuple):
 
 
 def _identity(chunk: Chunk) -> Chunk:
-    """Return the chunk."""
+    """Return the chunk itself: the function of a task that only reads rows."""
     return chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _LabelFunction:
-    """Function of chunks with a single column, which calls a function of labels."""
+    """Function of chunks that calls a function of their only column, the labels.
+
+    A class rather than a closure, since Dask pickles it. `flat` indicates that the reader returns
+    a series or a flat array.
+    """
 
     function: Callable[[Any], Any]
     flat: bool
@@ -400,7 +414,10 @@ class _LabelFunction:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _RowPicker:
-    """Function that picks rows of a chunk, by sorted positions among all rows."""
+    """Function that picks rows of a chunk, by non-decreasing positions among all rows.
+
+    A class rather than a closure, since Dask pickles it.
+    """
 
     positions: Codes
 
@@ -413,7 +430,7 @@ class _RowPicker:
 
 
 def check_ordered(reader: RowReader, feature: str) -> None:
-    """Raise ValueError if passes may have different orders.
+    """Raise ValueError if passes over the rows of a reader may have different orders.
 
     Parameters
     ----------
