@@ -25,12 +25,12 @@ from skpublicdp.accounting.rounding import (
 
 
 def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") -> float:
-    """Return the ε of an ε-differentially private algorithm on a subsample.
+    """Return the amplified ε of an ε-differentially private algorithm that runs on a subsample.
 
     Parameters
     ----------
     epsilon : Fraction
-        Budget of the algorithm, non-negative.
+        ε of the algorithm on its own input, non-negative.
     rate : Fraction
         Share of the rows in the subsample, in (0, 1]: a uniform subset of a fixed size.
     roles : {"random", "paper"}, default="random"
@@ -66,7 +66,7 @@ def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "rando
 
 
 def base_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") -> float:
-    """Return the largest ε with which an algorithm may be run on a subsample.
+    """Return the largest ε of an algorithm on a subsample whose amplified ε is at most `epsilon`.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def base_delta(
     *,
     roles: str = "random",
 ) -> float:
-    """Return the largest δ with which an algorithm may be run on a subsample.
+    """Return the largest δ of an algorithm on a subsample whose amplified δ is at most `delta`.
 
     Parameters
     ----------
@@ -156,10 +156,10 @@ def base_delta(
     if roles == "random" or base <= epsilon:
         ratio = min(ratio, Fraction(1))
         with localcontext(precise_context(delta, rate)):
-            decimal = to_decimal(ratio)
-            if Fraction(decimal) == ratio:
-                return float_below(decimal)
-            return float_below(decimal * (1 - relative_error()))
+            decimal_ratio = to_decimal(ratio)
+            if Fraction(decimal_ratio) == ratio:  # exact, so no error needs to be subtracted
+                return float_below(decimal_ratio)
+            return float_below(decimal_ratio * (1 - relative_error()))
     with localcontext(precise_context(epsilon, base, delta, rate)):
         difference = (to_decimal(base).exp() - to_decimal(epsilon).exp()) * (1 + relative_error())
         slack = to_decimal(base).exp() * relative_error()  # rounding error of the difference
@@ -175,7 +175,7 @@ def subsampled_delta(
     *,
     roles: str = "random",
 ) -> float:
-    """Return the δ of an (ε, δ)-differentially private algorithm on a subsample.
+    """Return the amplified δ of an (ε, δ)-differentially private algorithm on a subsample.
 
     Parameters
     ----------
@@ -207,6 +207,7 @@ def subsampled_delta(
             exp_base = to_decimal(base).exp()
             difference = exp_base - to_decimal(epsilon).exp() + exp_base * relative_error()
         product = float(rate * delta)
+        # a product that is an exact float with an exact decimal needs no rounding
         if not difference and exact_fraction(product) == Fraction(product) == rate * delta:
             return min(product, 1.0)
         upper_bound = to_decimal(rate * delta) * (1 + difference) * (1 + relative_error())
@@ -216,7 +217,7 @@ def subsampled_delta(
 def subsample_size(
     pool: int, epsilon: Fraction, epsilon_base: Fraction, *, roles: str = "random"
 ) -> int:
-    """Return the largest subsample of a pool on which an algorithm stays within a budget.
+    """Return the largest size of a subsample for which the amplified ε is at most `epsilon`.
 
     Parameters
     ----------
@@ -259,12 +260,13 @@ def subsample_size(
 
 
 def _check_rate(rate: Fraction) -> Fraction:
-    """Return a sampling rate exactly, or raise unless it is in (0, 1]."""
+    """Return a sampling rate as an exact fraction, or raise unless it is in (0, 1]."""
     if not 0 < rate <= 1:
         raise ValueError(f"rate must be above 0 and at most 1; got {rate}.")
     return exact_fraction(rate)
 
 
 def _check_roles(roles: str) -> None:
+    """Raise ValueError for unknown roles of the rows of a subsample."""
     if roles not in ("random", "paper"):
         raise ValueError(f"roles must be 'random' or 'paper'; got {roles!r}.")

@@ -1,4 +1,4 @@
-"""The cap of one fit: the plans that its (ε, δ) admits, in the currency of the budget."""
+"""The cap of one fit: which plans its (ε, δ) admits, under the accountant of its budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from skpublicdp.accounting.events import (
     rho_price,
 )
 from skpublicdp.accounting.gdp import gaussian_mu_squared
-from skpublicdp.accounting.plans import MAX_SCALE_RATIO, equal_draws, largest_scale, plan_delta
+from skpublicdp.accounting.plans import (
+    MAX_SCALE_RATIO,
+    SCALE_TOLERANCE,
+    equal_draws,
+    largest_scale,
+    plan_delta,
+)
 from skpublicdp.accounting.rounding import root_below
 from skpublicdp.accounting.zcdp import zcdp_rho
 
@@ -50,6 +56,7 @@ class BudgetCap:
         """Return whether a plan that is fixed in advance costs at most the cap."""
         price, cap = self._currency()
         epsilon, delta = basic_price(event)
+        # "auto" adds up (ε, δ) for events that may fail, since they have no finite μ²
         uses_basic_composition = price is None or (self.accountant == "auto" and delta)
         if uses_basic_composition and epsilon <= self.epsilon and delta <= self.delta:
             return True
@@ -62,7 +69,7 @@ class BudgetCap:
         )
 
     def default_plan(self) -> Event:
-        """Return the plan of any Gaussian noise within the cap, or of any pure event if δ is 0."""
+        """Return a plan for any Gaussian noise within the cap, or for any pure event if δ is 0."""
         return Gaussian(self._mu_squared()) if self.delta else Pure(self.epsilon)
 
     def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
@@ -78,7 +85,7 @@ class BudgetCap:
             low, high = high, 2 * high
             if high > MAX_SCALE_RATIO:
                 raise ValueError("the plan fits the budget at every scale.")
-        while not low or high - low > low / 4096:
+        while not low or high - low > low * Fraction(SCALE_TOLERANCE):
             middle = (low + high) / 2
             low, high = (middle, high) if price(make_plan(middle)) <= cap else (low, middle)
             if high < 1 / Fraction(MAX_SCALE_RATIO):
@@ -88,8 +95,8 @@ class BudgetCap:
     def equal_draws(self, count: int) -> Fraction:
         """Return the largest ε that each of `count` draws may have.
 
-        With an accountant of ε and δ, it is the larger result of basic composition and of the plan
-        calculus (or zCDP, if the plan calculus would be slow).
+        Without a budget, or with the accountant ``"pure"``, it is the larger result of basic
+        composition and of `plans.equal_draws`.
         """
         equal_share = self.epsilon / count
         price, cap = self._currency()
@@ -97,7 +104,7 @@ class BudgetCap:
             return equal_share
         if price is None:
             return max(equal_share, equal_draws(self.epsilon, self.delta, count))
-        # a draw of ε costs coefficient · ε² in the currency
+        # a draw of ε costs coefficient · ε²: μ² for GDP, ρ = ε² / 8 for zCDP
         coefficient = DRAW_MU_SQUARED_RATE if price is mu_squared_price else Fraction(1, 8)
         return root_below(cap / (coefficient * count))
 
@@ -107,9 +114,9 @@ class BudgetCap:
         return 2 * cap if price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)
 
     def _currency(self) -> tuple[Callable[[Event], Any] | None, Fraction]:
-        """Return the price function of the accountant and the price of the cap.
+        """Return the price function of the accountant (ρ or μ²) and the price of the cap.
 
-        The function is None for accountants of (ε, δ), which have more than one number.
+        The function is None if costs are pairs (ε, δ), which have no single price.
         """
         if not self.delta or self.accountant == "pure":
             return None, Fraction(0)

@@ -1,7 +1,8 @@
-"""Events: uses of private rows, and their prices in (ε, δ), zCDP and GDP.
+"""Privacy events: uses of private rows, with their prices in (ε, δ), zCDP and GDP.
 
-An event is a tree. It describes a plan that is fixed in advance, or a mechanism that was run. The
-prices are proved in docs/proofs/budgets.md; `plans` composes events of one fit more tightly.
+An event is a tree of mechanisms. It describes a mechanism that was run, or a plan: everything that
+a fit may run, fixed in advance. The price of an event is an upper bound of its privacy loss. Prices
+are proved in docs/proofs/budgets.md. `plans` composes the events of one fit more tightly.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from skpublicdp.accounting.gdp import pure_mu_squared
 from skpublicdp.accounting.rounding import exact_fraction, non_negative
 
 Price = Fraction | float
-"""An exact number, or infinity."""
+"""Privacy cost: an exact fraction, or `math.inf`."""
 
 DRAW_MU_SQUARED_RATE = Fraction(11, 28)
 """Rational upper bound of π/8: a draw of ε is μ-GDP for μ² = (π/8) ε² (docs/proofs/moments.md)."""
 
+MAX_BOUNDED_RANGE_EPSILON = 16
+"""Up to this ε, `DRAW_MU_SQUARED_RATE` gives the smaller μ² of a draw."""
+
 
 class _ExactAmounts:
-    """Base of events whose fields are non-negative finite numbers, read as exact fractions."""
+    """Base class of events. It converts their fields to exact, non-negative fractions."""
 
     def __post_init__(self) -> None:
         for name, amount in list(vars(self).items()):
@@ -111,7 +115,7 @@ class Steps:
     Attributes
     ----------
     parts : tuple of events
-        In order of time. The queries of a step may depend on everything released before.
+        The events, in order of time. Each may depend on everything released before it.
     """
 
     parts: tuple[Event, ...]
@@ -129,7 +133,7 @@ class Either:
     Attributes
     ----------
     options : tuple of events
-        At least one.
+        The possible events, at least one.
     """
 
     options: tuple[Event, ...]
@@ -144,7 +148,7 @@ Event = Pure | Gaussian | Draw | Approximate | Subsampled | Steps | Either
 
 
 def basic_price(event: Event) -> tuple[Price, Fraction]:
-    """Return the (ε, δ) of an event by basic composition; ε is infinite with Gaussian noise.
+    """Return the (ε, δ) of an event by basic composition. ε is infinite with Gaussian noise.
 
     Examples
     --------
@@ -210,7 +214,7 @@ def mu_squared_price(event: Event) -> Price:
     match event:
         case Draw(epsilon):
             bounded_range_price = DRAW_MU_SQUARED_RATE * epsilon**2
-            if epsilon <= 16:
+            if epsilon <= MAX_BOUNDED_RANGE_EPSILON:
                 return bounded_range_price
             # for larger ε, pure differential privacy gives the smaller bound
             return min(bounded_range_price, pure_mu_squared(epsilon))
@@ -251,11 +255,11 @@ def without_failures(event: Event) -> Event:
 
 
 def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
-    """Yield the possible remainders of a plan after an event; none if it does not cover the event.
+    """Yield the possible rests of a plan after an event. None is yielded if the event exceeds it.
 
-    An event and a remainder together never cost more than the plan (docs/proofs/budgets.md). Steps
-    of the plan may be skipped. An event subtracts its price from a pure, an approximate or a
-    Gaussian step. Noise may be subtracted from several consecutive Gaussian steps.
+    The event and any of these remainders together cost at most the plan (docs/proofs/budgets.md).
+    Steps of the plan may be skipped. The price of the event is subtracted from a pure, approximate
+    or Gaussian step. The μ² of noise may be subtracted from several consecutive Gaussian steps.
 
     Examples
     --------
@@ -292,43 +296,43 @@ def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
 
 
 def _remaining_steps(steps: tuple[Event, ...], event: Event) -> Iterator[Event]:
-    """Yield the remainders of sequential steps: the event takes place in one of them.
+    """Yield the remainders of sequential steps, for each step that can cover the event.
 
-    All steps before that one are skipped, and all steps after it remain.
+    All steps before that step are skipped, and all steps after it remain.
     """
     for i, step in enumerate(steps):
         later_steps = steps[i + 1 :]
-        covered = False
+        is_covered = False
         for remainder in remaining_plans(step, event):
-            covered = True
+            is_covered = True
             if remainder in EXHAUSTED:
                 yield Steps(later_steps)
             else:
                 yield Steps((remainder, *later_steps)) if later_steps else remainder
-        if covered and type(step) is type(event):
+        if is_covered and type(step) is type(event):
             return  # skipping a step of the same kind leaves a smaller remainder
-        if isinstance(step, Gaussian) and not covered and isinstance(event, Gaussian | Draw):
+        if isinstance(step, Gaussian) and not is_covered and isinstance(event, Gaussian | Draw):
             # noise, or a draw priced as noise, takes its excess from the next Gaussian steps
             excess = Gaussian(Fraction(mu_squared_price(event)) - step.mu_squared)
             yield from _remaining_steps(later_steps, excess)
         if isinstance(step, Gaussian) and isinstance(event, Gaussian):
-            return
+            return  # skipping this step would leave a smaller remainder
 
 
 NO_EVENT = Steps(())
-"""The plan that allows no use of private rows."""
+"""The empty plan, which allows no use of private rows."""
 
 EXHAUSTED = (NO_EVENT, Gaussian(Fraction(0)), Pure(Fraction(0)))
-"""Remainders that cover no event of a positive price."""
+"""Remainders that allow no event with a positive price."""
 
 
 def to_text(event: Event) -> str:
-    """Serialize an event to JSON, for `from_text`."""
+    """Return an event as JSON text, which `from_text` parses."""
     return json.dumps(_to_list(event))
 
 
 def from_text(text: str) -> Event:
-    """Parse an event from the JSON of `to_text`.
+    """Return the event from the JSON text of `to_text`.
 
     Examples
     --------
@@ -339,7 +343,7 @@ def from_text(text: str) -> Event:
 
 
 def _to_list(event: Event) -> list[Any]:
-    """Return the class name of an event and its fields, exact numbers as strings."""
+    """Return an event as a list for JSON: its class name and its fields, numbers as strings."""
     match event:
         case Steps(events) | Either(events):
             return [type(event).__name__, *map(_to_list, events)]
@@ -349,7 +353,7 @@ def _to_list(event: Event) -> list[Any]:
 
 
 def _from_list(values: list[Any]) -> Event:
-    """Return the event that `_to_list` described."""
+    """Return the event of a list made by `_to_list`."""
     name, *fields = values
     match name:
         case "Steps":

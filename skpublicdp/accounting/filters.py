@@ -1,4 +1,4 @@
-"""Privacy filters: admission of adaptively chosen fits to a budget; docs/proofs/budgets.md."""
+"""Privacy filters, which admit adaptively chosen fits to a budget (docs/proofs/budgets.md)."""
 
 from __future__ import annotations
 
@@ -32,28 +32,31 @@ from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 ACCOUNTANTS = ("auto", "pure", "zcdp", "gdp")
 
 FIT_KINDS = ("pure", "draw", "gaussian", "approximate")
-"""Kinds of fits: any with δ = 0, draws only, Gaussian noise, any other with a δ."""
+"""Kinds of fits: any with δ = 0, draws only, Gaussian noise, any other with δ > 0."""
 
 FAILURE_SHARE, SINGLE_NOISE_SHARE, SPLIT_SHARE = Fraction(1, 10), Fraction(1, 30), Fraction(1, 30)
-"""Shares of δ: for events that may fail, and for the second and third admission rule."""
+"""Shares of the δ of a budget, with accountant "auto".
+
+They are for events that may fail, and for the second and third rule of `Filter.admission_rules`.
+"""
 
 N_EPSILON_PARTS = 16
 """The third rule gives k of these equal parts of ε to pure fits, and the others to noise."""
 
 MAX_FIT_EPSILON = 1 << 20
-"""Upper bound of the ε of a fit."""
+"""Largest ε of one more fit that a search for it considers."""
 
 
 ZERO = Fraction(0)
 
 
 class Spent(NamedTuple):
-    """The smallest (ε, δ) that would have admitted all fits so far.
+    """The smallest (ε, δ) of a budget that would have admitted all fits so far.
 
     Attributes
     ----------
     epsilon, delta : float
-        Rounded up.
+        The privacy parameters, rounded up.
     """
 
     epsilon: float
@@ -61,14 +64,16 @@ class Spent(NamedTuple):
 
 
 class SpentTotals(NamedTuple):
-    """Total cost of a set of fits in each currency.
+    """Total privacy cost of a set of fits, under each accountant.
+
+    The names of the fields are part of the file format of budgets.
 
     Attributes
     ----------
     delta : Fraction
-        Probability of a failure. All other fields are conditional on no failure.
+        Total δ of events that may fail. All other fields are conditional on no failure.
     rho, mu_squared : Fraction or None
-        ρ of zCDP and μ² of Gaussian differential privacy, None if infinite.
+        Total ρ of zCDP and total μ² of Gaussian differential privacy, None if infinite.
     pure : Fraction
         Sum of ε over fits without Gaussian noise.
     noise : Fraction or None
@@ -76,7 +81,7 @@ class SpentTotals(NamedTuple):
     noisy : int
         Number of fits with Gaussian noise.
     fits : int
-        Number of fits that cost anything.
+        Number of fits with a positive cost.
 
     Examples
     --------
@@ -95,7 +100,7 @@ class SpentTotals(NamedTuple):
 
     @classmethod
     def from_event(cls, event: Event) -> SpentTotals:
-        """Return the prices of an event, with ρ and μ² rounded up to 64 binary digits."""
+        """Return the costs of one fit with the plan `event`. ρ and μ² are rounded up to 64 bits."""
         epsilon, delta = basic_price(event)
         event = without_failures(event)
         rho, mu_squared = (
@@ -103,11 +108,12 @@ class SpentTotals(NamedTuple):
             for price in (rho_price(event), mu_squared_price(event))
         )
         if epsilon == math.inf:  # math.isinf overflows for fractions too large for a float
-            return cls(delta, rho, mu_squared, ZERO, mu_squared, 1, 1)
-        costs = int(epsilon > 0 or delta > 0)
-        return cls(delta, rho, mu_squared, Fraction(epsilon), ZERO, 0, costs)
+            return cls(delta, rho, mu_squared, ZERO, mu_squared, noisy=1, fits=1)
+        n_fits = int(epsilon > 0 or delta > 0)
+        return cls(delta, rho, mu_squared, Fraction(epsilon), ZERO, noisy=0, fits=n_fits)
 
     def __add__(self, totals: Any) -> SpentTotals:
+        """Return the totals of both sets of fits together."""
         return SpentTotals(
             self.delta + totals.delta,
             _add_prices(self.rho, totals.rho),
@@ -119,13 +125,13 @@ class SpentTotals(NamedTuple):
         )
 
     def to_text(self) -> str:
-        """Return the exact totals as JSON, for `from_text`."""
+        """Return the exact totals as JSON text, which `from_text` parses."""
         fields = self._asdict().items()
         return json.dumps({name: None if price is None else str(price) for name, price in fields})
 
     @classmethod
     def from_text(cls, text: str) -> SpentTotals:
-        """Parse the JSON of `to_text`.
+        """Return the totals from the JSON text of `to_text`.
 
         Text of another format raises AttributeError, TypeError or ValueError.
         """
@@ -138,17 +144,17 @@ ZERO_SPENT = SpentTotals(ZERO, ZERO, ZERO, ZERO, ZERO, 0, 0)
 
 
 class AdmissionRule(NamedTuple):
-    """A sufficient condition for admission: the μ² of the noise must imply (ε, δ).
+    """A sufficient condition for admission: that a total μ² implies (ε, δ)-differential privacy.
 
     Attributes
     ----------
     noise : Fraction or None
         Total μ², None if it is infinite.
     epsilon, delta : Fraction
-        The (ε, δ) that it must imply.
+        The (ε, δ) that the total must imply.
     is_reused : bool
-        Whether the same (ε, δ) recurs for other totals. Its largest μ² is then computed once and
-        cached.
+        Whether the same (ε, δ) occurs with other totals. Then the largest admissible μ² is
+        computed, since it is cached.
     """
 
     noise: Fraction | None
@@ -157,13 +163,13 @@ class AdmissionRule(NamedTuple):
     is_reused: bool = True
 
     def is_met(self) -> bool:
-        """Return whether the condition holds."""
+        """Indicate whether the total μ² implies (ε, δ)."""
         if self.is_reused:
             return self.remaining() >= 0
         return self.noise is not None and implies(self.noise, self.epsilon, self.delta)
 
     def remaining(self) -> Fraction:
-        """Return the μ² that may be added. It is negative if the total is too large."""
+        """Return the μ² that may be added to the total, negative if the total is too large."""
         max_mu_squared = gaussian_mu_squared(self.epsilon, self.delta)
         return Fraction(-1) if self.noise is None else max_mu_squared - self.noise
 
@@ -175,7 +181,7 @@ class Filter:
     Attributes
     ----------
     epsilon, delta : Fraction
-        The cap of all fits together.
+        The cap: the guarantee for all fits together.
     accountant : {"auto", "pure", "zcdp", "gdp"}
         As in `PrivacyBudget`, and ``"pure"`` if δ is 0.
     """
@@ -185,7 +191,7 @@ class Filter:
     accountant: str
 
     def admits(self, total: SpentTotals) -> bool:
-        """Return whether a total is within the cap."""
+        """Indicate whether a total is within the cap."""
         if total.delta > self.failure_allowance(total):
             return False
         if self.accountant == "zcdp":
@@ -197,7 +203,8 @@ class Filter:
     def failure_allowance(self, total: SpentTotals) -> Fraction:
         """Return the largest δ of failures that a total may have.
 
-        With ``"auto"``, failures have a share of δ. A single fit that may fail has all of it.
+        With ``"auto"``, failures have a share of δ (`FAILURE_SHARE`). A single fit may use all of
+        δ.
         """
         if self.accountant == "auto":
             is_single = total.fits <= 1 and not total.noisy
@@ -249,17 +256,17 @@ class Filter:
         Parameters
         ----------
         total : SpentTotals
-            Spending so far.
+            Total cost of the fits so far.
         kind : {"pure", "draw", "gaussian", "approximate"}
-            Kind of the fit.
+            Kind of the fit, by its mechanisms (`FIT_KINDS`).
         delta : Fraction, optional
             δ of the fit, for the last two kinds. The default is the δ of the cap, or its remainder
             if the δ of fits are added up.
         """
         if kind == "draw":
-            return self._largest(total, Draw)
+            return self._largest_epsilon_by_search(total, Draw)
         if kind == "pure":
-            return self._largest(total, Pure)
+            return self._largest_epsilon_by_search(total, Pure)
         adds_deltas = kind == "approximate" or self.accountant == "pure"
         if delta is None:
             new_total = total._replace(fits=total.fits + 1)
@@ -268,29 +275,31 @@ class Filter:
                 return 0.0
         exact_delta = probability("delta", delta)
         if adds_deltas:
-            return self._largest(total, lambda epsilon: Approximate(epsilon, exact_delta))
+            return self._largest_epsilon_by_search(
+                total, lambda epsilon: Approximate(epsilon, exact_delta)
+            )
         return self._largest_gaussian(total, exact_delta)
 
     def _largest_gaussian(self, total: SpentTotals, delta: Fraction) -> float:
         """Return the largest ε of one more fit of Gaussian noise, at its δ.
 
-        The ρ or μ² of the fit must be at most the remainder, so the conversion to ε is rounded
-        down.
+        The fit converts (ε, δ) back to ρ or μ², and this must be at most the remainder. So ε is
+        rounded down.
         """
         epsilon: Any
         if self.accountant == "zcdp":
             remaining = zcdp_rho(self.epsilon, self.delta) - (total.rho or 0)
-            epsilon, price = zcdp_epsilon(max(remaining, ZERO), delta), zcdp_rho
+            epsilon, to_price = zcdp_epsilon(max(remaining, ZERO), delta), zcdp_rho
         else:
             new_total = total._replace(fits=total.fits + 1, noisy=total.noisy + 1)
             remaining = max(rule.remaining() for rule in self.admission_rules(new_total))
-            epsilon, price = gaussian_epsilon(max(remaining, ZERO), delta), gaussian_mu_squared
-        while epsilon and price(exact_fraction(epsilon), delta) > remaining:
+            epsilon, to_price = gaussian_epsilon(max(remaining, ZERO), delta), gaussian_mu_squared
+        while epsilon and to_price(exact_fraction(epsilon), delta) > remaining:
             epsilon = math.nextafter(epsilon, 0)
         return float(epsilon)
 
     def refusal_message(self, event: Event, total: SpentTotals) -> str:
-        """Return the error message for an event that is not admitted after a total."""
+        """Return the error message for an event that is refused, after fits with a total cost."""
         price = SpentTotals.from_event(event)
         accountant = f"accountant={self.accountant!r}"
         cap = f"of the budget of ε = {float(self.epsilon):g}, δ = {float(self.delta):g}"
@@ -325,13 +334,13 @@ class Filter:
         return f"This fit asks for {requested}, and {remaining} is left {cap}; {advice}."
 
     def _all_noise_share(self, total: SpentTotals) -> Fraction:
-        """Return the share of δ of the first rule, in which all fits count as noise."""
+        """Return the share of δ for the first admission rule, which counts all fits as noise."""
         if self.accountant == "gdp" or (total.fits <= 1 and not total.delta):
             return Fraction(1)  # the first fit is not chosen adaptively
         return 1 - FAILURE_SHARE - SINGLE_NOISE_SHARE - SPLIT_SHARE
 
     def _required_epsilons(self, total: SpentTotals) -> Iterator[Fraction]:
-        """Yield the smallest ε at which each rule admits a total."""
+        """Yield, for each admission rule, the smallest ε of a budget that admits a total."""
 
         def to_epsilon(noise: Fraction, share: Fraction) -> Fraction:
             return exact_fraction(gaussian_epsilon(noise, self.delta * share))
@@ -347,7 +356,9 @@ class Filter:
             n_noise_parts = N_EPSILON_PARTS - n_pure_parts
             yield N_EPSILON_PARTS * max(total.pure / n_pure_parts, noise / n_noise_parts)
 
-    def _largest(self, total: SpentTotals, make_event: Callable[[Fraction], Event]) -> float:
+    def _largest_epsilon_by_search(
+        self, total: SpentTotals, make_event: Callable[[Fraction], Event]
+    ) -> float:
         """Return the largest float ε at which an event is admitted after a total, by bisection."""
 
         def admitted(epsilon: Any) -> bool:
@@ -356,18 +367,19 @@ class Filter:
         low, high = 0.0, float(self.epsilon)
         while high < MAX_FIT_EPSILON and admitted(high):
             low, high = high, 2 * high
+        # until neighbouring floats, or until ε is negligible
         while low < (middle := (low + high) / 2) < high and high > 2**-60 * self.epsilon:
             low, high = (middle, high) if admitted(middle) else (low, middle)
         return low
 
 
 def _add_prices(first: Fraction | None, second: Fraction | None) -> Fraction | None:
-    """Return a sum in which None is infinite."""
+    """Return the sum of two prices. None is infinity."""
     return None if first is None or second is None else first + second
 
 
 def four_digits(number: Fraction | float, rounding: str = ROUND_CEILING) -> str:
-    """Return a number as text with four significant digits, by default rounded up."""
+    """Return a number as text with four significant digits. The default is to round up."""
     if number == math.inf:
         return "inf"
     exact = exact_fraction(number)

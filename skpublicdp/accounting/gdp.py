@@ -46,6 +46,9 @@ MIN_DELTA = Decimal(1).scaleb(-100_000)
 MAX_ROOT_STEPS = 200
 """Maximum number of Newton steps."""
 
+ROOT_TOLERANCE = 1000 * ENCLOSURE_TOLERANCE
+"""Relative step at which a root is accepted: above the noise of the enclosed function."""
+
 MAX_SERIES_ARGUMENT = 5
 """Mills' ratio uses a series below this argument, and a continued fraction from it on."""
 
@@ -116,10 +119,14 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
         mu = to_decimal(mu_squared).sqrt()
         # δ < exp(-z²/2) for z = ε/μ - μ/2 >= 0
         max_epsilon = mu * (mu / 2 + (-2 * to_decimal(delta).ln()).sqrt())
-        root = _find_root(
-            _gap_in_minus_epsilon(mu_squared, delta), -max_epsilon, Decimal(0), -max_epsilon
+        minus_epsilon = _find_root(
+            _gap_in_minus_epsilon(mu_squared, delta),
+            low=-max_epsilon,
+            high=Decimal(0),
+            start=-max_epsilon,
         )
-        epsilon = float_above(-root)
+        epsilon = float_above(-minus_epsilon)
+    # the root is approximate: increase ε until the implication is proved
     while epsilon < math.inf and not implies(mu_squared, Fraction(epsilon), delta):
         epsilon = math.nextafter(epsilon, math.inf)
     return epsilon
@@ -170,11 +177,12 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
         # 1 - δ < exp(-z²/2) for z = μ/2 - ε/μ >= 0
         z = (4 * to_decimal(delta) if 2 * delta < 1 else -2 * to_decimal(1 - delta).ln()).sqrt()
         high = z + (z * z + 2 * epsilon_decimal).sqrt()
-        mu = _find_root(_gap_in_mu(epsilon, delta), low, high, low)
+        mu = _find_root(_gap_in_mu(epsilon, delta), low, high, start=low)
         mu_squared = fraction_below(Fraction(mu) ** 2)
-    step = mu_squared / 2**62
+    # the root is approximate: decrease μ² by its last digits until the implication is proved
+    decrement = mu_squared / 2**62
     while not implies(mu_squared, epsilon, delta):
-        mu_squared = fraction_below(mu_squared - step)
+        mu_squared = fraction_below(mu_squared - decrement)
     return mu_squared
 
 
@@ -204,7 +212,8 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
     epsilon = non_negative("epsilon", epsilon)
     with localcontext(decimal_context(START_DIGITS)):
         z = _two_point_quantile(epsilon)
-        return fraction_above(4 * Fraction(z * z) * (1 + Fraction(1, 2**80)))
+        rounding_margin = 1 + Fraction(1, 2**80)  # covers the rounding of z²
+        return fraction_above(4 * Fraction(z * z) * rounding_margin)
 
 
 def _two_point_quantile(epsilon: Fraction) -> Decimal:
@@ -236,7 +245,7 @@ MAX_EXACT_EPSILON = 100_000
 
 
 def _check_delta(delta: Fraction) -> Fraction:
-    """Return δ exactly, or raise unless it is in (0, 1) and representable."""
+    """Return δ as an exact fraction, or raise unless δ and 1 - δ are at least `MIN_DELTA`."""
     delta = probability("delta", delta)
     with localcontext(decimal_context(START_DIGITS)):
         if to_decimal(min(delta, 1 - delta)) < MIN_DELTA:
@@ -245,9 +254,9 @@ def _check_delta(delta: Fraction) -> Fraction:
 
 
 def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Return whether μ-GDP provably implies (ε, δ)-differential privacy, for δ in (0, 1).
+    """Indicate whether μ-GDP provably implies (ε, δ)-differential privacy, for δ in (0, 1).
 
-    It is False if the enclosure of the exact δ(ε) contains δ.
+    It is False in the undecided case, where δ lies within the bounds computed for δ(ε).
     """
     if mu_squared == 0:
         return True
@@ -258,7 +267,7 @@ def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 def _enclose_to_tolerance(
     mu_squared: Fraction, epsilon: Fraction, complement: Fraction = Fraction(1)
 ) -> Enclosure:
-    """Return bounds of the δ of μ-GDP at ε, with more digits until they are close.
+    """Return close bounds of the δ of μ-GDP at ε, computed with as many digits as needed.
 
     Their relative distance is at most `ENCLOSURE_TOLERANCE` times `complement`, which is 1 - δ
     where δ may be close to 1.
@@ -283,7 +292,7 @@ def _enclose_delta(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
     ratio, half_mu = to_decimal(epsilon) / mu, mu / 2
     a, b = ratio - half_mu, ratio + half_mu
     argument_error = b * relative_error()  # bounds the rounding errors of a and b
-    if argument_error * (1 + abs(a)) > Decimal("0.5"):
+    if argument_error * (1 + abs(a)) > Decimal("0.5"):  # too few digits for any bound
         return Decimal(0), Decimal(1)
     if abs(a) > MAX_TAIL_DEVIATIONS:
         return (Decimal(0), MIN_TAIL) if a > 0 else (1 - relative_error(), Decimal(1))
@@ -292,6 +301,7 @@ def _enclose_delta(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
     mills_b, mills_b_error = _mills_ratio(b)
     tail = density * mills_a if a > 0 else 1 - density * mills_a
     delta = tail - density * mills_b
+    # docs/proofs/gaussian.md derives this bound of the total error
     error = density * (mills_a_error + mills_b_error + argument_error * (5 + 3 * abs(a)))
     error += (tail + density * (mills_a + mills_b)) * relative_error()
     return max(delta - error, Decimal(0)), delta + error
@@ -307,13 +317,14 @@ def _mills_ratio(z: Decimal) -> tuple[Decimal, Decimal]:
         # Q(z) = 1/2 - φ(z) (z + z^3/3 + z^5/(3 5) + ...)
         square = z * z
         term = total = z
-        odd = 1
-        while term > tolerance * total or 2 * square > odd:
-            odd += 2
-            term = term * square / odd
+        exponent = 1
+        # until terms are negligible, and each later one is at most half of the previous one
+        while term > tolerance * total or 2 * square > exponent:
+            exponent += 2
+            term = term * square / exponent
             total += term
         ratio_at_half = (square / 2).exp() * (_pi() / 2).sqrt()  # 1 / (2 φ(z))
-        # each later term is at most half of the previous one
+        # the omitted terms add up to at most the last one
         return ratio_at_half - total, term + (ratio_at_half + total) * tolerance
     # the convergents of 1 / (z + 1 / (z + 2 / (z + ...))) are alternately above and below
     numerators, denominators = (Decimal(1), z), (z, z * z + 1)
@@ -352,11 +363,11 @@ def _compute_pi(digits: int) -> Decimal:
 
 
 GapFunction = Callable[[Decimal], tuple[Decimal, Decimal]]
-"""Returns the difference of an increasing function from its target, and the slope."""
+"""Type of a function that returns f(x) - target and f'(x), for an increasing f."""
 
 
 def _gap_in_mu(epsilon: Fraction, delta: Fraction) -> GapFunction:
-    """Return the gap between δ(ε) of μ-GDP and `delta`, as a function of μ."""
+    """Return the function of μ whose root is the μ with δ(ε) = `delta`."""
 
     def gap(mu: Decimal) -> tuple[Decimal, Decimal]:
         ratio, half_mu = to_decimal(epsilon) / mu, mu / 2
@@ -368,7 +379,7 @@ def _gap_in_mu(epsilon: Fraction, delta: Fraction) -> GapFunction:
 
 
 def _gap_in_minus_epsilon(mu_squared: Fraction, delta: Fraction) -> GapFunction:
-    """Return the gap between δ(ε) of μ-GDP and `delta`, as a function of -ε, which increases."""
+    """Return the function of -ε, which increases, whose root is the ε with δ(ε) = `delta`."""
 
     def gap(minus_epsilon: Decimal) -> tuple[Decimal, Decimal]:
         mu = to_decimal(mu_squared).sqrt()
@@ -381,8 +392,11 @@ def _gap_in_minus_epsilon(mu_squared: Fraction, delta: Fraction) -> GapFunction:
 
 
 def _logit_gap(value: Decimal, slope: Decimal, delta: Fraction) -> tuple[Decimal, Decimal]:
-    """Return the gap and the slope on the logit scale, where δ is nearly linear in both tails."""
-    if not 0 < value < 1:  # beyond `MAX_TAIL_DEVIATIONS`: only the sign is known
+    """Return logit(value) - logit(δ) and its slope. On this scale both tails are nearly linear.
+
+    `slope` is the derivative of `value`.
+    """
+    if not 0 < value < 1:  # beyond `MAX_TAIL_DEVIATIONS`; slope 0 requests a bisection step
         return value - Decimal("0.5"), Decimal(0)
     target = (to_decimal(delta) / to_decimal(1 - delta)).ln()
     return (value / (1 - value)).ln() - target, slope / (value * (1 - value))
@@ -394,7 +408,7 @@ def _normal_density(z: Decimal) -> Decimal:
 
 
 def _find_root(gap: GapFunction, low: Decimal, high: Decimal, start: Decimal) -> Decimal:
-    """Return an approximate root of an increasing gap, by Newton's method with bisection.
+    """Return an approximate root of an increasing function, by Newton's method with bisection.
 
     The root lies between `low` and `high`. A Newton step that leaves the interval is replaced by
     its midpoint.
@@ -405,7 +419,7 @@ def _find_root(gap: GapFunction, low: Decimal, high: Decimal, start: Decimal) ->
         low, high = (x, high) if value < 0 else (low, x)
         step = -value / slope if slope else high - low
         next_x = x + step if low < x + step < high else (low + high) / 2
-        if abs(next_x - x) <= 1000 * ENCLOSURE_TOLERANCE * abs(next_x):
+        if abs(next_x - x) <= ROOT_TOLERANCE * abs(next_x):
             return next_x
         x = next_x
     return x

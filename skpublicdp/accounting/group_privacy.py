@@ -9,7 +9,7 @@ from skpublicdp.accounting.measurements import Sensitivity
 
 
 def group_sensitivity(sensitivity: Sensitivity, n_rows: int) -> Sensitivity:
-    """Return the sensitivity for replacing `n_rows` rows, from that for replacing one.
+    """Return the sensitivity for replacing `n_rows` rows, from the sensitivity for one row.
 
     In the worst case all changes add up in the same integer.
     """
@@ -27,5 +27,6 @@ def row_level_guarantee(
     """
     if n_rows == 1:
         return epsilon, delta
-    # δ_person <= n_rows e^ε δ_row, since e^ε bounds each of the n_rows factors
+    # δ_person <= n_rows e^ε δ_row, since e^ε bounds each of the n_rows factors. The last factor
+    # covers the rounding error of exp, so that δ is rounded down
     return epsilon / n_rows, delta / n_rows * Fraction(math.exp(-float(epsilon)) * (1 - 2**-40))

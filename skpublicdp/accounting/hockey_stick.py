@@ -25,8 +25,11 @@ ROUNDING_FACTOR = 1 + 2.0**-39
 MAX_RELATIVE_ROUNDING = 2.0**-38
 """Upper bound of the relative error of a value that was multiplied by `ROUNDING_FACTOR`."""
 
+GAUSSIAN_TAIL_ERROR = 2.0**-42
+"""Relative error of a Gaussian tail Φ(-z), per unit of 1 + z²."""
+
 MIN_DIVISOR = 2.0**-1000
-"""Replaces 0 as a divisor."""
+"""Smallest divisor, which replaces 0."""
 
 CHORD_TABLE_ENTRIES = 2**15
 """Approximate number of floats in a table of chords, which limits memory."""
@@ -52,16 +55,16 @@ class CurveGrid:
     last: int
 
     def start(self) -> Floats:
-        """Return max(0, 1 - u), the curve after the last step of a plan."""
+        """Return max(0, 1 - u) at the points: the curve after the last step of a plan."""
         start: Floats = np.maximum(0.0, -np.expm1(self._logarithms))
         return start
 
     def value_at(self, logarithm: float, values: Floats) -> float:
         """Return an upper bound of a curve at the point e^logarithm >= 1."""
         j = self._multiple_below(logarithm)
-        index = j - self.first + 1
+        index = j - self.first + 1  # heights[0] belongs to u = 0
         _, heights = self._convex(values)
-        if index + 1 >= len(heights):
+        if index + 1 >= len(heights):  # after the last point, where the curve is constant
             return float(heights[-1])
         distance = min(logarithm - j * self.step, self.step)
         interpolated = _interpolate(
@@ -70,7 +73,7 @@ class CurveGrid:
         return float(interpolated[0] * ROUNDING_FACTOR)
 
     def gaussian(self, mu: float, values: Floats) -> Floats:
-        """Return the curve before a Gaussian mechanism from the curve after it.
+        """Return the curve before a μ-GDP Gaussian mechanism, given the curve after it.
 
         A convex curve is a sum of hockey sticks max(0, 1 - u / u_j). The mechanism maps each of
         them to a shifted copy of its own curve, so the sum is a convolution over j.
@@ -84,12 +87,12 @@ class CurveGrid:
         return _round_up(np.convolve(weights, kernel, mode="valid") + heights[-1])
 
     def draw(self, epsilon: float, values: Floats) -> Floats:
-        """Return the curve before a draw of budget ε from the curve after it.
+        """Return the curve before a draw of the exponential mechanism, given the curve after it.
 
         The privacy loss is t or t - ε for some t in [0, ε] that may depend on u (Dong, Durfee and
         Rogers 2020). So the curve at u is the maximum over y in [u / K, u], K = e^ε, of the chord
-        of V from y to K y, evaluated at u. The maximum over all y between two points of the grid
-        is bounded by one raised chord.
+        of V from y to K y, evaluated at u, where V is the curve after the draw. The maximum over
+        all y between two points of the grid is bounded by one raised chord (`_bounding_chords`).
         """
         step, size = self.step, len(values)
         n_intervals = self._multiple_below(epsilon)  # whole grid intervals from u / K to u
@@ -137,7 +140,7 @@ class CurveGrid:
         return _round_up(maximum)
 
     def pure(self, epsilon: float, values: Floats) -> Floats:
-        """Return the curve before an ε-differentially private mechanism from the curve after it.
+        """Return the curve before any ε-differentially private mechanism, given the one after it.
 
         The worst of these mechanisms is randomised response, with a privacy loss of ε or -ε.
         """
@@ -155,14 +158,14 @@ class CurveGrid:
         return _round_up((exp_epsilon * heights_below + heights_above) / (1 + exp_epsilon))
 
     def _extend(self, convex_heights: Floats, n_points: int) -> Floats:
-        """Return the heights at the points and at `n_points` further points on either side.
+        """Return heights at the grid points and at `n_points` further points on either side.
 
         `convex_heights` are as in `_convex`. The curve is linear from u = 0 to the first point,
         and constant after the last one.
         """
-        top, heights = convex_heights[0], convex_heights[1:]
+        height_at_zero, heights = convex_heights[0], convex_heights[1:]
         distances = self.step * np.arange(n_points, 0, -1)
-        below_grid = -np.expm1(-distances) * top + np.exp(-distances) * heights[0]
+        below_grid = -np.expm1(-distances) * height_at_zero + np.exp(-distances) * heights[0]
         return np.concatenate([below_grid, heights, np.full(n_points, heights[-1])])
 
     def _multiple_below(self, logarithm: float) -> int:
@@ -230,7 +233,7 @@ def _interpolate(left: Floats, right: Floats, distance: float, step: float) -> F
 def _loss_probabilities(epsilon: float, t: Floats) -> tuple[Floats, Floats]:
     """Return the probabilities of the losses t and t - ε of a two-valued privacy loss.
 
-    They are determined by the mean 1 of e^-loss.
+    Their sum is 1, and the mean of e^-loss is 1. These two equations determine them.
     """
     denominator = math.expm1(epsilon)
     return np.exp(t) * np.expm1(epsilon - t) / denominator, np.expm1(t) / denominator
@@ -264,16 +267,16 @@ def _bounding_chords(
         Heights of the raised chords at both of their ends.
     """
     exp_epsilon, denominator = math.exp(epsilon), math.expm1(epsilon)
-    sinh = 2 * math.sinh(width / 2)
+    twice_sinh = 2 * math.sinh(width / 2)
     start_drop, end_drop = start_first - start_last, end_first - end_last
     rounding = MAX_RELATIVE_ROUNDING * start_first
     start_middle = _interpolate(start_first, start_last, width / 2, width)
     end_middle = _interpolate(end_first, end_last, width / 2, width)
     # the chord at u is linear in y and in u / y, with slopes in proportion to -a and -b
     a = exp_epsilon * start_drop - end_drop + (exp_epsilon + 1) * rounding
-    b = start_drop - end_drop + sinh * (start_middle - end_middle) + 3 * rounding
+    b = start_drop - end_drop + twice_sinh * (start_middle - end_middle) + 3 * rounding
     curvature = 2 * math.sinh(width / 4) ** 2 / math.cosh(width / 2)
-    factor = curvature / (sinh * denominator)
+    factor = curvature / (twice_sinh * denominator)
     a, b = np.maximum(a, 0.0) * factor, np.maximum(b, 0.0) * factor
     return start_middle + a + b, end_middle + a + exp_epsilon * b
 
@@ -301,7 +304,7 @@ def _max_chords(
     starts = sliding_window_view(chord_starts, n_points)[::-1]
     ends = sliding_window_view(chord_ends, n_points)[::-1]
     maximum = np.full(n_points, -np.inf)
-    n_rows = max(1, CHORD_TABLE_ENTRIES // n_points)
+    n_rows = max(1, CHORD_TABLE_ENTRIES // n_points)  # rows in memory at once
     for first_row in range(0, n_intervals, n_rows):
         rows = slice(first_row, first_row + n_rows)
         chords = start_weights[rows, None] * starts[rows]
@@ -311,7 +314,7 @@ def _max_chords(
 
 
 def _round_up(values: Floats) -> Floats:
-    """Multiply a curve by `ROUNDING_FACTOR`, and clip it to 1, the largest δ."""
+    """Return values multiplied by `ROUNDING_FACTOR`, as upper bounds, and clipped to δ = 1."""
     bounded: Floats = np.minimum(1.0, values * ROUNDING_FACTOR)
     return bounded
 
@@ -326,7 +329,8 @@ def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
     upper_tail = ndtr(-z)
     shifted_tail = np.exp(logarithms) * ndtr(-z - mu)
     difference = np.maximum(0.0, upper_tail - shifted_tail)
-    bound: Floats = difference + 2.0**-42 * (1 + z * z) * upper_tail
+    # the relative errors of ndtr and of exp, amplified by the error of z: see docs/proofs/plans.md
+    bound: Floats = difference + GAUSSIAN_TAIL_ERROR * (1 + z * z) * upper_tail
     return bound
 
 

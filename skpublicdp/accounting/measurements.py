@@ -1,4 +1,4 @@
-"""Calibrated noise: the noise scale that an event pays for, and noisy measurements."""
+"""Calibrated noise: the noise scale for a privacy cost, and noisy measurements."""
 
 from __future__ import annotations
 
@@ -17,16 +17,22 @@ from skpublicdp.typing import Integers
 MIN_NOISE_VARIANCE = 2.0**-40
 """Lower bound of a noise variance, so that it can be a divisor."""
 
+NOISE_SCALE_BITS = 24
+"""Binary digits of a noise scale. Short numbers are faster to sample with."""
+
+MAX_HALF_RATE = 300
+"""Above it, sinh² overflows, and the variance of the noise is 0 as a float."""
+
 
 class Sensitivity(NamedTuple):
-    """Largest change of integers when one row is replaced, in the ℓ1 and squared ℓ2 norms.
+    """Sensitivity of integer statistics: their largest change when one row is replaced.
 
     Attributes
     ----------
     absolute : int
-        Sum of absolute changes.
+        Sum of absolute changes: the ℓ1 sensitivity.
     squared : int
-        Sum of squared changes.
+        Sum of squared changes: the square of the ℓ2 sensitivity.
     """
 
     absolute: int
@@ -40,11 +46,11 @@ class Measurement:
     Attributes
     ----------
     values : ndarray of int64
-        Exact integers plus exact noise.
+        Exact integers plus sampled noise.
     scale : Fraction
         σ² of Gaussian noise before rounding, or the parameter b of discrete Laplace noise.
     variance : float
-        Variance of the noise on each value, approximated closely.
+        Variance of the noise of each value, approximated closely.
     """
 
     values: Integers
@@ -60,7 +66,8 @@ class Measurement:
 def _rounded_variance(sigma2: float) -> float:
     """Return the variance of Gaussian noise of variance `sigma2` after rounding to integers.
 
-    It is the sum of 2 m P(|noise| > m) over the half-integers m.
+    It is the sum of 2 m P(|noise| > m) over the half-integers m. For a variance of at most 1, the
+    first 19 terms give it to float precision.
     """
     if sigma2 > 1:
         return sigma2 + 1 / 12  # Sheppard's correction errs by less than 1e-7 here
@@ -70,30 +77,30 @@ def _rounded_variance(sigma2: float) -> float:
 
 
 def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float]:
-    """Return the scale and the variance of the noise that an event pays for.
+    """Return the scale and the variance of the noise whose privacy cost is an event.
 
     Parameters
     ----------
     event : Gaussian or Pure
-        Price of the noise: `Gaussian` for rounded Gaussian, `Pure` for discrete Laplace noise.
+        Privacy cost: `Gaussian` for rounded Gaussian noise, `Pure` for discrete Laplace noise.
     sensitivity : Sensitivity
         Sensitivity of the integers.
 
     Returns
     -------
     scale : Fraction
-        σ² or b, rounded up to 24 binary digits, since short numbers are faster to sample with.
+        σ² or b, rounded up to `NOISE_SCALE_BITS` binary digits.
     variance : float
         Variance of the noise.
     """
     match event:
         case Gaussian(mu_squared):
-            scale = fraction_above(Fraction(sensitivity.squared) / mu_squared, 24)
+            scale = fraction_above(Fraction(sensitivity.squared) / mu_squared, NOISE_SCALE_BITS)
             return scale, max(_rounded_variance(float(scale)), MIN_NOISE_VARIANCE)
         case Pure(epsilon):
-            scale = fraction_above(Fraction(sensitivity.absolute) / epsilon, 24)
+            scale = fraction_above(Fraction(sensitivity.absolute) / epsilon, NOISE_SCALE_BITS)
             half_rate = 0.5 / float(scale)  # the variance is 1 / (2 sinh²(1 / (2 b)))
-            variance = 0.5 / math.sinh(half_rate) ** 2 if half_rate < 300 else 0.0
+            variance = 0.5 / math.sinh(half_rate) ** 2 if half_rate < MAX_HALF_RATE else 0.0
             return scale, max(variance, MIN_NOISE_VARIANCE)
     raise TypeError(f"noise is paid for by Gaussian or Pure, not by {type(event).__name__}.")
 

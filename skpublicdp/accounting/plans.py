@@ -101,15 +101,15 @@ def largest_scale(
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
 
     def transform(plan_delta: float) -> float:
-        """Map δ to a number that is nearly linear in the scale, for small scales."""
-        return 1 / (1 - math.log(max(plan_delta, 1e-300)))
+        """Return 1 / (1 - ln δ), which is nearly linear in the scale for small scales."""
+        return 1 / (1 - math.log(max(plan_delta, MIN_LOG_ARGUMENT)))
 
     target = transform(float(delta))
 
     def excess(scale: float) -> float:
-        """Return the transformed δ minus the target. The sign is exact, by fractions."""
+        """Return the transformed δ of a scale minus the target, negative if the plan fits."""
         plan_delta = _plan_delta(make_plan(Fraction(scale)), epsilon)
-        if Fraction(plan_delta) <= delta:
+        if Fraction(plan_delta) <= delta:  # exact, so that rounding cannot change the sign
             return min(transform(plan_delta) - target, -MIN_EXCESS)
         return max(transform(plan_delta) - target, MIN_EXCESS)
 
@@ -136,8 +136,8 @@ class _Bracket(NamedTuple):
 def _find_bracket(excess: Callable[[float], float], target: float) -> _Bracket:
     """Return a bracket of the largest scale with a negative excess, in growing steps from 1.
 
-    The excess plus `target` is nearly linear in the scale. So a first guess that is too large is
-    divided by 1.5 times the ratio to the target, if that is more than the step.
+    The excess plus `target` is nearly linear in the scale. So a guess that is too large is divided
+    by its ratio to the target with a margin, if this is more than the growing step.
     """
     low = high = 1.0
     low_excess = high_excess = excess(1.0)
@@ -149,22 +149,25 @@ def _find_bracket(excess: Callable[[float], float], target: float) -> _Bracket:
         min_ratio = max(step, 2.0)
         if low_excess > 0:
             high, high_excess = low, low_excess
-            linear_ratio = min(1.5 * (low_excess + target) / target, MAX_SCALE_RATIO)
+            linear_ratio = min(
+                LINEAR_GUESS_MARGIN * (low_excess + target) / target, MAX_SCALE_RATIO
+            )
             low = _round_mantissa(low / max(min_ratio, linear_ratio))
             low_excess = excess(low)
         else:
             low, low_excess = high, high_excess
             high = _round_mantissa(high * min_ratio)
             high_excess = excess(high)
-        step *= step
+        step *= step  # √2, 2, 4, 16, ...
     return _Bracket(low, high, low_excess, high_excess)
 
 
 def _narrow_bracket(excess: Callable[[float], float], bracket: _Bracket) -> float:
     """Return the low end of a bracket that is narrowed to `SCALE_TOLERANCE`, by the secant method.
 
-    The guess lies beyond the secant's root, as seen from the nearer end, so that both ends move.
-    After a step that shrinks the bracket too little, the geometric mean replaces the root.
+    The guess lies slightly beyond the secant's root, as seen from the nearer end, so that both ends
+    move. The overshoot vanishes as the bracket narrows. After a step that shrinks the logarithmic
+    width by less than half, the geometric mean of the ends replaces the secant's root.
     """
     low, high, low_excess, high_excess = bracket
     is_slow = False
@@ -174,13 +177,13 @@ def _narrow_bracket(excess: Callable[[float], float], bracket: _Bracket) -> floa
             root = math.sqrt(low * high)
         else:
             root = low - low_excess * (high - low) / (high_excess - low_excess)
-        overshoot = 1 + SCALE_TOLERANCE / 3
-        exponent = min(0.3, ratio - 1)
-        guess = root * overshoot * (root / low) ** exponent
-        if high - root < root - low:
-            guess = root / overshoot / (high / root) ** exponent
-        min_step = 1 + 0.9 * SCALE_TOLERANCE
-        guess = _round_mantissa(min(max(guess, low * min_step), high / min_step))
+        min_overshoot = 1 + SCALE_TOLERANCE / 3
+        exponent = min(MAX_OVERSHOOT_EXPONENT, ratio - 1)
+        guess = root * min_overshoot * (root / low) ** exponent
+        if high - root < root - low:  # nearer to the high end: go beyond the root downwards
+            guess = root / min_overshoot / (high / root) ** exponent
+        min_ratio = 1 + 0.9 * SCALE_TOLERANCE  # a guess at an end would not narrow the bracket
+        guess = _round_mantissa(min(max(guess, low * min_ratio), high / min_ratio))
         guess_excess = excess(guess)
         if guess_excess > 0:
             high, high_excess = guess, guess_excess
@@ -218,19 +221,34 @@ MAX_SCALE_RATIO = 2.0**64
 SCALE_TOLERANCE = 2.0**-12
 """Relative error of a scale."""
 
+MIN_LOG_ARGUMENT = 1e-300
+"""Replaces a smaller δ in logarithms."""
+
+LINEAR_GUESS_MARGIN = 1.5
+"""Factor on a linearly extrapolated ratio of scales, so that the guess is likely to fit."""
+
+MAX_OVERSHOOT_EXPONENT = 0.3
+"""A guess lies beyond the secant's root by at most this power of the root's ratio to an end."""
+
+PLAN_SCALE_BITS = 20
+"""Binary digits of scales, so that fractions made from them stay short."""
+
+STEP_BITS = 24
+"""Binary digits of a grid step, so that the multiples of half a step are exact floats."""
+
 MIN_EXCESS = 1e-12
 """Smallest absolute excess in a search for a scale, so that its sign is never lost."""
 
 
 def _round_mantissa(scale: float) -> float:
-    """Round a scale to 20 binary digits, so that fractions made from it stay short."""
+    """Return a scale rounded to `PLAN_SCALE_BITS` binary digits."""
     mantissa, exponent = math.frexp(scale)
-    return math.ldexp(round(mantissa * 2**20), exponent - 20)
+    return math.ldexp(round(mantissa * 2**PLAN_SCALE_BITS), exponent - PLAN_SCALE_BITS)
 
 
 @lru_cache(maxsize=1024)
 def _plan_delta(plan: Event, epsilon: Fraction) -> float:
-    """Return `plan_delta` for an exact ε."""
+    """Return `plan_delta` for an ε that is already an exact fraction."""
     if _pure_epsilon(plan) <= epsilon:
         return 0.0
     logarithm = float_down(min(epsilon, PLAN_EPSILON_CAP))
@@ -250,7 +268,7 @@ UNDERFLOW_BOUND = 2.0**-900
 
 
 def _curve_before(plan: Event, values: Floats, grid: CurveGrid) -> Floats:
-    """Return the curve before a plan from the curve after it, at the points of a grid."""
+    """Return the curve before a plan, given the curve `values` after it, at a grid's points."""
     match plan:
         case Gaussian(mu_squared):
             if mu_squared > PLAN_EPSILON_CAP**2:
@@ -305,7 +323,7 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
         ε at which δ is computed.
     """
     path = _max_variance_path(plan)
-    deviation = math.sqrt(max(path.variance, 1e-200))
+    deviation = math.sqrt(max(path.variance, 1e-200))  # positive, since it is a divisor
     tilt = _find_tilt(path, epsilon)
     # losses beyond this distance from 0 and from ε contribute about e^-LOG_TAIL_MARGIN of δ
     scaled_tilt = tilt * deviation
@@ -315,13 +333,20 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
     bottom, top = max(-distance, -max_loss), min(epsilon + distance, max_loss)
     n_interpolations = 1 + 2 * sum(path.draws.values())
     step = math.sqrt(INTERPOLATION_LOSS / n_interpolations) / (tilt + 1 / deviation)
-    step = min(max(step, (top - bottom) / MAX_GRID_POINTS), 0.5)
+    step = min(max(step, (top - bottom) / MAX_GRID_POINTS), 0.5)  # `CurveGrid` needs at most 1/2
     if epsilon > step:
         step = epsilon / math.ceil(epsilon / step)  # ε is a point of the grid, up to rounding
     mantissa, exponent = math.frexp(step)
-    step = math.ldexp(math.floor(mantissa * 2**24), exponent - 24)
-    return CurveGrid(step, math.floor(bottom / step) - 1, max(math.ceil(top / step), 1) + 1)
+    step = math.ldexp(math.floor(mantissa * 2**STEP_BITS), exponent - STEP_BITS)
+    first, last = math.floor(bottom / step) - 1, max(math.ceil(top / step), 1) + 1
+    return CurveGrid(step, first, last)
 
+
+MAX_TILT = 1e6
+"""Largest exponential tilt that is tried: a plan whose δ(ε) is nearly zero."""
+
+TILT_TOLERANCE = 0.05
+"""Relative error of a tilt."""
 
 LOG_TAIL_MARGIN = 9.0
 """Losses outside the grid contribute a share of about e^-9 of δ, or less."""
@@ -334,7 +359,7 @@ MAX_GRID_POINTS = 4000
 
 
 class _LossPath(NamedTuple):
-    """One path through a plan, with the parameters that determine its privacy loss.
+    """The mechanisms on one path through a plan, which chooses one option of each `Either`.
 
     Attributes
     ----------
@@ -354,8 +379,9 @@ class _LossPath(NamedTuple):
 
     def mean_loss(self, tilt: float) -> float:
         """Return the largest mean of the loss L under weights in proportion to e^(tilt L)."""
-        draws = sum(count * _mean_draw_loss(e, tilt) for e, count in self.draws.items())
-        return self.mu_squared * (tilt + 0.5) + draws
+        draw_loss = sum(count * _mean_draw_loss(e, tilt) for e, count in self.draws.items())
+        # the loss of a Gaussian mechanism is normal, with mean μ²/2 and variance μ²
+        return self.mu_squared * (tilt + 0.5) + draw_loss
 
 
 def _max_variance_path(plan: Event) -> _LossPath:
@@ -379,11 +405,14 @@ def _max_variance_path(plan: Event) -> _LossPath:
 
 
 def _find_tilt(path: _LossPath, epsilon: float) -> float:
-    """Return the exponential tilt under which the mean loss is ε, by bisection to 5%."""
+    """Return the exponential tilt under which the mean loss is ε, by bisection.
+
+    A rough tilt is enough, since it only determines the grid.
+    """
     low, high = 0.0, 1.0
-    while high < 1e6 and path.mean_loss(high) < epsilon:
+    while high < MAX_TILT and path.mean_loss(high) < epsilon:
         low, high = high, 4 * high
-    while high - low > 0.05 * high:
+    while high - low > TILT_TOLERANCE * high:
         middle = (low + high) / 2
         low, high = (middle, high) if path.mean_loss(middle) < epsilon else (low, middle)
     return low
@@ -396,9 +425,9 @@ def _mean_draw_loss(epsilon: float, tilt: float) -> float:
     τ^tilt (K - e^(-tilt ε) - (1 - e^(-tilt ε)) τ), which is maximised over τ.
     """
     exponent, next_exponent = tilt * epsilon, (tilt + 1) * epsilon
-    if exponent < 1e-6:
+    if exponent < 1e-6:  # first terms of the Taylor series, where differences would cancel
         return epsilon * (exponent + next_exponent) / 8
-    if next_exponent > 500:
+    if next_exponent > 500:  # the largest loss has nearly all the weight; exp could overflow
         return epsilon
     decay = math.exp(-exponent)
     slope = -math.expm1(-exponent)

@@ -32,6 +32,18 @@ REPLACE_PERSON = "replace one person"
 CURVE_POINTS = 24
 """Number of ε values at which (ε, δ(ε)) bounds a trade-off curve."""
 
+MAX_CURVE_EPSILON = 100.0
+"""Largest of these ε values. Larger ones add nothing that is visible in a curve."""
+
+MIN_PLAN_EPSILON = 1e-12
+"""For a smaller ε, δ(ε) of the plan is not computed: it would need a very fine grid."""
+
+MAX_EXP_ARGUMENT = 700.0
+"""Largest argument of `math.exp` that does not overflow, rounded down."""
+
+DELTA_ROUNDING_MARGIN = 1e-12
+"""Relative increase of a δ that covers the rounding errors of a few float operations."""
+
 
 @dataclass(frozen=True)
 class Mechanism:
@@ -42,11 +54,11 @@ class Mechanism:
     name : str
         Name of the mechanism.
     epsilon, delta : float
-        Its cost if it were the only one.
+        Privacy cost (ε, δ) of this mechanism alone.
     reference : str
         Reference of the privacy proof.
     event : Event, optional
-        Its price.
+        Privacy event, from which the cost under composition is computed.
     """
 
     name: str
@@ -124,15 +136,16 @@ class PrivacyReceipt:
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest proved δ at a given ε.
 
-        It is the smaller one of the δ of the plan and of the δ that the guarantee implies. The
-        latter is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀) at ε < ε₀, for a guarantee of (ε₀, δ).
+        It is the smaller one of two bounds: δ(ε) of the plan, and the δ that the guarantee (ε₀, δ)
+        implies. The latter is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀) at ε < ε₀.
         """
-        # for a tiny ε the plan implies no more than the guarantee, and needs a very fine grid
-        plan = plan_delta(self.event, Fraction(epsilon)) if self.epsilon > 1e-12 else 1.0
-        exp_guarantee = math.exp(min(self.epsilon, 700.0))
+        delta_of_plan = 1.0
+        if self.epsilon > MIN_PLAN_EPSILON:
+            delta_of_plan = plan_delta(self.event, Fraction(epsilon))
+        exp_guarantee = math.exp(min(self.epsilon, MAX_EXP_ARGUMENT))
         increase = (exp_guarantee - math.exp(epsilon)) * (1 - self.delta)
-        implied = self.delta + max(0.0, increase / (1 + exp_guarantee))
-        return min(plan, implied * (1 + 1e-12), 1.0)
+        implied_delta = self.delta + max(0.0, increase / (1 + exp_guarantee))
+        return min(delta_of_plan, implied_delta * (1 + DELTA_ROUNDING_MARGIN), 1.0)
 
     def trade_off(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """Return lower bounds of the type II error of a membership test, given its type I error.
@@ -160,14 +173,16 @@ class PrivacyReceipt:
         if not ((alpha >= 0) & (alpha <= 1)).all():
             raise ValueError("alpha must lie in [0, 1].")
         type_2_error = np.zeros_like(alpha)
-        for epsilon in np.linspace(0, min(self.epsilon, 100.0), CURVE_POINTS):
-            delta, factor = self.delta_at(float(epsilon)), math.exp(epsilon)
-            for bound in (1 - delta - factor * alpha, (1 - delta - alpha) / factor):
+        for epsilon in np.linspace(0, min(self.epsilon, MAX_CURVE_EPSILON), CURVE_POINTS):
+            delta, exp_epsilon = self.delta_at(float(epsilon)), math.exp(epsilon)
+            # (ε, δ) bounds both errors, with either data set as the null hypothesis
+            lower_bounds = (1 - delta - exp_epsilon * alpha, (1 - delta - alpha) / exp_epsilon)
+            for bound in lower_bounds:
                 type_2_error = np.maximum(type_2_error, bound)
         return type_2_error
 
     def in_words(self) -> str:
-        """Return the guarantee in plain words: the success rate of the best guess at even odds.
+        """Return the guarantee in plain words, as a bound on an attacker's success rate.
 
         Returns
         -------
@@ -176,8 +191,8 @@ class PrivacyReceipt:
             is right with probability at most (1 + δ(0)) / 2, where δ(0) bounds their total
             variation distance. The percentage is rounded up. It does not hold for other odds.
         """
-        success = 50 * (1 + self.delta_at(0.0))
-        percentage = f"{math.ceil(10 * success) / 10:.1f}"
+        success_percent = 50 * (1 + self.delta_at(0.0))
+        percentage = f"{math.ceil(10 * success_percent) / 10:.1f}"  # rounded up
         persons = self.unit.startswith(REPLACE_PERSON)
         known_rows = "all rows of everybody else" if persons else "every other row"
         sentence = (
@@ -225,7 +240,7 @@ class PrivacyReceipt:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> PrivacyReceipt:
-        """Return the receipt that `to_dict` converted."""
+        """Return the receipt of a dict made by `to_dict`."""
         parsed = {
             "mechanisms": tuple(
                 Mechanism(**values | {"event": values["event"] and from_text(values["event"])})
@@ -269,9 +284,10 @@ class PrivacyReceipt:
         return Counter(self.mechanisms).items()
 
     def _lines(self, mechanisms: list[str]) -> Iterable[tuple[str, str]]:
-        """Return the name and the text of each line; lines of the same field have it once.
+        """Return the lines of the receipt as pairs of a field name and a text.
 
-        `mechanisms` are the texts of the mechanisms. HTML has a table in their place.
+        Only the first mechanism has the field name, the others have "". `mechanisms` are their
+        texts, empty for HTML, which shows a table instead.
         """
         randomness = (
             "operating system's secure generator"
@@ -288,7 +304,8 @@ class PrivacyReceipt:
             ("rows", f"{self.n_private} private, {self.n_public} public"),
             *zip(("mechanisms", *[""] * len(mechanisms)), mechanisms, strict=False),
         ]
-        if sum(m.epsilon for m in self.mechanisms) > self.epsilon * (1 + 1e-9):
+        sum_of_epsilons = sum(m.epsilon for m in self.mechanisms)
+        if sum_of_epsilons > self.epsilon * (1 + 1e-9):  # not for a rounding error
             total = (
                 f"ε = {self.epsilon:g}, δ = {self.delta:g}, which is less than the sum: each "
                 "mechanism is listed with its cost alone"

@@ -39,7 +39,7 @@ def reference_html(reference: str) -> str:
 
 
 def _page_html(match: re.Match[str]) -> str:
-    """Return the title of a matched proof page, as a link if there is an address."""
+    """Return the HTML for a matched path of a proof page: its title, linked if it is published."""
     page = match[1]
     title = escape(PROOF_TITLES.get(page, page))
     if DOCUMENTATION_URL:

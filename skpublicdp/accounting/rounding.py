@@ -18,6 +18,15 @@ from fractions import Fraction
 from numbers import Rational, Real
 from typing import Any
 
+DECIMAL_DIGITS = 28
+"""Digits to estimate a decimal exponent with (the default precision of `decimal`)."""
+
+FRACTION_BITS = 64
+"""Binary digits of rounded fractions: more than the 53 of a float."""
+
+MAX_BISECTIONS = 100
+"""Number of bisection steps in `approximate_root`, enough for `SPARE_DIGITS` decimal digits."""
+
 
 def exact_fraction(value: Real | float) -> Fraction:
     """Return a number as a fraction; a float as the shortest decimal that represents it.
@@ -57,14 +66,18 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def precise_context(*values: Fraction) -> Context:
-    """Return a decimal context with digits for `SPARE_DIGITS` and the exponents of all values."""
-    with localcontext(decimal_context(28)):
+    """Return a decimal context that is precise enough for sums and products of the values.
+
+    It has twice as many digits as `SPARE_DIGITS` and the decimal exponents of all values together,
+    since `relative_error` allows for the loss of half of them.
+    """
+    with localcontext(decimal_context(DECIMAL_DIGITS)):
         digits = sum(abs(to_decimal(value).adjusted()) for value in values if value)
     return decimal_context(2 * (SPARE_DIGITS + digits))
 
 
 SPARE_DIGITS = 30
-"""Decimal digits of β = α - 1 in `approximate_root`, so that small logarithms of α are precise."""
+"""Decimal digits after the point of roots β = α - 1, so that log(α) is precise for small β."""
 
 
 def decimal_context(digits: int) -> Context:
@@ -82,19 +95,20 @@ def relative_error() -> Decimal:
 
 
 def to_decimal(value: Fraction) -> Decimal:
-    """Round a fraction to the digits of the context."""
+    """Return a fraction as a decimal, rounded to the digits of the current context."""
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
 def sum_with_slack(*terms: Decimal) -> tuple[Decimal, Decimal]:
-    """Return a sum and an upper bound of its error."""
+    """Return a sum of rounded terms and an upper bound of its rounding error."""
     return sum(terms, Decimal(0)), sum(map(abs, terms), Decimal(0)) * relative_error()
 
 
 def approximate_root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
-    """Return an approximate root β = α - 1 > 0 of an increasing function, by bisection.
+    """Return an approximate positive root of an increasing function, by bisection.
 
-    It is a multiple of 10^-`SPARE_DIGITS`. Bounds hold for every α, so the root may be inexact.
+    The root is β = α - 1 for the Rényi order α that minimises a bound. The bound is valid for every
+    α, so the root may be inexact. It is a multiple of 10^-`SPARE_DIGITS`.
     """
     resolution = Decimal(1).scaleb(-SPARE_DIGITS)
     with localcontext(decimal_context(2 * SPARE_DIGITS)):
@@ -103,19 +117,19 @@ def approximate_root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
             low, high = high, 2 * high
         while low > resolution and increasing(low) > 0:
             low, high = low / 2, low
-        for _ in range(100):
+        for _ in range(MAX_BISECTIONS):
             middle = (low + high) / 2
             low, high = (middle, high) if increasing(middle) < 0 else (low, middle)
     return max(low.quantize(resolution), resolution)
 
 
 def log_one_plus_inverse(beta: Decimal) -> Decimal:
-    """Return an approximation of log(1 + 1/β), for large β by 1/β, as 1 + 1/β would round to 1."""
+    """Return log(1 + 1/β), approximated by 1/β for large β, where 1 + 1/β would round to 1."""
     return (1 + 1 / beta).ln() if beta.adjusted() < SPARE_DIGITS else 1 / beta
 
 
 def float_above(value: Decimal) -> float:
-    """Return the smallest float whose value and whose shortest decimal are at least a number."""
+    """Return the smallest float for which both its value and its `repr` are at least `value`."""
     nearest = float(value)
     while nearest < value or Decimal(repr(nearest)) < value:
         nearest = math.nextafter(nearest, math.inf)
@@ -123,32 +137,32 @@ def float_above(value: Decimal) -> float:
 
 
 def float_below(value: Decimal) -> float:
-    """Return the largest float whose value and whose shortest decimal are at most a number."""
-    return 0.0 - float_above(value.copy_negate())
+    """Return the largest float for which both its value and its `repr` are at most `value`."""
+    return 0.0 - float_above(value.copy_negate())  # not -x, which could be -0.0
 
 
 def written_above(value: Fraction) -> float:
-    """Return the smallest float whose shortest decimal is at least a fraction."""
+    """Return the smallest float whose `repr`, read as a decimal, is at least a fraction."""
     nearest = float(value)
     return nearest if exact_fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def written_below(value: Fraction) -> float:
-    """Return the largest float whose shortest decimal is at most a fraction."""
+    """Return the largest float whose `repr`, read as a decimal, is at most a fraction."""
     return 0.0 - written_above(-value)
 
 
 def fraction_below(value: Fraction) -> Fraction:
-    """Round a positive fraction down to 64 binary digits."""
-    scale = _binary_unit(value, 64)
+    """Round a positive fraction down to `FRACTION_BITS` binary digits."""
+    scale = _binary_unit(value, FRACTION_BITS)
     return Fraction(math.floor(value * scale)) / scale
 
 
-def fraction_above(value: Fraction, digits: int = 64) -> Fraction:
+def fraction_above(value: Fraction, digits: int = FRACTION_BITS) -> Fraction:
     """Round a non-negative fraction up to `digits` binary digits.
 
-    The result is at most any number with this many digits that bounds the fraction. So rounding
-    does not push the cost of a plan above a cap.
+    A cap with at most this many digits is exceeded by the result only if the fraction exceeds it.
+    So rounding does not push the cost of a plan above a cap.
     """
     if not value:
         return value
@@ -157,7 +171,7 @@ def fraction_above(value: Fraction, digits: int = 64) -> Fraction:
 
 
 def _binary_unit(value: Fraction, digits: int) -> Fraction:
-    """Return the power of two that scales a positive fraction to a number of `digits` digits."""
+    """Return the power of two whose product with a fraction has `digits` binary integer digits."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     if value < Fraction(2) ** exponent:  # ensure 2^exponent <= value < 2^(exponent + 1)
         exponent -= 1
@@ -165,5 +179,6 @@ def _binary_unit(value: Fraction, digits: int) -> Fraction:
 
 
 def root_below(square: Fraction) -> Fraction:
-    """Return a square root, rounded down."""
-    return Fraction(math.isqrt(math.floor(square * (1 << 128))), 1 << 64)
+    """Return the square root of a fraction, rounded down to a multiple of 2^-`FRACTION_BITS`."""
+    unit = 1 << FRACTION_BITS
+    return Fraction(math.isqrt(math.floor(square * unit**2)), unit)

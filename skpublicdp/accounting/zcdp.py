@@ -55,6 +55,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
         return 0.0
     with localcontext(precise_context(rho, delta, 1 - delta)):
         rho_decimal, log_delta = to_decimal(rho), to_decimal(delta).ln()
+        # β = α - 1 for the α that minimises ε(α): the derivative has this sign
         beta = approximate_root(lambda b: b * b * rho_decimal + (b + 1).ln() + log_delta)
         alpha = beta + 1
         epsilon, slack = sum_with_slack(
@@ -95,7 +96,7 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
     with localcontext(precise_context(epsilon, delta, 1 - delta)):
         epsilon_decimal, log_delta = to_decimal(epsilon), to_decimal(delta).ln()
-        # the minimum over α: δ(α) is the given one, and its derivative in α is zero
+        # β = α - 1 for the best α, where δ(α) = δ and the derivative of δ(α) is zero
         beta = approximate_root(
             lambda b: (
                 (epsilon_decimal + log_one_plus_inverse(b)) * b * b / (2 * b + 1)

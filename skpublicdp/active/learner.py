@@ -1,4 +1,4 @@
-"""SubsamplingActiveLearner: Algorithm SubSampling of Beimel, Nissim and Stemmer (2015)."""
+"""`SubsamplingActiveLearner`: Algorithm 4 (SubSampling) of Beimel, Nissim and Stemmer (2015)."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class SubsamplingActiveLearner(
 
     @all_or_nothing
     def query(self, X: Any, y: Any = None, *, groups: Any = None) -> Codes:
-        """Draw the rows to be labelled.
+        """Return the randomly drawn rows of the pool whose labels are needed.
 
         Parameters
         ----------
@@ -263,7 +263,7 @@ class SubsamplingActiveLearner(
         ValueError
             If a parameter or an input is invalid. No private value is quoted.
         PrivacyBudgetError
-            If `budget` cannot pay for the fit.
+            If `budget` cannot cover the fit.
         """
         check_parameters(self)
         plan, is_counted, ledger = self._open_ledger(X, groups)
@@ -304,7 +304,7 @@ class SubsamplingActiveLearner(
         ValueError
             If a parameter or an input is invalid. No private value is quoted.
         PrivacyBudgetError
-            If `budget` cannot pay, or this object or a copy of it has been fitted to these labels.
+            If `budget` cannot cover the fit, or if this object or a copy of it was fitted already.
         """
         check_parameters(self)
         if y is None:
@@ -319,7 +319,8 @@ class SubsamplingActiveLearner(
         X = as_numbers(table)
         check_length(y, len(X))
         public_label_columns = public_labels(X_public, y_public, label_column)
-        # Draw even if `query` has drawn: with a seed, it is the same draw, and later draws differ.
+        # Draw even if `query` has drawn the rows. With a seed it is the same draw, and the later
+        # draws then use other random numbers.
         queried, pool = plan.draw_queries(ledger), np.flatnonzero(is_counted)
         if pending is not None:
             if pending != (plan, is_counted.tobytes(), self.budget):
@@ -394,16 +395,16 @@ class SubsamplingActiveLearner(
         return super().__getstate__()
 
     def _base_learner(self) -> Any:
-        """Return the base learner, not fitted."""
+        """Return the unfitted base learner, by default a `SemiPrivateClassifier`."""
         return SemiPrivateClassifier() if self.estimator is None else self.estimator
 
     def _open_ledger(
         self, X: Any, groups: Any, ticket: str | None = None
     ) -> tuple[SubsamplingPlan, NDArray[np.bool_], Ledger]:
-        """Return the plan, the mask of the rows of the pool, and the ledger.
+        """Return the plan of a query and its fit, the mask of the pool's rows in X, and a ledger.
 
-        No private value is read. With `max_rows_per_group`, further rows of a person are not in
-        the pool.
+        No private value is read. With `max_rows_per_group`, the pool has at most so many rows of
+        each person.
         """
         base, k = self._base_learner(), self.max_rows_per_group or 1
         check_base(base)

@@ -1,4 +1,4 @@
-"""Sizes, budgets and random subsets of the active learner, from public numbers alone."""
+"""Numbers of rows and privacy budgets of the active learner, from public numbers only."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes
 
 ROUNDING_MARGIN = 1 - Fraction(1, 1 << 50)
-"""Factor on a budget before its conversion to a subsample, which allows for rounding back up."""
+"""Factor on ε and δ before they are converted to the budget of the base learner.
+
+The amplified budget is rounded up, so without this margin it could exceed the budget.
+"""
 
 
 @dataclass(frozen=True)
 class SubsamplingPlan:
-    """Sizes and budgets of one query and fit.
+    """Numbers of rows and privacy budgets of one query and its fit.
 
     Attributes
     ----------
     n_pool, n_queried, n_drawn : int
-        Numbers of rows in the pool, of rows to be labelled, and of rows of the base learner,
-        labelled or not.
+        Numbers of rows in the pool, of rows whose labels are queried, and of rows that the base
+        learner gets, labelled or not.
     roles : {"random", "paper"}
-        Labelled rows among the drawn ones: a uniform choice, or the first ones of the pool.
+        Which of the drawn rows are queried: a uniform choice, or those that come first in the pool.
     base : Event
         Privacy event of the base learner.
     event : Event
-        The same event after amplification by subsampling, for a row of the pool.
+        Event of the base learner after amplification by subsampling, for a row of the pool.
     epsilon : Fraction
-        The ε of the guarantee, at least the ε of `event`.
+        ε of the guarantee for one row of the pool, at least the ε of `event`.
     """
 
     n_pool: int
@@ -44,10 +47,11 @@ class SubsamplingPlan:
     epsilon: Fraction
 
     def draw_queries(self, ledger: Ledger) -> Codes:
-        """Return random positions of the rows to be labelled, increasing."""
+        """Return the random positions in the pool of the rows to be labelled, increasing."""
         if self.roles == "random":
             return ledger.subset(self.n_pool, self.n_queried)
-        return ledger.subset(self.n_pool, self.n_drawn)[: self.n_queried]
+        drawn = ledger.subset(self.n_pool, self.n_drawn)  # increasing
+        return drawn[: self.n_queried]
 
     def draw_unlabelled(self, queried: Codes, ledger: Ledger) -> Codes:
         """Return random unlabelled rows, as positions among the rows that were not queried.
@@ -55,10 +59,11 @@ class SubsamplingPlan:
         Together with the queried rows they are a uniform subset. With the paper's roles, queried
         rows come first in the subset, so unlabelled rows come after the last queried one.
         """
-        first = 0 if self.roles == "random" else int(queried[-1]) + 1 - self.n_queried
-        return first + ledger.subset(
-            self.n_pool - self.n_queried - first, self.n_drawn - self.n_queried
-        )
+        n_not_queried = self.n_pool - self.n_queried
+        first = 0
+        if self.roles == "paper":  # number of rows before the last queried one, less the queried
+            first = int(queried[-1]) + 1 - self.n_queried
+        return first + ledger.subset(n_not_queried - first, self.n_drawn - self.n_queried)
 
 
 def make_plan(
@@ -73,7 +78,7 @@ def make_plan(
     transcript_private: bool,
     semi_supervised: bool,
 ) -> SubsamplingPlan:
-    """Return the sizes and budgets of a query and its fit.
+    """Return the numbers of rows and the privacy budgets of a query and its fit.
 
     Parameters
     ----------
@@ -82,7 +87,7 @@ def make_plan(
     n_labels, n_subsample, roles, transcript_private
         As in `SubsamplingActiveLearner`.
     epsilon, delta : Fraction
-        Budget for one row of the pool.
+        Privacy budget for one row of the pool.
     base : Fraction or None
         ε of the base learner. None is the largest one that `epsilon` allows.
     semi_supervised : bool
@@ -106,15 +111,18 @@ def make_plan(
     rate = Fraction(1) if transcript_private else Fraction(n_drawn, n_pool)
 
     def amplified(event: Event) -> Event:
-        """Return the event of the base learner, as a row of the pool is affected by it."""
+        """Return the event for one row of the pool if the base learner runs `event` on a subset."""
         return event if rate == 1 else Subsampled(rate, event, roles)
 
-    margin, epsilon_of_base = ROUNDING_MARGIN, base
-    if rate == 1:
-        margin, epsilon_of_base = Fraction(1), base or epsilon
-    elif epsilon_of_base is None:
+    margin = Fraction(1) if rate == 1 else ROUNDING_MARGIN  # without amplification, no rounding
+    if base is not None:
+        epsilon_of_base = base
+    elif rate == 1:
+        epsilon_of_base = epsilon
+    else:
         epsilon_of_base = exact_fraction(base_epsilon(epsilon * margin, rate, roles=roles))
-    event_epsilon = Fraction(basic_price(amplified(Pure(epsilon_of_base)))[0])
+    amplified_epsilon, _ = basic_price(amplified(Pure(epsilon_of_base)))
+    event_epsilon = Fraction(amplified_epsilon)
     if event_epsilon > epsilon:
         raise ValueError(
             f"base_epsilon={float(epsilon_of_base):g} on {n_drawn} of {n_pool} rows costs "

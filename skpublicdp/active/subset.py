@@ -18,11 +18,11 @@ class Subset(NamedTuple):
     Attributes
     ----------
     X_labelled : ndarray of float64, shape (n_queried, n_features)
-        The queried rows.
+        The queried rows, with their features.
     y : ndarray of shape (n_queried,)
-        Their labels.
+        Labels of the queried rows.
     X_unlabelled : ndarray of float64, shape (n_drawn - n_queried, n_features)
-        The other rows.
+        The drawn rows that were not queried.
     """
 
     X_labelled: Floats
@@ -40,7 +40,7 @@ def fit_to_subset(
     y_public: Any,
     seed: int | None,
 ) -> Any:
-    """Fit a copy of the base learner to a subset, labelled rows first.
+    """Fit a copy of the base learner to a subset of the pool, labelled rows first.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def fit_to_subset(
     event : Event
         Budget of the base learner.
     subset : Subset
-        The rows.
+        Labelled and unlabelled rows.
     classes : ndarray of shape (n_classes,)
         All labels.
     X_public : ndarray of shape (n_public, n_features), or None
@@ -79,9 +79,10 @@ def fit_to_subset(
 
 
 def _placeholder_labels(n: int, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return labels of unlabelled rows, with the dtype of `classes`.
+    """Return n labels for unlabelled rows, with the dtype of `classes`.
 
     Base learners get the mask `is_labelled`, and do not use these labels.
     """
+    # by numpy dtype kind (boolean, text, object); the default is for numbers
     label = {"b": False, "U": "-1", "O": "-1"}.get(classes.dtype.kind, -1)
     return np.full(n, label, dtype=object if classes.dtype.kind == "O" else None)

@@ -23,19 +23,19 @@ SEARCH_PARAMETERS = ("epsilon", "delta", "budget", "random_state", "classes", "m
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One setting of the grid.
+    """One setting of the parameter grid, with its unfitted learner and pipeline.
 
     Attributes
     ----------
     params : dict
-        The setting, as in the grid.
+        Parameter names and values, as in the grid.
     pipeline : Pipeline or None
-        Pipeline whose last step is the learner.
+        Unfitted pipeline whose last step is the learner, or None for a learner alone.
     learner : classifier
-        The learner, not fitted.
+        The unfitted private classifier.
     features : tuple
-        Key of the settings of the steps before the learner. Candidates with equal keys have equal
-        features.
+        Settings of the steps before the learner, as a hashable key. Candidates with equal keys have
+        equal features, which are computed once.
     """
 
     params: dict[str, Any]
@@ -55,11 +55,11 @@ class Candidate:
         return isinstance(self.learner, SemiPrivateClassifier)
 
     def with_learner(self, **settings: Any) -> Candidate:
-        """Return a copy whose learner has other settings."""
+        """Return a copy of the candidate whose learner has some other parameters."""
         return replace(self, learner=clone(self.learner).set_params(**settings))
 
     def assemble(self, steps: list[tuple[str, Any]], learner: Any) -> Any:
-        """Return the fitted pipeline, or the learner if there is no pipeline."""
+        """Return the pipeline of fitted steps and learner, or the learner without a pipeline."""
         if self.pipeline is None:
             return learner
         fitted_steps = dict(steps)
@@ -72,7 +72,7 @@ class Candidate:
 
 
 class FittedCandidate(NamedTuple):
-    """A fitted candidate.
+    """The chosen candidate with its fitted learner.
 
     Attributes
     ----------
@@ -92,19 +92,20 @@ def is_active_step(step: Any) -> bool:
 
 
 def fits_no_private_rows(step: Any) -> bool:
-    """Indicate whether fitting a step uses no private row."""
+    """Indicate whether a step is fitted to public rows only, or needs no fit."""
     return isinstance(step, PublicFit) or not get_tags(step).requires_fit
 
 
 def is_scikit_learn_class(step: Any) -> bool:
-    """Indicate whether the class of a step is scikit-learn's own."""
+    """Indicate whether the class of a step is defined in scikit-learn."""
     return type(step).__module__.split(".")[0] == "sklearn"
 
 
 def may_couple_rows(step: Any) -> bool:
-    """Indicate whether a step that is not fitted may compute a row from several rows.
+    """Indicate whether the result of a stateless step for a row may depend on other rows.
 
-    Of scikit-learn's own classes, only a `FunctionTransformer` may. A unary numpy ufunc cannot.
+    Among scikit-learn's classes, only a `FunctionTransformer` with a user-defined function may.
+    A unary numpy ufunc works on each value alone.
     """
     if isinstance(step, FunctionTransformer):
         is_elementwise = (
@@ -118,7 +119,7 @@ def may_couple_rows(step: Any) -> bool:
 
 
 def has_row_function(step: Any) -> bool:
-    """Indicate whether a step, or a nested transformer, may compute a row from several rows."""
+    """Indicate whether a step, or a transformer within it, may compute a row from other rows."""
     parameters = step.get_params().values() if hasattr(step, "get_params") else ()
     transformers = [value for value in (step, *parameters) if hasattr(value, "transform")]
     return any(map(may_couple_rows, transformers))
@@ -159,7 +160,7 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
                 f"{name!r} is a {type(step).__name__}; wrap it in PublicFit."
             )
     _check_learner(learner)
-    # settings of one grid share the objects of their values, so `id` compares steps
+    # all settings of a grid hold the same objects, so `id` identifies values without comparing them
     features = tuple(
         (name, id(value))
         for name, value in sorted(params.items(), key=lambda item: item[0])
@@ -169,7 +170,7 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
 
 
 def _check_learner(learner: Any) -> None:
-    """Raise if a learner may not be private, or has a parameter that the search sets."""
+    """Raise unless a learner is private and leaves the parameters of the search unset."""
     check_base(learner)
     seeded_names = [
         name

@@ -102,17 +102,17 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
 
 
 def unprotected_line(estimators: Iterable[Any], meaning: str) -> tuple[str, ...]:
-    """Return the receipt line that names the unprotected steps, or no line."""
+    """Return a receipt line "meaning: steps" for the unprotected steps, or an empty tuple."""
     return _receipt_line(estimators, meaning, "unprotected")
 
 
 def coupling_line(estimators: Iterable[Any]) -> tuple[str, ...]:
-    """Return the receipt line that names the steps that may couple rows, or no line."""
+    """Return a receipt line for the steps that may compute a row from other rows, or ()."""
     return _receipt_line(estimators, ROWWISE_STEPS, "coupling")
 
 
 def _receipt_line(estimators: Iterable[Any], meaning: str, kind: str) -> tuple[str, ...]:
-    """Return "meaning: steps" for all steps with an issue of a kind, or no line."""
+    """Return the line "meaning: steps" for all steps with an issue of a kind, or ()."""
     steps = [
         issue.finding.step
         for estimator in estimators
@@ -128,7 +128,7 @@ def _root_name(estimator: Any) -> str:
 
 
 def _untransformed_public_rows(pipeline: Pipeline) -> list[Finding]:
-    """Return a finding if the pipeline would pass `X_public` to the learner untransformed."""
+    """Return a list with one finding if `X_public` would reach the learner untransformed."""
     *earlier_steps, (name, learner) = pipeline.steps
     transforms = any(is_active_step(step) for _, step in earlier_steps)
     routes_public_rows = "X_public" in (getattr(pipeline, "transform_input", None) or ())
@@ -146,12 +146,12 @@ def _untransformed_public_rows(pipeline: Pipeline) -> list[Finding]:
 
 
 class _Issue(NamedTuple):
-    """A finding with its kind.
+    """A privacy problem of a step, with its kind.
 
     Attributes
     ----------
     kind : {"unprotected", "seed", "cost", "coupling", "fitted before", "memory"}
-        The first two are not private at any ε.
+        "unprotected" and "seed" mean that the result is not private at any ε.
     finding : Finding
         The finding.
     """
@@ -161,8 +161,11 @@ class _Issue(NamedTuple):
 
 
 def _issues(step: Any, name: str) -> Iterator[_Issue]:
-    """Yield the issues of a step and of its nested steps."""
-    if not is_active_step(step) or isinstance(step, str):  # "drop" and "passthrough"
+    """Yield the privacy problems of a step, and of the steps nested in it.
+
+    `name` is the name of the step in findings.
+    """
+    if not is_active_step(step) or isinstance(step, str):  # None, "drop" and "passthrough"
         return
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
         if isinstance(step, Pipeline):
@@ -212,19 +215,19 @@ def _nested_estimators(wrapper: Any) -> list[tuple[str, Any]]:
 
 
 def _inner_estimators(step: Any) -> list[Any]:
-    """Return the estimators that a step contains."""
+    """Return the estimators that a step contains, without their names."""
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
         return [nested for _, nested in _named_steps(step) if _is_estimator(nested)]
     return [nested for _, nested in _nested_estimators(step)]
 
 
 def _parameters(step: Any) -> dict[str, Any]:
-    """Return the parameters of a step, without the parameters of nested estimators."""
+    """Return the constructor parameters of a step, without those of nested estimators."""
     return step.get_params(deep=False) if hasattr(step, "get_params") else {}
 
 
 def _is_estimator(value: Any) -> bool:
-    """Indicate whether a parameter is an estimator, and not a class."""
+    """Indicate whether a parameter value is an estimator object, not a class."""
     return hasattr(value, "fit") and not isinstance(value, type)
 
 
@@ -234,7 +237,7 @@ def _path(name: str, nested_name: str) -> str:
 
 
 def _is_protected(step: Any) -> bool:
-    """Indicate whether a step is fitted without private rows, or protects its rows."""
+    """Indicate whether the fit of a step uses no private row, or protects its rows."""
     # hasattr(step, ...) would ask the inner estimator of FrozenEstimator and other delegates
     declares = hasattr(type(step), "protects_all_rows") or "protects_all_rows" in vars(step)
     if _is_from_this_package(step) or (declares and step.protects_all_rows is True):
@@ -248,14 +251,14 @@ def _is_from_this_package(step: Any) -> bool:
 
 
 def _is_private(estimator: Any) -> bool:
-    """Indicate whether an estimator, or a nested one, spends a budget."""
+    """Indicate whether an estimator, or one nested in it, is fitted with a privacy budget."""
     if _is_protected(estimator) and "epsilon" in _parameters(estimator):
         return True
     return any(map(_is_private, _inner_estimators(estimator)))
 
 
 def _private_name(estimator: Any) -> str:
-    """Return the class name of the first private estimator in another."""
+    """Return the class name of the first private estimator within an estimator."""
     if _is_protected(estimator) and "epsilon" in _parameters(estimator):
         return type(estimator).__name__
     return _private_name(next(filter(_is_private, _inner_estimators(estimator))))
@@ -263,8 +266,8 @@ def _private_name(estimator: Any) -> str:
 
 def _unprotected_step_issue(step: Any, name: str) -> _Issue:
     """Return the issue of a step without private estimators that is fitted to private rows."""
-    kind = type(step).__name__
-    problem, remedy = f"{kind} is fitted to private rows", "wrap it in PublicFit"
+    class_name = type(step).__name__
+    problem, remedy = f"{class_name} is fitted to private rows", "wrap it in PublicFit"
     if not hasattr(step, "transform"):
         problem += " and declares no protection"
         remedy = "use a private estimator, such as SemiPrivateClassifier"
@@ -280,7 +283,10 @@ def _cache_issues(pipeline: Pipeline, name: str) -> Iterator[_Issue]:
 
 
 def _coupling_issue(step: Any, name: str, function: str = "") -> _Issue:
-    """Return the issue of a function that may compute a row from other rows."""
+    """Return the issue of a step whose function may compute a row from other rows.
+
+    `function` is its name in the finding, by default the class name of the step.
+    """
     problem = (
         f"the result of {function or type(step).__name__} for a row must depend on that row "
         "alone, which cannot be verified"
@@ -410,12 +416,12 @@ def _repeated_fit_issues(
 
 
 def _unprotected_issue(name: str, problem: str, remedy: str) -> _Issue:
-    """Return an issue that is not private at any ε."""
+    """Return an issue of kind "unprotected": the step is not private at any ε."""
     return _Issue("unprotected", Finding(name, problem, remedy))
 
 
 def _has_settable_seed(wrapper: Any) -> bool:
-    """Indicate whether an estimator within a meta-estimator has a parameter `random_state`."""
+    """Indicate whether an estimator nested in a meta-estimator has a `random_state`."""
     return any(
         parameter.rsplit("__", 1)[-1] == "random_state"
         for estimator in _inner_estimators(wrapper)

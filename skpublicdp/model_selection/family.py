@@ -1,4 +1,8 @@
-"""One exponential mechanism over the union of the covers of all candidates."""
+"""One draw by the exponential mechanism over the rules of all candidates of a search.
+
+A cover is a finite set of rules that approximates a hypothesis class. Each candidate has one. The
+draw is from their union, so it chooses a candidate and its rule together (docs/proofs/search.md).
+"""
 
 from __future__ import annotations
 
@@ -28,14 +32,14 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 FAMILY_DRAW_NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
 FAMILY_DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
-"""Name and reference of the draw in the receipt."""
+"""Name and proof of the draw in the receipt."""
 
 UNEQUAL_PUBLIC_WEIGHTS = "candidates have different total weights of labelled public rows"
-"""Reason why there is no guarantee."""
+"""Reason in `guarantee_reason_` why there is no accuracy guarantee."""
 
 
 class CandidateRule(Hypothesis):
-    """A rule together with the index of its candidate.
+    """A classification rule of one candidate, which uses the features of that candidate.
 
     Parameters
     ----------
@@ -60,7 +64,7 @@ class CandidateRule(Hypothesis):
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class CandidateRows:
-    """Features and weights of a candidate's rows: first private, then labelled public ones.
+    """The rows that a candidate's rules are scored on: private rows, then labelled public rows.
 
     Attributes
     ----------
@@ -81,22 +85,22 @@ class CandidateRows:
 
 
 class CandidateCover(Cover):
-    """The cover of one candidate, tabulated by row indices.
+    """The cover of one candidate, as a member of the union of all candidates' covers.
 
-    Candidates have different features for the same row. So a union of their covers is tabulated
-    for the indices of the rows, and each cover selects its own features.
+    Candidates have different features for the same row. So the covers of a union get row indices in
+    place of features, and each looks up its own features.
 
     Parameters
     ----------
     cover : Cover
-        The cover.
+        Finite set of rules on the candidate's features.
     candidate : int
         Index of the candidate.
     scored : CandidateRows
-        Rows of the candidate.
+        The rows that rules are scored on, with the candidate's features.
     rate : float, optional
-        ε / 2. If given, the public rows' contribution to the candidate's total probability is
-        removed; see `_score_offset`.
+        ε / 2. If given, the influence of public rows on the candidate's total probability is
+        removed; see `_score_offset`. By default it is kept.
     """
 
     def __init__(
@@ -111,54 +115,60 @@ class CandidateCover(Cover):
         self.score_offset = 0 if rate is None else self._score_offset(rate)
 
     def _score_offset(self, rate: float) -> int:
-        """Return the decrease of the log normaliser by public rows, in units of one error.
+        """Return how much public rows decrease the log normaliser, in units of one error.
 
-        It is rounded down and subtracted from all error counts. So public rows move probability
-        among the members of a candidate, and by at most e^rate between candidates.
+        It is subtracted from all error counts of the candidate. Public rows then move probability
+        among the rules of a candidate. Between candidates, they change the odds by at most e^rate,
+        since the offset is rounded down to an integer.
         """
         public_rows = slice(self.scored.n_private, None)
         X, weights = self.scored.X[public_rows], self.scored.weights[public_rows]
         family = self.cover.family(tabulate(self.cover, X, self.scored.y_public, weights))
-        log_prior_mass = math.log(family.prior_range[0])
+        log_prior_mass = math.log(family.prior_range[0])  # the log normaliser without errors
         return math.floor((log_prior_mass - float(log_normalizer(family, rate))) / rate)
 
     @property
     def refinable_members(self) -> Cover:
-        """The coarse cover that is searched first."""
+        """The coarse cover that is searched first, before it is refined around a drawn rule."""
         return self._with_cover(self.cover.refinable_members)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a finer cover around a rule, if the rule is of this candidate."""
+        """Return a finer cover around a rule of this candidate, or the same cover for others."""
         if not isinstance(hypothesis, CandidateRule) or hypothesis.candidate != self.candidate:
             return self
         return self._with_cover(self.cover.refine(hypothesis.inner, step))
 
     def _with_cover(self, cover: Cover) -> CandidateCover:
-        """Return the same candidate with another cover."""
+        """Return a copy of this object with another cover of the same candidate."""
         if cover is self.cover:
             return self
         return CandidateCover(cover, self.candidate, self.scored, self._rate)
 
     @property
     def size(self) -> int:
-        """Number of members."""
+        """Number of rules in the cover."""
         return self.cover.size
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the additive table of rows, whose indices are the one column of X."""
+        """Return the additive table (sums over rows) from which `family` computes error counts.
+
+        X has shape (n_rows, 1) and holds row indices.
+        """
         rows = X[:, 0].astype(np.intp)
         return self.cover.tabulate(self.scored.X[rows], y, weights * self.scored.weights[rows])
 
     def family(self, table: Integers) -> Family:
-        """Return the family of members, with the score offset subtracted."""
+        """Return the rules with their error counts, the score offset subtracted."""
         family = self.cover.family(table)
         if not self.score_offset:
             return family
+        # errors of a product add up, so a leaf with one member adds a constant
         return Product([family, Leaf(np.array([-self.score_offset], dtype=np.int64))])
 
     def hypothesis(self, path: Path) -> CandidateRule:
         """Return the rule of a path, as a rule of this candidate."""
-        cover_path = path[0] if self.score_offset else path  # `family` adds a second factor
+        # with an offset, the path is that of a product: (path in the cover, 0)
+        cover_path = path[0] if self.score_offset else path
         return CandidateRule(self.candidate, self.cover.hypothesis(cover_path))
 
 
@@ -189,25 +199,27 @@ def log_normalizer(family: Family, rate: float) -> Floats:
         if not isinstance(family, Choice | OneOf):
             raise TypeError(f"family must be a Family; got a {type(family).__name__}.")
         if isinstance(family, Choice):
-            masses = log_normalizer(family.options, rate)
+            log_masses = log_normalizer(family.options, rate)
         else:
-            masses = np.stack([log_normalizer(option, rate) for option in family.options], axis=-1)
-        log_prior = [math.log(family.weight(option)) for option in range(masses.shape[-1])]
-        log_mass = logsumexp(masses + log_prior, axis=-1)
+            log_masses = np.stack(
+                [log_normalizer(option, rate) for option in family.options], axis=-1
+            )
+        log_prior = [math.log(family.weight(option)) for option in range(log_masses.shape[-1])]
+        log_mass = logsumexp(log_masses + log_prior, axis=-1)
     return np.asarray(log_mass, dtype=np.float64)
 
 
 class _PreparedCandidate(NamedTuple):
-    """A candidate after its public work: inputs are read, and the cover is built.
+    """A candidate whose inputs are read and whose cover is built, without use of ε.
 
     Attributes
     ----------
     learner : SemiPrivateClassifier
-        Learner with the state of reading its inputs.
+        Unfitted learner, which has read its inputs.
     dataset : Dataset
-        Inputs of the learner.
+        Validated private and public inputs of the learner.
     cover : Cover
-        Its cover.
+        Cover of the learner's hypothesis class, built from public rows.
     scored : CandidateRows
         The rows that rules are scored on.
     """
@@ -224,7 +236,9 @@ class _PreparedCandidate(NamedTuple):
 
 
 class CandidateFamily:
-    """Candidates of `SemiPrivateClassifier`. One exact draw chooses among all of their rules.
+    """Candidates that are settings of `SemiPrivateClassifier`, fitted by one exact draw.
+
+    The draw chooses among the rules of all candidates.
 
     Parameters
     ----------
@@ -233,7 +247,7 @@ class CandidateFamily:
     candidates : list of Candidate
         The candidates. Their learners have `classes` set.
     rows : SearchRows
-        Rows.
+        Rows of the search.
     n_jobs : int or None
         Number of threads for the additive tables.
     """
@@ -252,7 +266,7 @@ class CandidateFamily:
 
     @property
     def label(self) -> str:
-        """Name in the receipt."""
+        """Name of the family in the receipt."""
         n = len(self.candidates)
         return "SemiPrivateClassifier" + (f" ({n} candidates, one draw)" if n > 1 else "")
 
@@ -278,7 +292,7 @@ class CandidateFamily:
         return _PreparedCandidate(learner, dataset, learner._cover(dataset), scored)
 
     def fit(self, ledger: Ledger) -> FittedCandidate:
-        """Draw a candidate and its rule with the whole ε of a ledger."""
+        """Draw a candidate and its rule, and spend the whole ε of a ledger."""
         scored = self._prepared[0].scored  # row indices and labels are the same for all candidates
         row_indices = np.arange(len(scored.X))[:, None]
         codes = np.concatenate([self._rows.codes, scored.y_public])
@@ -331,8 +345,8 @@ class CandidateFamily:
             public_weights.add(prepared.public_weight)
 
         def cover_error(beta: float) -> float | None:
-            """Return the largest distance of a class from its cover, by a union bound."""
-            beta /= len(self._prepared)
+            """Return the largest approximation error of a cover; it fails with probability beta."""
+            beta /= len(self._prepared)  # union bound
             errors = [
                 prepared.learner._cover_error(prepared.cover, prepared.dataset, beta)
                 for prepared in self._prepared
@@ -352,12 +366,12 @@ class CandidateFamily:
 
 
 def _find_candidate_cover(cover: Cover, candidate: int) -> Cover:
-    """Return the cover of one candidate within a `UnionCover` or a single `CandidateCover`."""
+    """Return the original cover of a candidate from a `UnionCover` or a `CandidateCover`."""
     covers: tuple[Any, ...] = cover.covers if isinstance(cover, UnionCover) else (cover,)
     member: CandidateCover = next(cover for cover in covers if cover.candidate == candidate)
     return member.cover
 
 
 def _empty_sample() -> PublicSample:
-    """Return a public sample without rows, which `UnionCover` requires, for one column."""
+    """Return a public sample without rows, for a `UnionCover` over one column of row indices."""
     return PublicSample(np.zeros((0, 1)), np.array([0]), ("row",))

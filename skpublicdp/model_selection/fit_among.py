@@ -1,4 +1,8 @@
-"""Choice among candidates of several kinds: private trials, one draw, and the final fit."""
+"""Choice among candidates of several kinds: private trials, one draw, and the final fit.
+
+A kind is fitted as a whole: a `CandidateFamily`, whose one draw chooses among its candidates and
+their rules, or a `SingleCandidate`.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +27,20 @@ from skpublicdp.privacy.ledger import Ledger
 
 SEARCH_PROOF = "docs/proofs/search.md"
 MAX_CHOICE_LOSS, CHOICE_FAILURE = 0.005, 0.05
-"""Target excess error of the choice, as a fraction of the rows, and its failure probability."""
+"""Target excess error of the drawn kind, as a fraction of the rows, and its failure probability."""
 
 
 class SingleCandidate:
-    """A candidate that is fitted on its own.
+    """A kind that consists of one candidate, such as a setting of boosting.
 
     Parameters
     ----------
     position : int
         Index of the candidate in the search.
     candidate : Candidate
-        The candidate.
+        Setting and unfitted learner.
     rows : SearchRows
-        Rows.
+        Rows of the search.
     """
 
     def __init__(self, position: int, candidate: Candidate, rows: SearchRows) -> None:
@@ -46,15 +50,15 @@ class SingleCandidate:
 
     @property
     def label(self) -> str:
-        """Name in the receipt."""
+        """Name of the kind in the receipt."""
         return type(self._candidate.learner).__name__
 
     def candidate(self, position: int) -> Candidate:
-        """Return the only candidate, whose position is given."""
+        """Return the only candidate. `position` is its index in the search."""
         return self._candidate
 
     def fit(self, ledger: Ledger) -> FittedCandidate:
-        """Fit with the whole budget of a ledger."""
+        """Fit the learner, and spend the whole budget of a ledger."""
         rows, learner, X = self._rows, self._candidate.learner, self._features.X
         y, X_public = rows.y, self._features.X_public
         if "classes" not in learner.get_params(deep=False):
@@ -79,16 +83,16 @@ class SingleCandidate:
 
 
 class BudgetSplit(NamedTuple):
-    """Parts of the budget of a search among several kinds, each a pair (ε, δ).
+    """Parts of the (ε, δ) of a search among several kinds.
 
     Attributes
     ----------
     trial : pair of Fraction
-        For each trial.
+        (ε, δ) of each trial.
     choice : pair of Fraction
-        For the choice, with δ = 0.
+        (ε, δ) of the draw of a kind, with δ = 0.
     fit : pair of Fraction
-        For the final fit.
+        (ε, δ) of the final fit.
     """
 
     trial: tuple[Fraction, Fraction]
@@ -96,22 +100,24 @@ class BudgetSplit(NamedTuple):
     fit: tuple[Fraction, Fraction]
 
 
-def split_budget(ledger: Ledger, kinds: int, share: float) -> BudgetSplit:
+def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
     """Split the budget of a ledger among trials, choice and final fit.
 
-    Trials and choice have a fraction `share` of the budget. The ε of the choice is at most that of
-    a trial. It is also at most the ε for which the utility bound of the exponential mechanism gives
-    an excess error of `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`.
+    Trials and choice have a fraction `share` of the budget. The ε of the choice is the smaller one
+    of two: an equal part, and the ε at which the exponential mechanism has an excess error of at
+    most `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`. The trials have equal parts of the
+    rest.
     """
     search_share = exact_fraction(share)
-    equal_epsilon = ledger.epsilon * search_share / (kinds + 1)
+    equal_epsilon = ledger.epsilon * search_share / (n_kinds + 1)
     n_persons = max(ledger.n_private // ledger.rows_per_person, 1)
+    # utility bound: excess errors <= 2 ln(n_kinds / failure) / ε
     sufficient_epsilon = exact_fraction(
-        2 * math.log(kinds / CHOICE_FAILURE) / (MAX_CHOICE_LOSS * n_persons)
+        2 * math.log(n_kinds / CHOICE_FAILURE) / (MAX_CHOICE_LOSS * n_persons)
     )
     choice_epsilon = min(equal_epsilon, sufficient_epsilon)
-    trial_epsilon = (ledger.epsilon * search_share - choice_epsilon) / kinds
-    trial = trial_epsilon, ledger.delta * search_share / kinds
+    trial_epsilon = (ledger.epsilon * search_share - choice_epsilon) / n_kinds
+    trial = trial_epsilon, ledger.delta * search_share / n_kinds
     fit = ledger.epsilon * (1 - search_share), ledger.delta * (1 - search_share)
     return BudgetSplit(trial, (choice_epsilon, Fraction(0)), fit)
 
@@ -122,28 +128,30 @@ def fit_among(
     ledger: Ledger,
     share: float,
 ) -> FittedCandidate:
-    """Fit each kind in a trial, draw a kind by the errors of the trials, and fit it again.
+    """Fit each kind in a trial, draw a kind by the errors of the trials, and fit it finally.
 
     Parameters
     ----------
     kinds : sequence
         At least one kind. A single kind gets the whole budget.
     rows : SearchRows
-        Rows. Every step uses all of them, so the parts of the budget add up.
+        Rows of the search. Every step uses all private rows, so the parts of the budget add up.
     ledger : Ledger
-        Ledger of the search.
+        Ledger of the search, without events so far.
     share : float
-        Share of the budget for trials and choice.
+        Share of the budget for trials and choice, in (0, 1).
     """
     if len(kinds) == 1:
-        return kinds[0].fit(ledger_share(ledger, (ledger.epsilon, ledger.delta), kinds[0].label))
+        (kind,) = kinds
+        return kind.fit(ledger_share(ledger, (ledger.epsilon, ledger.delta), kind.label))
     split = split_budget(ledger, len(kinds), share)
-    draw = Draw(split.choice[0])
-    ledger.plan(
-        Steps((*[mechanism_event(*split.trial)] * len(kinds), draw, mechanism_event(*split.fit)))
-    )
+    choice_epsilon, _ = split.choice
+    draw = Draw(choice_epsilon)
+    trial_events = [mechanism_event(*split.trial)] * len(kinds)
+    ledger.plan(Steps((*trial_events, draw, mechanism_event(*split.fit))))
+    # `ClassifierHypothesis` needs the classes of a sample, and no rows
     sample = PublicSample(np.zeros((0, 1)), rows.classes, ("row",))
-    errors = []
+    errors = []  # number of misclassified private rows, by kind
     for kind in kinds:
         trial = kind.fit(ledger_share(ledger, split.trial, f"trial: {kind.label}"))
         X = rows.features(kind.candidate(trial.position)).X
@@ -156,7 +164,7 @@ def fit_among(
 
 
 def ledger_share(ledger: Ledger, price: tuple[Fraction, Fraction], name: str) -> Ledger:
-    """Return a sub-ledger that has a part of the (ε, δ) of a ledger."""
+    """Return a sub-ledger with the part `price` of the (ε, δ) of a ledger, charged as a whole."""
     sub_ledger = ledger.sub_ledger(mechanism_event(*price), name=name, proof=SEARCH_PROOF)
     sub_ledger.epsilon, sub_ledger.delta = price
     return sub_ledger

@@ -20,10 +20,10 @@ from skpublicdp.model_selection.candidates import Candidate
 from skpublicdp.model_selection.search_rows import SearchRows
 
 SCREENING_LEVEL = 0.05
-"""Family-wise level of the sign tests: the probability of excluding the best candidate."""
+"""Family-wise level of the sign tests. It bounds the probability of excluding the best one."""
 
 MAX_SCREENING_EPSILON = 1 << 20
-"""Largest ε of a fit to public rows."""
+"""Largest ε that a candidate is given for a fit to public rows."""
 
 
 def screen_candidates(
@@ -60,12 +60,12 @@ def screen_candidates(
     if len(candidates) < 2 or n_folds < 2:
         return all_indices
     level = SCREENING_LEVEL / (len(candidates) - 1)  # Bonferroni
-    if 0.5**n_labelled > level:
-        return all_indices  # no outcome of the sign tests can be significant
+    if 0.5**n_labelled > level:  # the smallest possible p-value of a sign test
+        return all_indices
     n_train = n_labelled - math.ceil(n_labelled / n_folds)
     scaled_epsilon = min(epsilon * max(1.0, len(rows) / n_train), MAX_SCREENING_EPSILON)
-    folding = KFold(n_folds, shuffle=True, random_state=0)
-    splits = list(folding.split(np.zeros((n_labelled, 1))))
+    splitter = KFold(n_folds, shuffle=True, random_state=0)  # fixed seed: public rows only
+    splits = list(splitter.split(np.zeros((n_labelled, 1))))
     learners = [(candidate.learner, rows.features(candidate).X_public) for candidate in candidates]
     labelled, classes = rows.labelled, rows.classes
     labels = classes[rows.public_codes]
@@ -80,8 +80,9 @@ def screen_candidates(
             for split in splits
         ],
     )
-    if failure is not None:
+    if failure is not None:  # a candidate that cannot be fitted to public rows alone
         return all_indices
+    # (n_candidates, n_folds, n_labelled); each row is tested in one fold
     mistakes_by_fold = np.array(results).reshape(len(candidates), len(splits), -1)
     mistakes: NDArray[np.bool_] = np.logical_or.reduce(mistakes_by_fold, axis=1)
     best = int(mistakes.sum(axis=1).argmin())
@@ -110,12 +111,14 @@ def _public_mistakes(
     epsilon: float,
     delta: float,
 ) -> NDArray[np.bool_]:
-    """Return the mask of the labelled public rows that a fit misclassifies in its test fold.
+    """Return the mask of the labelled public rows that one cross-validation fit misclassifies.
+
+    The learner is fitted to the training fold. Rows outside the test fold are False.
 
     Parameters
     ----------
     learner : classifier
-        Learner, not fitted.
+        Unfitted learner.
     X_public : array-like of shape (n_public, n_features)
         All public rows, with the features of the candidate.
     labelled : ndarray of intp, shape (n_labelled,)

@@ -1,4 +1,4 @@
-"""SemiPrivateSearchCV: hyperparameter search for one ε in total."""
+"""`SemiPrivateSearchCV`: hyperparameter search with one ε for the search and the final fit."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         ValueError
             If a parameter, a candidate or an input is invalid. No private value is quoted.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` cannot cover the search.
         """
         check_parameters(self)
         candidates = make_candidates(self.estimator, self.param_grid)
@@ -287,24 +287,24 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         return self
 
     def _inner_estimator(self) -> Any:
-        """Return the estimator whose methods the search has: the chosen one after `fit`."""
+        """Return the estimator that methods are delegated to: the chosen one after `fit`."""
         return getattr(self, "best_estimator_", None) or self.estimator
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags of the searched estimator for inputs and classifiers."""
+        """Return scikit-learn's tags, with the input and classifier tags of `estimator`."""
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.input_tags, tags.classifier_tags = inner.input_tags, inner.classifier_tags
         return tags
 
     def _ledger(self, candidates: list[Candidate]) -> Ledger:
-        """Return the ledger: its plan is a single draw, or any mechanism with (ε, δ)."""
+        """Return a ledger for (ε, δ). Its plan is one draw if that chooses among all candidates."""
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         if all(candidate.is_semi_private for candidate in candidates):
             return Ledger.from_estimator(self, delta=0, event=Draw(epsilon))
         return Ledger.from_estimator(self, event=mechanism_event(epsilon, delta))
 
     def _screen(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
-        """Return the positions that public screening leaves, and the value of `chosen_by_`."""
+        """Return the indices of the candidates left by public screening, and `chosen_by_`."""
         if len(candidates) == 1:
             return [0], "only candidate"
         remaining = screen_candidates(
@@ -323,7 +323,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     def _choose_and_fit(
         self, candidates: list[Candidate], positions: list[int], rows: SearchRows, ledger: Ledger
     ) -> FittedCandidate:
-        """Choose among the candidates at some positions, and fit the chosen one."""
+        """Choose privately among the candidates with the given indices, and fit the chosen one."""
         family_positions = [index for index in positions if candidates[index].is_semi_private]
         kinds: list[CandidateFamily | SingleCandidate] = [
             SingleCandidate(index, candidates[index], rows)
@@ -332,9 +332,10 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         ]
         if family_positions:
             family = [candidates[index] for index in family_positions]
-            kinds.insert(0, CandidateFamily(family_positions, family, rows, self.n_jobs))
-        if len(kinds) == 1 and family_positions:
-            return kinds[0].fit(ledger)
+            candidate_family = CandidateFamily(family_positions, family, rows, self.n_jobs)
+            if len(family_positions) == len(positions):  # one draw chooses, without trials
+                return candidate_family.fit(ledger)
+            kinds.insert(0, candidate_family)
         return fit_among(kinds, rows, ledger, self.selection_share)
 
     def _assumptions(self, candidates: list[Candidate]) -> tuple[str, ...]:
@@ -362,12 +363,12 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         )
 
     def _is_seeded(self, chosen: Candidate, learner: Any) -> bool:
-        """Indicate whether the chosen learner sampled by itself, with a seed."""
+        """Indicate whether the chosen learner sampled its own noise, with a seed."""
         return not chosen.is_semi_private and is_repeatable(learner)
 
 
 def _results_without_scores(params: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return `cv_results_` of `GridSearchCV` without the scores."""
+    """Return a dict like `GridSearchCV.cv_results_`, without scores, from a list of settings."""
     results: dict[str, Any] = {"params": params}
     for name in sorted({name for setting in params for name in setting}):
         # numpy.empty could expose private values in uninitialised memory

@@ -1,4 +1,4 @@
-"""Inputs of a search: validated, split by role, and transformed by each candidate's steps."""
+"""Inputs of a search: validated, split into private and public rows, and transformed by steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skpublicdp.preprocessing import PublicFit, stack_public_rows
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class TransformedRows:
-    """Rows transformed by the steps before a learner.
+    """Private and public rows, transformed by the pipeline steps before a learner.
 
     Attributes
     ----------
@@ -47,14 +47,14 @@ class TransformedRows:
 
 
 class SearchRows:
-    """Validated inputs of `fit` of a search, with features for each candidate.
+    """Validated inputs of `SemiPrivateSearchCV.fit`, with features for each candidate.
 
     Parameters
     ----------
     search : estimator
-        The search, with its `classes` and `max_rows_per_group`.
+        The search, whose `classes` and `max_rows_per_group` are used.
     X, y, X_public, y_public, is_public, groups
-        As in the estimators.
+        As in `SemiPrivateSearchCV.fit`.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class SearchRows:
     y_public : ndarray or None
         Labels of all public rows, -1 for unlabelled rows. None without labelled public rows.
     labelled, public_codes : ndarray of intp
-        Indices of the labelled public rows, and their label codes.
+        Indices of the labelled rows among all public rows, and their label codes.
     n_public : int
         Number of public rows.
     described : bool
@@ -143,13 +143,16 @@ class SearchRows:
         return labels
 
     def features(self, candidate: Candidate) -> TransformedRows:
-        """Return the rows after a candidate's steps, which are fitted to public rows (cached)."""
+        """Return the rows after the steps of a candidate, which are fitted to public rows.
+
+        The result is cached by the settings of the steps.
+        """
         if candidate.features not in self._cache:
             self._cache[candidate.features] = self._transform(candidate)
         return self._cache[candidate.features]
 
     def check_steps(self, candidate: Candidate) -> None:
-        """Raise if a step computes a row from other rows, as a test on the public rows shows.
+        """Raise if a step computes a public row from other public rows.
 
         No private row is read, so a refused search does not charge its budget.
 
@@ -171,7 +174,7 @@ class SearchRows:
             if isinstance(step, PublicFit) and error is None:
                 mask = np.ones(self.n_public, dtype=bool)
                 _, error = call_silently(fitted.fit, rows, labels, is_public=mask)
-            if error is not None:  # `features` raises it later
+            if error is not None:  # of this or the previous step; `features` raises it later
                 return
             transform = fitted.transform
             if has_row_function(step) and couples_rows(transform, rows, self.n_public, take_rows):
@@ -183,7 +186,7 @@ class SearchRows:
             rows, error = call_silently(fitted.transform, rows)
 
     def _transform(self, candidate: Candidate) -> TransformedRows:
-        """Fit the steps of a candidate to public rows, and transform all rows by them."""
+        """Fit the steps of a candidate to public rows, and transform all rows with them."""
         X, X_public = self._X, self._X_public
         steps = []
         for name, step in candidate.steps:

@@ -50,7 +50,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
         is_public: Any = None,
         is_labelled: Any = None,
     ) -> Iterator[tuple[RowIndices, RowIndices]]:
-        """Yield positions for training and for testing.
+        """Yield the row indices of the training set and of the test set of each split.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
         Yields
         ------
         train, test : ndarray of intp
-            Positions, increasing.
+            Indices of the rows, increasing.
 
         Raises
         ------
@@ -92,12 +92,12 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
     @abstractmethod
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
-        """Yield the test rows of each split, as indices into the rows to test on.
+        """Yield the test set of each split, as indices into the rows that may be tested.
 
         Parameters
         ----------
         unit_of_row : ndarray of intp
-            Unit (person or row) of each row to test on.
+            Number of the unit (person, or row without `groups`) of each row that may be tested.
         n_units : int
             Number of units.
         """
@@ -116,7 +116,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
     _MIN_SPLITS = 1
 
     def _too_few_units_error(self, n_units: int, needed: int) -> ValueError:
-        """Return the error for too few rows, or persons, to test on."""
+        """Return the error for fewer testable units (rows or persons) than a split needs."""
         return ValueError(
             f"{type(self).__name__} needs at least {needed} private rows (or persons) with a label "
             f"to test on; got {n_units}."
@@ -173,7 +173,7 @@ class PublicKFold(_PublicTrainingSplitter):
         self.is_public = is_public
 
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
-        """Yield the rows of each fold. Folds have about equal numbers of rows."""
+        """Yield the test rows of each fold. Folds have about equal numbers of rows."""
         if n_units < self.n_splits:
             raise self._too_few_units_error(n_units, self.n_splits)
         order = np.arange(n_units)
@@ -237,7 +237,7 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
         self.is_public = is_public
 
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
-        """Yield the rows of random sets of units."""
+        """Yield the test rows of each split: all rows of randomly chosen units."""
         if not 0 < self.test_size < 1:
             raise ValueError(f"test_size must be in (0, 1); got {self.test_size!r}.")
         if n_units < 2:
@@ -250,7 +250,10 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
 
 
 def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, int]:
-    """Return the unit (person or row) of each row to test on, and the number of units."""
+    """Return the unit of each testable row, and the number of units.
+
+    A unit is a person, or a single row without `groups`. Units are numbered by first occurrence.
+    """
     if groups is None:
         return np.arange(len(rows)), len(rows)
     persons = np.asarray(groups)
@@ -268,7 +271,7 @@ def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, in
 
 
 def _check_no_unlabelled_rows(name: str, y: Any) -> None:
-    """Raise ValueError if -1 occurs besides two other labels, so that it marks unlabelled rows."""
+    """Raise ValueError if `y` holds -1 and two other labels: then -1 marks unlabelled rows."""
     labels = label_column(y)
     unlabelled = is_unlabelled(labels)
     real_labels = labels[~unlabelled]

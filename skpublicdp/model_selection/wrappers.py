@@ -1,4 +1,8 @@
-"""Tables of scikit-learn's meta-estimators: own fits, numbers of fits, and seeds of members."""
+"""Facts about scikit-learn's meta-estimators that `check_pipeline` needs.
+
+They are the computations that a meta-estimator itself performs on private rows, how often it fits
+each nested estimator, and whether it sets seeds in its clones.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ OWN_FITS: dict[str, tuple[str, str]] = {
         ("chooses by exact scores on private rows", "use SemiPrivateSearchCV"),
     ),
 }
-"""Computations of a meta-estimator itself on private rows, and the remedy."""
+"""Problem and remedy, by class name, of meta-estimators that use private rows themselves."""
 
 UNKNOWN_N_FITS = "k"
 """Placeholder for a number of fits that the parameters do not determine."""
@@ -77,14 +81,14 @@ SEEDS: dict[str, str] = {
 
 
 class OwnFit(NamedTuple):
-    """A computation of a meta-estimator itself on private rows.
+    """A computation on private rows by a meta-estimator itself, outside its nested estimators.
 
     Attributes
     ----------
     problem : str
-        The computation.
+        Description of the computation.
     remedy : str
-        The remedy. ``{learner}`` stands for the private estimator inside.
+        Recommended change. ``{learner}`` stands for the private estimator inside.
     """
 
     problem: str
@@ -92,7 +96,10 @@ class OwnFit(NamedTuple):
 
 
 def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
-    """Return the computation of a meta-estimator itself on private rows, or None."""
+    """Return the computation on private rows by a meta-estimator itself, or None.
+
+    `parameters` are its constructor parameters.
+    """
     name = _scikit_learn_name(wrapper)
     if name in OWN_FITS:
         problem, remedy = OWN_FITS[name]
@@ -120,9 +127,9 @@ def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
 
 
 def may_stratify_folds(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator may stratify its folds.
+    """Indicate whether a meta-estimator may stratify its folds by private labels.
 
-    One changed label can then move other rows to other folds.
+    Changing one label can then move other rows to other folds.
     """
     name, cv = _scikit_learn_name(wrapper), parameters.get("cv")
     if isinstance(cv, KFold | PredefinedSplit) or str(cv) == "prefit":
@@ -133,9 +140,9 @@ def may_stratify_folds(wrapper: Any, parameters: dict[str, Any]) -> bool:
 
 
 def n_fits(wrapper: Any, parameters: dict[str, Any]) -> str | None:
-    """Return the number of fits of each nested estimator to the same rows, as text.
+    """Return how often each nested estimator is fitted to the same rows, as text.
 
-    It is None for classes without an entry in `N_FITS`.
+    It is `UNKNOWN_N_FITS` if the parameters do not determine it, and None for unknown classes.
     """
     fits = N_FITS.get(_scikit_learn_name(wrapper))
     n_estimators = parameters.get("n_estimators")
@@ -144,7 +151,7 @@ def n_fits(wrapper: Any, parameters: dict[str, Any]) -> str | None:
 
 
 def seed_problem(wrapper: Any) -> str:
-    """Return the text of `SEEDS` for a meta-estimator or a parent class, or ""."""
+    """Return the problem with the seeds that a meta-estimator sets in its clones, or ""."""
     for parent in type(wrapper).__mro__:
         if _is_scikit_learn(parent) and parent.__name__ in SEEDS:
             return SEEDS[parent.__name__]
@@ -152,12 +159,12 @@ def seed_problem(wrapper: Any) -> str:
 
 
 def uses_earlier_fit(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator uses nested estimators from an earlier fit."""
+    """Indicate whether a meta-estimator uses nested estimators that were fitted before."""
     return fits_nothing(wrapper, parameters) or str(parameters.get("cv")) == "prefit"
 
 
 def fits_nothing(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether `fit` of a meta-estimator fits no model at all."""
+    """Indicate whether a meta-estimator fits nothing, and uses fitted estimators only."""
     name = _scikit_learn_name(wrapper)
     return name == "FrozenEstimator" or (
         name == "SelectFromModel" and parameters.get("prefit") is True

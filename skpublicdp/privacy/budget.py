@@ -1,4 +1,7 @@
-"""PrivacyBudget: a privacy filter for many fits, stored in SQLite; see docs/proofs/budgets.md."""
+"""`PrivacyBudget`: a privacy filter for many fits, stored in a SQLite file.
+
+Proofs: docs/proofs/budgets.md.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +36,19 @@ from skpublicdp.privacy.seeds import SEEDED_TWICE
 from skpublicdp.privacy.ticket import USED_TICKET
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
-"""Query for the running total of each group after its last entry."""
+"""SQL query for the running total of each group after its last entry.
+
+In SQLite, columns beside max() come from the row with the maximum.
+"""
 
 N_SEEDED = "SELECT count(*) FROM entries WHERE seeded"
-"""Query for the number of seeded fits."""
+"""SQL query for the number of fits with a `random_state`."""
 
 
 class PrivacyBudget:
     """One (ε, δ) for many fits that may be chosen adaptively: a privacy filter.
 
-    Pass it as `budget` to any estimator of this package. Each fit is recorded and paid for before
+    Pass it as `budget` to any estimator of this package. Each fit is recorded and charged before
     its first draw. It is refused before a private row is read if the total would exceed (ε, δ).
     The next fit and its ε may depend on all results so far.
 
@@ -158,7 +164,7 @@ class PrivacyBudget:
 
     @property
     def ledger(self) -> list[Entry]:
-        """Entries of all fits so far, of all groups, in order."""
+        """Entries of all fits so far, in all groups, in order of time."""
         rows = self._file.read(
             "SELECT number, time, who, event, n_rows, disjoint, seeded FROM entries ORDER BY number"
         )
@@ -170,7 +176,7 @@ class PrivacyBudget:
     def group(self, name: str) -> Self:
         """Return this budget for one of several disjoint groups of rows (parallel composition).
 
-        Each group may spend everything that the fits on all rows leave. No two groups may share a
+        Each group may spend all that remains after the fits on all rows. No two groups may share a
         row or a person. The members of a group and its size must be public.
 
         Parameters
@@ -197,7 +203,7 @@ class PrivacyBudget:
         Parameters
         ----------
         event : Event
-            The plan of a fit.
+            The plan of a fit, or a single mechanism.
         seeded : bool, default=False
             Whether its randomness comes from a `random_state`.
 
@@ -218,7 +224,7 @@ class PrivacyBudget:
         ticket: str | None = None,
         seeded: bool = False,
     ) -> int:
-        """Charge an event, and return after its entry is on disk.
+        """Charge an event to the budget. It returns after the entry is on disk.
 
         Parameters
         ----------
@@ -227,7 +233,7 @@ class PrivacyBudget:
             ``accounting.Pure(epsilon)``, ``accounting.Gaussian(mu_squared)`` or
             ``accounting.Approximate(epsilon, delta)``.
         who : str
-            Name of the program or estimator.
+            Name of the estimator or program, for the entry.
         n_rows : int
             Number of private rows.
         ticket : str, optional
@@ -238,7 +244,7 @@ class PrivacyBudget:
         Returns
         -------
         int
-            Number of the entry.
+            Number of the new entry.
 
         Raises
         ------
@@ -302,7 +308,7 @@ class PrivacyBudget:
         Returns
         -------
         float or Remaining
-            0 if the budget is exhausted.
+            Largest ε, 0 if the budget is exhausted. `Remaining` has one field for each kind.
 
         Examples
         --------
@@ -330,7 +336,7 @@ class PrivacyBudget:
         return min(self._filter.largest_epsilon(total, kind, exact_delta) for total in totals)
 
     def history(self) -> list[Spent]:
-        """Return the result of `spent` after each entry."""
+        """Return the spent (ε, δ) after each entry, as `spent` would have returned it then."""
         groups: dict[str, SpentTotals] = {}
         history: list[Spent] = []
         for group, total in self._file.read("SELECT disjoint, total FROM entries ORDER BY number"):
@@ -390,13 +396,14 @@ class PrivacyBudget:
         return self
 
     def _parse_last_totals(self, records: list[Any]) -> dict[str, SpentTotals]:
-        """Parse the result of `LAST_TOTALS`: the totals by group, "" for fits on all rows."""
+        """Return the totals by group from the records of `LAST_TOTALS`; "" is for all rows."""
         return {group: _parse_totals(total) for group, total, _ in records}
 
     def _limiting_totals(self, groups: dict[str, SpentTotals]) -> list[SpentTotals]:
-        """Return the totals that must stay below the cap, each with the fits on all rows.
+        """Return the totals that must stay below the cap after the next fit.
 
-        A group is limited by its own fits. A budget for all rows is limited by every group.
+        A fit of a group is limited by the fits of that group and on all rows. A fit on all rows is
+        limited by every group, since it is charged to the rows of each.
         """
         all_rows = groups.get("", ZERO_SPENT)
         if self._group:
@@ -404,12 +411,15 @@ class PrivacyBudget:
         return [all_rows, *(all_rows + total for name, total in groups.items() if name)]
 
     def _largest_spent(self, groups: dict[str, SpentTotals]) -> Spent:
-        """Return the spending of the group with the largest ε."""
+        """Return the spent (ε, δ) of the group with the largest ε."""
         spending = map(self._filter.spent, self._limiting_totals(groups))
         return max(spending, key=lambda spent: spent.epsilon)
 
     def _admit(self, event: Event, seeded: bool, connection: sqlite3.Connection) -> SpentTotals:
-        """Return the new total of this group without fits on all rows, or raise."""
+        """Return the total of this group including an event, or raise if it is not admitted.
+
+        Fits on all rows are not part of the total of a group. They have their own.
+        """
         # Seeded fits of all groups count: an attacker who knows the rows of one group could
         # compute the noise that it shares with another one.
         if seeded and not self.for_tests and connection.execute(N_SEEDED).fetchone()[0]:
@@ -423,16 +433,18 @@ class PrivacyBudget:
 
 
 def _is_number(value: Any) -> bool:
+    """Indicate whether a value is a real number or a `Decimal`, which is no `Real`."""
     return isinstance(value, Real | Decimal)
 
 
 def _check_delta(delta: Any) -> None:
+    """Raise ValueError unless δ is a number in [0, 1)."""
     if not _is_number(delta) or not 0 <= delta < 1:
         raise ValueError(f"delta must be a number, at least 0 and below 1; got {delta!r}.")
 
 
 def _parse_totals(text: str) -> SpentTotals:
-    """Return the totals that an entry stores, or raise for the format of an earlier version."""
+    """Return the totals from the JSON text of an entry, or raise for an earlier format."""
     try:
         return SpentTotals.from_text(text)
     except (AttributeError, TypeError, ValueError):

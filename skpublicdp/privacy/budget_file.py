@@ -1,4 +1,4 @@
-"""Storage of a privacy budget in SQLite: its terms, its entries and their running totals."""
+"""SQLite file of a privacy budget: its terms (cap, accountant), entries and running totals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skpublicdp.accounting.filters import Filter
 from skpublicdp.exceptions import PrivacyBudgetError
 
 LOCK_TIMEOUT = 300
-"""Seconds that a process waits while other processes write."""
+"""Maximum time in seconds that a process waits while other processes write."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -37,19 +37,19 @@ UNUSABLE_FILE = (
     "The file of this PrivacyBudget cannot be used ({}), so fits are refused; open the budget on "
     "the machine that has its file, and pass a permanent path."
 )
-"""Message for a file that is missing, was replaced or cannot be read."""
+"""Error message for a file that is missing, was replaced or cannot be read."""
 
 
 @dataclass(frozen=True)
 class BudgetFile:
-    """The file of one budget. Copies of this object work wherever the file can be opened.
+    """Handle of the SQLite file of one budget. Copies of a handle share the file.
 
     Attributes
     ----------
     path : str
         Absolute path.
     identity : str
-        Random identifier, different for every file.
+        Random identifier of the file, by which a replaced file is detected.
     for_tests : bool
         Whether any number of seeded fits may be charged to it.
     """
@@ -81,6 +81,7 @@ class BudgetFile:
             with closing(sqlite3.connect(path, timeout=LOCK_TIMEOUT)) as connection:
                 connection.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
                 connection.execute("BEGIN IMMEDIATE")
+                # each record of table_info is (position, name, type, ...)
                 columns = connection.execute("PRAGMA table_info(entries)").fetchall()
                 if "seeded" not in {column[1] for column in columns}:  # from an earlier version
                     connection.execute(
@@ -107,9 +108,9 @@ class BudgetFile:
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one transaction; threads and forks must not share it.
+        """Yield a connection for one transaction, which threads and forks must not share.
 
-        The file is opened only if it exists and has the identity of this budget.
+        It raises `PrivacyBudgetError` unless the file exists and has the identity of this budget.
         """
         address = f"{Path(self.path).as_uri()}?mode=rw"
         try:
@@ -126,6 +127,6 @@ class BudgetFile:
             raise PrivacyBudgetError(UNUSABLE_FILE.format(error)) from None
 
     def read(self, query: str) -> list[Any]:
-        """Return the rows that an SQL query selects."""
+        """Return the records that an SQL query selects from the file."""
         with self.connected() as connection:
             return connection.execute(query).fetchall()

@@ -14,17 +14,17 @@ class Entry(NamedTuple):
     Attributes
     ----------
     number : int
-        Position in the ledger, from 1.
+        Number of the entry in the budget, from 1.
     time : str
-        Time of the entry, which is before the first draw; ISO 8601, UTC.
+        Time at which the fit was charged, before its first draw: ISO 8601, UTC.
     who : str
         Name of the estimator.
     event : Event
-        Plan that was paid for.
+        Plan of the fit, which was charged.
     n_rows : int
         Number of private rows.
     group : str or None
-        Name of the disjoint group of rows.
+        Name of the disjoint group of rows, or None for all rows.
     seeded : bool
         Whether the randomness came from a `random_state`. It is also True for entries of earlier
         versions that did not record it.

@@ -9,10 +9,10 @@ from skpublicdp.accounting import Event, plan_delta
 from skpublicdp.exceptions import LargeDeltaWarning, LargeEpsilonWarning, warn
 
 LARGE_DELTA = 0.1
-"""Largest δ · n_private without a warning."""
+"""Largest product δ · n_private for which no warning is given."""
 
 LARGE_EPSILON = 10
-"""Largest ε of a pure guarantee without a warning.
+"""Largest ε of a pure guarantee for which no warning is given.
 
 At ε = 10, an attacker who knows all other rows and considers two values of the last one equally
 likely is right with probability at most 1 / (1 + e^-10) = 99.995%. A larger ε is tier 3 of

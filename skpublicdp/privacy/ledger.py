@@ -1,4 +1,4 @@
-"""Privacy ledger of one fit, the only way by which private answers leave an estimator.
+"""Privacy ledger of one fit. All private answers of an estimator are released through it.
 
 A ledger holds a plan: an event that is fixed in advance and costs at most the (ε, δ) of the fit.
 Each draw and each noisy release is recorded before it is sampled, and refused if the rest of the
@@ -49,7 +49,8 @@ from skpublicdp.typing import Integers
 
 
 def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
-    """Return whether the samplers support the noise that an event pays for."""
+    """Indicate whether the samplers support the noise scale of a `Gaussian` or `Pure` event."""
+    # the scale of Laplace noise is its parameter b, the scale of Gaussian noise is σ²
     max_scale = LARGEST_SCALE if isinstance(event, Pure) else LARGEST_SCALE**2
     return noise_scale(event, sensitivity)[0] <= max_scale
 
@@ -59,7 +60,7 @@ drawable = noise_is_representable
 
 
 class Ledger:
-    """Plan, spending and receipt of one fit.
+    """Plan, spending and receipt of one fit, which samples all of its draws and noise.
 
     Parameters
     ----------
@@ -68,13 +69,13 @@ class Ledger:
     random_state : None, int, numpy Generator or RandomState
         Source of randomness, as in the estimators.
     budget : PrivacyBudget, optional
-        Budget that the fit is charged to. A budget that cannot pay raises here, before a private
-        row is read.
+        Budget that the fit is charged to. If it cannot cover the plan, it raises here, before a
+        private row is read.
     event : Event, optional
-        The plan. By default any (ε, 0)-differentially private event or, with δ > 0, any event of
-        at most the μ² that corresponds to (ε, δ).
+        The plan. By default any ε-differentially private event if δ is 0, otherwise any events
+        whose μ² add up to at most the μ² that implies (ε, δ).
     who : str
-        Name of the fit in the budget.
+        Name of the fit in the entries of the budget.
     rows_per_person : int
         Maximum number of rows of one person. Each event is priced for replacing all of them.
     ticket : str, optional
@@ -85,7 +86,7 @@ class Ledger:
     Raises
     ------
     PrivacyBudgetError
-        If the budget cannot pay, or has already paid for a seeded fit.
+        If the budget cannot cover the plan, or has already admitted a seeded fit.
 
     Warns
     -----
@@ -129,8 +130,10 @@ class Ledger:
         self._seeded = seeded_parts or not self.secure
         self._entry: int | None = None
         self._lines: list[ReceiptLine] = []
+        # whether an event was recorded; whether the parent's receipt line covers all events
         self._spent = self._is_prepaid = False
-        self._parallel: tuple[Ledger, ...] = ()
+        self._parallel: tuple[Ledger, ...] = ()  # result of `split`
+        # rest of the plan; None if a theorem bounds the cost, so that events are not added up
         self._remaining: Event | None = NO_EVENT
         self._cap = BudgetCap(
             self.epsilon, self.delta, "pure" if budget is None else budget.accountant
@@ -146,7 +149,7 @@ class Ledger:
     def from_estimator(
         cls, estimator: Any, *, event: Event | None = None, **settings: Any
     ) -> Ledger:
-        """Return the ledger of a fit, with the parameters of its estimator.
+        """Return a ledger for the fit of an estimator, with the estimator's privacy parameters.
 
         `settings` are further arguments of `Ledger`. They override the estimator's parameters.
         """
@@ -169,7 +172,7 @@ class Ledger:
 
     @property
     def event(self) -> Event:
-        """The plan."""
+        """The plan: the event that the budget is charged for."""
         return self._plan
 
     def read(self, n_private: int, n_public: int = 0) -> None:
@@ -178,11 +181,14 @@ class Ledger:
         warn_if_delta_is_large(self.delta, n_private)
 
     def fits(self, event: Event) -> bool:
-        """Return whether a plan costs at most (ε, δ), in the currency of the budget if any."""
+        """Indicate whether a plan costs at most (ε, δ), under the budget's accountant if any."""
         return self._cap.admits(event)
 
     def plan(self, event: Event) -> None:
-        """Set the plan. The budget is charged for it, and the receipt reports it."""
+        """Set the plan, before the first event. The budget is charged for it.
+
+        A sub-ledger, or a ledger made by `split`, may set a plan within the one it was given.
+        """
         if self._spent or self._parallel:
             raise RuntimeError(
                 "plan() must be called before the ledger spends anything or is split."
@@ -205,7 +211,7 @@ class Ledger:
     def take_option(self, option: Event) -> None:
         """Commit to one option of the plan's next `Either`, before the first event of the option.
 
-        A choice that depended on the result of that event would cost more.
+        The plan does not allow the choice to depend on the result of that event.
         """
         match self._remaining:
             case Either(options) if option in options:
@@ -223,7 +229,7 @@ class Ledger:
         return self._cap.calibrate(make_plan)
 
     def equal_draws(self, count: int) -> Fraction:
-        """Return the largest ε that each of `count` draws may have."""
+        """Return the largest ε that each of `count` draws may have within (ε, δ)."""
         return self._cap.equal_draws(count)
 
     def draw(self, family: Family, event: Draw, sensitivity: int, *, name: str, proof: str) -> Path:
@@ -234,11 +240,11 @@ class Ledger:
         family : Family
             Members with their error counts. Only the error counts may depend on private rows.
         event : Draw
-            Price of the draw.
+            Privacy cost of the draw.
         sensitivity : int
             Largest change of an error count when one row is replaced.
         name, proof : str
-            Name and reference in the receipt.
+            Name and reference of the mechanism in the receipt.
         """
         self._enter(event, name, proof)
         return self._sample_member(family, event.epsilon, sensitivity * self.rows_per_person)
@@ -246,7 +252,7 @@ class Ledger:
     def add_noise(
         self, table: Integers, sensitivity: Sensitivity, event: Event, *, name: str, proof: str
     ) -> Measurement:
-        """Return integers of any shape plus exact noise: rounded Gaussian or discrete Laplace.
+        """Release integer statistics with rounded Gaussian or discrete Laplace noise.
 
         Parameters
         ----------
@@ -255,9 +261,9 @@ class Ledger:
         sensitivity : Sensitivity
             Largest change of the whole table when one row is replaced.
         event : Gaussian or Pure
-            Price of the release, which also decides the kind of noise.
+            Privacy cost: `Gaussian` for Gaussian noise, `Pure` for Laplace noise.
         name, proof : str
-            Name and reference in the receipt.
+            Name and reference of the mechanism in the receipt.
         """
         if table.dtype != np.int64:
             raise TypeError("table must be of int64, since noise is exact on integers.")
@@ -277,7 +283,7 @@ class Ledger:
         return row_level_guarantee(epsilon, delta, self.rows_per_person)
 
     def subset(self, n: int, k: int) -> NDArray[np.intp]:
-        """Return k of n positions in increasing order, each set equally likely."""
+        """Return a uniformly random set of k of n positions, in increasing order."""
         return random_subset(n, k, self._bits)
 
     def order(self, n: int) -> NDArray[np.intp]:
@@ -285,7 +291,7 @@ class Ledger:
         return random_order(n, self._bits)
 
     def indices(self, n: int, k: int) -> NDArray[np.intp]:
-        """Return k positions below n, uniform and with replacement."""
+        """Return k random integers below n, uniform and independent (with replacement)."""
         return random_indices(n, k, self._bits)
 
     def uniform_below(self, bound: int) -> int:
@@ -293,14 +299,14 @@ class Ledger:
         return uniform_below(bound, self._bits)
 
     def seed(self, count: int = 31) -> int | None:
-        """Return a seed for code that samples by itself, or None if the ledger is not seeded."""
+        """Return a seed of `count` bits for code that samples by itself, or None if not seeded."""
         return None if self.secure else self._bits.bits(count)
 
     def split(self, n_parts: int) -> tuple[Ledger, ...]:
         """Return one ledger for each of `n_parts` disjoint sets of rows (parallel composition).
 
-        Each of them holds the whole plan, and this ledger cannot spend any more. The assignment
-        of rows to sets and the sizes of the sets must be public.
+        Each of them has the whole plan, since a replaced row is in one set only. This ledger cannot
+        record any event afterwards. The assignment of rows to sets and their sizes must be public.
         """
         if self._spent or self._parallel:
             raise RuntimeError("split() must be called once, before the ledger spends anything.")
@@ -320,12 +326,12 @@ class Ledger:
         Parameters
         ----------
         event : Event
-            Price of the whole stage.
+            Privacy cost of the whole stage.
         name, proof : str
-            Name and reference in the receipt.
+            Name and reference of the stage in the receipt.
         by_theorem : bool, default=False
             Whether a theorem bounds the cost of the whole stage by `event`. The ledger then does
-            not add up the costs of its draws.
+            not add up the costs of the events of the stage.
 
         Returns
         -------
@@ -346,14 +352,14 @@ class Ledger:
         return sub_ledger
 
     def annotate(self, name: str, event: Event, proof: str) -> None:
-        """Add a line to the receipt for a stage that a theorem or another line pays for."""
+        """Add a line to the receipt for a stage whose cost is part of another line."""
         self._lines.append(ReceiptLine(name, event, proof, []))
 
     child, note, choose, scale = sub_ledger, annotate, take_option, calibrate
     """Former names."""
 
     def receipt(self, *, assumptions: tuple[str, ...] = (), secure: bool = True) -> PrivacyReceipt:
-        """Return the receipt of everything that was spent.
+        """Return the receipt of the fit: its guarantee, and every event recorded so far.
 
         Parameters
         ----------
@@ -398,7 +404,8 @@ class Ledger:
     ) -> None:
         """Record an event before it is sampled, or raise if the rest of the plan excludes it.
 
-        The first event of a fit charges its budget and redeems its ticket.
+        The first event of a fit charges its budget and redeems its ticket. `sub_lines` is the list
+        of lines of a sub-ledger, which fills it later.
         """
         if self._remaining is None:  # a theorem bounds the cost of the whole stage
             return
@@ -429,7 +436,8 @@ class Ledger:
     def _charged_event(self) -> Event:
         """Return the event that the budget is charged for.
 
-        An accountant of ε and δ has no price for noise, so it is charged the guarantee of the fit.
+        The accountant ``"pure"`` has no finite cost for Gaussian noise, so with δ > 0 it is charged
+        the guarantee (ε, δ) of the fit.
         """
         assert self._root._budget is not None
         if self.delta and self._root._budget.accountant == "pure":
@@ -439,13 +447,15 @@ class Ledger:
     # Tests and audits replace the two samplers below.
 
     def _sample_member(self, family: Family, epsilon: Fraction, sensitivity: int) -> Path:
+        """Sample the path of a member, by weights prior · exp(-ε errors / (2 sensitivity))."""
         return draw(family, epsilon, sensitivity, self._bits)
 
     def _sample_noise(self, event: Event, scale: Fraction, table: Integers) -> Integers:
+        """Sample independent noise of a scale, in the shape of a table."""
         sampler = rounded_gaussian if isinstance(event, Gaussian) else discrete_laplace
         return sampler(scale, table.size, self._bits).reshape(table.shape)
 
 
 def public_seed(random_state: Any) -> int:
-    """Return a seed for post-processing that samples, such as drawing synthetic rows."""
+    """Return a 128-bit seed for post-processing, such as drawing synthetic rows."""
     return random_bits(random_state).bits(128)

@@ -1,4 +1,4 @@
-"""Lines of a receipt while a fit runs; they become its mechanisms."""
+"""Lines of a privacy receipt: the events that a ledger has recorded while a fit runs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from skpublicdp.accounting import Event, Gaussian, Mechanism, basic_price, gauss
 
 
 class ReceiptLine(NamedTuple):
-    """One recorded event of a fit.
+    """One event that a ledger has recorded, with its name and reference.
 
     Attributes
     ----------
     name : str
         Name of the mechanism.
     event : Event
-        Price of the event.
+        The event, which determines the privacy cost.
     proof : str
         Reference of the proof.
     sub_lines : list of ReceiptLine
-        Lines of the sub-ledger that the event pays for. They replace this line in the receipt.
+        Lines of the sub-ledger whose cost the event covers. They replace this line in the receipt.
     """
 
     name: str
@@ -30,11 +30,11 @@ class ReceiptLine(NamedTuple):
 
     @property
     def displayed_lines(self) -> list[ReceiptLine]:
-        """The lines that the receipt lists for this event."""
+        """The lines that the receipt shows for this event: its sub-lines, or else this line."""
         return self.sub_lines or [self]
 
     def to_mechanism(self, max_epsilon: Fraction, delta: Fraction) -> Mechanism:
-        """Return the mechanism with the (ε, δ) that it costs alone.
+        """Return the mechanism for the receipt, with its privacy cost (ε, δ) if used alone.
 
         Gaussian noise has an ε only at a positive δ. It is quoted at the δ of the fit, and is at
         most the ε of the fit.

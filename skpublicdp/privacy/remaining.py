@@ -16,13 +16,13 @@ class Remaining(NamedTuple):
     Attributes
     ----------
     pure : float
-        For any fit with ``delta=0``.
+        Largest ε of any fit with ``delta=0``.
     draw : float
-        For a fit that only draws a rule by the exponential mechanism.
+        Largest ε of a fit that only draws a rule by the exponential mechanism.
     gaussian : float
-        For a fit that adds Gaussian noise, at the δ of the budget. It is 0 if that δ is 0.
+        Largest ε of a fit that adds Gaussian noise, at the δ of the budget. 0 if that δ is 0.
     approximate : float
-        For any other fit with a δ, at the remaining δ.
+        Largest ε of any other fit with δ > 0, at the remaining δ.
     """
 
     pure: float

@@ -1,4 +1,4 @@
-"""Seeded fits: how they are detected, and why a budget restricts them."""
+"""Detection of seeded fits, and the messages of budgets about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SEEDED_FIT = (
     "seed can remove the noise. Use random_state=None and no such ensemble; for tests without "
     "private data use PrivacyBudget(..., for_tests=True)."
 )
-"""Warning for a seeded fit that is charged to a budget."""
+"""Warning for a seeded fit that is charged to a budget; {} is the name of the fit."""
 
 SEEDED_TWICE = (
     "A budget admits one fit with a random_state, and it has admitted one: two fits with the same "
@@ -23,7 +23,10 @@ SEEDED_TWICE = (
 
 
 def has_seed(parameter: Any) -> bool:
-    """Indicate whether a private learner or sanitizer, or one in a list, has a `random_state`.
+    """Indicate whether a parameter is or contains a private estimator with a `random_state`.
+
+    An estimator with a parameter `epsilon` counts as private. Lists, tuples, dicts and parameters
+    of estimators are searched.
 
     Seeds with another name, and seeds that are not parameters, cannot be detected.
     """

@@ -25,8 +25,8 @@ MUTANTS = (
         "Laplace noise scaled by the Euclidean sensitivity",
         SCALE,
         "accounting/measurements.py",
-        "fraction_above(Fraction(sensitivity.absolute) / epsilon, 24)",
-        "fraction_above(Fraction(math.isqrt(sensitivity.squared)) / epsilon, 24)",
+        "fraction_above(Fraction(sensitivity.absolute) / epsilon, NOISE_SCALE_BITS)",
+        "fraction_above(Fraction(math.isqrt(sensitivity.squared)) / epsilon, NOISE_SCALE_BITS)",
         ("private_confusion_matrix, pure",),
     ),
     Mutant(

@@ -172,7 +172,7 @@ MUTANTS = (
         UNPAID,
         "model_selection/fit_among.py",
         "    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]\n",
-        """    ledger.draw(table, draw, 1, name=name, proof=PROOF)
+        """    ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)
     chosen_kind = kinds[int(np.argmin(errors))]
 """,
         ("SemiPrivateSearchCV, boosting",),
@@ -183,7 +183,7 @@ MUTANTS = (
         "model_selection/search.py",
         "        self.n_candidates_ = len(candidates)\n",
         """        self.n_candidates_ = len(candidates)
-        self.best_score_ = float(np.mean(fit.learner.predict(rows.features(chosen).X) == rows.y))
+        self.best_score_ = float(np.mean(fitted.learner.predict(rows.features(chosen).X) == rows.y))
 """,
         ("SemiPrivateSearchCV, rules",),
     ),
