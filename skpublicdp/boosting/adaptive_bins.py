@@ -35,6 +35,9 @@ rows) of the gradient sum of a half bin."""
 MAX_P_VALUE = 0.008
 """A split is kept if the p-value of a chi-squared test of equal mean gradients is below this."""
 
+MIN_CUT_FRACTION, MAX_CUT_FRACTION = 0.3, 0.7
+"""Candidate cuts are uniform between these fractions of a bin's width: no half is narrow."""
+
 
 class BinSplitter:
     """Splits the bins of numeric columns in two, level by level.
@@ -116,10 +119,11 @@ class BinSplitter:
         return self.data
 
     def _candidate_cuts(self, column: int, generator: np.random.Generator) -> Floats:
-        """Return one random cut inside each bin of numbers, shape (n_bins - 1,).
+        """Return one random cut inside each interval of a numeric column, shape (n_bins - 1,).
 
-        The cut is the fine cut nearest to a uniform point between 30% and 70% of the bin's width.
-        The outermost bins end at the smallest and the largest public value.
+        The cut is the fine cut nearest to a uniform point in the middle part of the interval. The
+        outermost intervals end at the smallest and the largest public value. The cut is not finite
+        if an end of the interval is infinite.
         """
         cuts, values = self.data.binner.columns[column].cuts, self._training.X_public[:, column]
         finite = values[np.isfinite(values)]
@@ -127,7 +131,8 @@ class BinSplitter:
             [np.minimum(finite.min(), cuts[:1]), cuts, np.maximum(finite.max(), cuts[-1:])]
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            points = edges[:-1] + generator.uniform(0.3, 0.7, len(edges) - 1) * np.diff(edges)
+            fractions = generator.uniform(MIN_CUT_FRACTION, MAX_CUT_FRACTION, len(edges) - 1)
+            points = edges[:-1] + fractions * np.diff(edges)
         return snap_to_edges(self.data.rows.fine_binner.columns[column].cuts, points)
 
     def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
@@ -158,6 +163,7 @@ class BinSplitter:
             sums = []
             for column, half_of_fine_bin in halves_by_column.items():
                 half_of_row = np.take(half_of_fine_bin, rows.columns[column][chunk])
+                # the last fine bin is for missing values, in the first half of the last bin
                 n_halves = int(half_of_fine_bin[-1]) + 2
                 sums.append(sum_packed(half_of_row, n_halves, packed))
             return np.concatenate(sums, axis=2)
@@ -166,7 +172,10 @@ class BinSplitter:
         return table.reshape(-1, table.shape[-1])
 
     def _half_of_fine_bin(self, column: int, candidates: Floats) -> BinCodes:
-        """Return the half bin that contains each fine bin of a column."""
+        """Return the half bin that contains each fine bin of a column, shape (n_fine_bins,).
+
+        The lower half of bin i has the number 2 i, and the upper half 2 i + 1.
+        """
         halves = self.data.bin_of_fine_bin[column].astype(np.intp)
         halves *= 2
         # a fine bin belongs to the upper half if it begins at or above the cut
@@ -184,7 +193,7 @@ class BinSplitter:
         cuts : dict of int to ndarray
             Candidate cut of each bin of numbers, by column.
         sums : ndarray of float64, shape (2 * n_targets, n_halves)
-            Noisy sums, in the order of `_half_sums`.
+            Noisy sums over half bins, in the order of `_half_sums`.
         variance : float
             Variance of their noise.
         """
@@ -193,12 +202,14 @@ class BinSplitter:
         start = 0
         for position, candidates in cuts.items():
             bins, size = columns[position], len(candidates) + 1
+            # gradients and hessians by target, bin and half
             halves = sums[:, start : start + 2 * size].reshape(2, n_targets, size, 2)
             start += 2 * size
+            # noise can make a hessian negative, but it is a denominator
             gradients, hessians = halves[0], np.maximum(halves[1], 0.05)
             sampling_variance = self._gradient_variance * hessians
             variances = ((variance + sampling_variance) / hessians**2).sum(axis=-1)
-            differences = (gradients / hessians) @ [1, -1]
+            differences = (gradients / hessians) @ [1, -1]  # lower half minus upper half
             statistic = (differences**2 / variances).sum(axis=0)
             is_split = chi2.sf(statistic, n_targets) < MAX_P_VALUE
             is_split[-1] = False  # the bin of missing values cannot be split

@@ -43,7 +43,10 @@ from skpublicdp.typing import Integers
 
 
 class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
-    """Reads the inputs of `fit`, runs a `BoostingFit`, and stores released values only."""
+    """Base class of boosting estimators.
+
+    It reads the inputs of `fit`, runs a `BoostingFit`, and stores released values only.
+    """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "delta": DELTA,
@@ -79,7 +82,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         learning_rate: float | None = None,
         **inputs: Any,
     ) -> tuple[TrainingData, FittedModel]:
-        """Read the inputs, fit, and set all attributes that do not depend on the type of target.
+        """Fit the model, and set all attributes that do not depend on the type of target.
 
         Parameters
         ----------
@@ -95,6 +98,13 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             Learning rate of voting trees.
         **inputs
             Public rows and groups, as in `fit`.
+
+        Returns
+        -------
+        TrainingData
+            The validated inputs.
+        FittedModel
+            The model, from which subclasses set their own attributes.
         """
         check_parameters(self)
         ledger = Ledger.from_estimator(self)
@@ -147,7 +157,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
 
     @staticmethod
     def _warn_about_too_few_rows(training: TrainingData, ledger: Ledger) -> None:
-        """Warn that the noise exceeds the effects, by public numbers alone."""
+        """Warn that the noise exceeds any effect. The message contains public numbers only."""
         expected = (
             "predictions close to chance"
             if training.public_labels is None
@@ -161,10 +171,14 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
 
     def _set_explanations(self, training: TrainingData, fitted: FittedModel) -> None:
-        """Set shape functions, trees, pairs and importances, on the scale of the output."""
+        """Set the attributes that explain the model, on the scale of the output.
+
+        This is log-odds for labels, and the unit of the outcome for a regression.
+        """
         unit, labels = 1.0, training.classes
         if training.outcome_bounds is not None:
             low, high = training.outcome_bounds
+            # the slope of `SquaredLoss`: a margin of 1 changes the scaled mean by 1/4
             unit, labels = (high - low) / 4, np.array(["lower", "higher"])
         assert labels is not None
         self.shapes_, self.intercept_ = shape_functions(fitted, unit)
@@ -179,13 +193,19 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return tuple(bins.column for bins in self._binner.columns)
 
     def _prediction_rule(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
-        """Return the rule that maps a table to `f` of its integer margins."""
+        """Return the function from a table to `f` of its margins, for prediction in batches.
+
+        Parameters
+        ----------
+        f : callable
+            Maps integer margins, shape (n_targets, n), to predictions, shape (n, ...).
+        """
         check_is_fitted(self)
         model, binner = self._model, self._binner
         return lambda table: f(model.raw_predict(binner.codes(table)))
 
     def explain_local(self, X: Any) -> LocalExplanation:
-        """Explain the prediction of each row as a sum over columns, pairs of columns and trees.
+        """Return the prediction of each row as a sum over columns, pairs of columns and trees.
 
         Parameters
         ----------

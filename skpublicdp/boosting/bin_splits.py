@@ -22,10 +22,14 @@ from skpublicdp.hypotheses.splits import (
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats, Integers
 
+MIN_SIDE_FRACTION = 0.05
+"""The prior of a split is in proportion to the fraction of public rows on its smaller side. A
+smaller fraction than this counts as this."""
+
 
 @dataclass(frozen=True, eq=False)
 class BinSplits(Predicates):
-    """Splits of trees: each tests whether a row's bin in a column is within a range.
+    """Splits of trees. A split tests whether a row's bin in a column is within a range of bins.
 
     Attributes
     ----------
@@ -34,7 +38,7 @@ class BinSplits(Predicates):
     first_bin, last_bin : ndarray of intp, shape (n_splits,)
         Ends of the range, both included.
     texts : ndarray of object, shape (n_splits, 2)
-        Text of each split and of its opposite.
+        Text of each split and of its negation.
     """
 
     features: NDArray[np.intp]
@@ -55,23 +59,23 @@ class BinSplits(Predicates):
     def write_indicator(
         self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
     ) -> None:
-        """Write 1 for each row that meets the split, and 0 for the others."""
+        """Write 1 into `out` for each row that meets the split, and 0 for the others."""
         out[:] = self.contains(predicate, column)
 
     def contains(self, predicate: int, column: NDArray[Any]) -> NDArray[np.bool_]:
-        """Indicate which rows meet the split."""
+        """Indicate which rows meet a split, given their bins in the split's column."""
         # comparison with Python integers keeps arrays of bytes as they are
         is_inside: NDArray[np.bool_] = column >= int(self.first_bin[predicate])
         is_inside &= column <= int(self.last_bin[predicate])
         return is_inside
 
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
-        """Return the text of a split, or of its opposite."""
+        """Return the text of a split, or of its negation if not `above`."""
         text: str = self.texts[predicate, 0 if above else 1]
         return f"{names[self.features[predicate]]} {text}"
 
     def interval(self, predicate: int) -> tuple[float, float]:
-        """Return the range as a half-open interval: above the first value, up to the second."""
+        """Return the bins that meet a split as a half-open interval (low, high]."""
         return float(self.first_bin[predicate]) - 1, float(self.last_bin[predicate])
 
 
@@ -91,6 +95,7 @@ def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
     ):
         in_column = splits.features == position
         coarse_of_fine = coarse_bins.coarse_bins(fine_bins)
+        # of each coarse bin, and of the end after the last one
         first_fine_bin = np.searchsorted(coarse_of_fine, np.arange(coarse_bins.size + 1))
         first[in_column] = first_fine_bin[first[in_column]]
         last[in_column] = first_fine_bin[last[in_column] + 1] - 1
@@ -98,9 +103,10 @@ def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
 
 
 def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCodes:
-    """Return the leaf of each row: `DecisionTree.apply` for bin codes, several times as fast.
+    """Return the leaf of each row in a tree on bins.
 
-    All nodes of a level are evaluated for all rows, with bitwise operations in place of indexing.
+    The result equals `DecisionTree.apply` and takes a fraction of its time. All nodes of a level
+    are evaluated for all rows, with bitwise operations in place of indexing.
 
     Parameters
     ----------
@@ -117,7 +123,7 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
     assert isinstance(splits, BinSplits)
     leaf = np.zeros(len(columns[0]), dtype=np.uint8)
     path_bits: list[NDArray[np.bool_]] = []
-    depth = (len(splits) + 1).bit_length() - 1
+    depth = (len(splits) + 1).bit_length() - 1  # a complete tree has 2^depth - 1 nodes
     for level in range(depth):
         first_node = 2**level - 1
         decisions = [
@@ -145,8 +151,9 @@ def joint_gradient_sums(
 ) -> Integers:
     """Return the sum of values over the rows that meet each pair or triple of splits.
 
-    With many splits, values are summed over tuples of bins first and then contracted with the
-    split indicators of each bin. The result equals `contingency_table`.
+    With many splits, the rows are first summed over tuples of patterns. A pattern is a group of
+    bins of one column that meet the same splits. The small table is then multiplied by the split
+    indicators of the patterns, along each axis. The result equals `contingency_table`.
 
     Parameters
     ----------
@@ -178,7 +185,7 @@ def joint_gradient_sums(
         return direct
     indicators, pattern_of_row = _split_patterns(splits, codes, sizes)
     n_patterns = max(matrix.shape[1] for matrix in indicators)
-    # equal widths, so that the joint sums of any columns have the same shape
+    # all columns are padded to n_patterns, so that the joint sums of any columns have one shape
     indicators = [
         np.pad(matrix, ((0, 0), (0, n_patterns - matrix.shape[1]))) for matrix in indicators
     ]
@@ -187,13 +194,16 @@ def joint_gradient_sums(
     powers = [_tensor_powers(matrix, order) for matrix in indicators]
     table = np.zeros((len(splits) + 1,) * order)
     for columns, pattern_sums in _joint_sums(pattern_of_row, n_patterns, values, order):
-        # fewer columns than the order: some of them have several splits
+        # with fewer columns than axes, a column has several splits at once
         for repeats in combinations_with_replacement(columns, order - len(columns)):
             axis_columns, sums = sorted(columns + repeats), pattern_sums
             for column in columns:
-                power = powers[column][axis_columns.count(column) - 1]
+                n_axes_of_column = axis_columns.count(column)
+                power = powers[column][n_axes_of_column - 1]  # (n_patterns, n_splits^n_axes)
+                # replaces the first axis (patterns) by a last axis (splits), column by column
                 sums = sums.reshape(n_patterns, -1).T @ power
             sums = sums.reshape([len(indicators[column]) for column in axis_columns])
+            # the table is symmetric in its axes
             for axes in permutations(range(order)):
                 table[tuple(slices[axis_columns[axis]] for axis in axes)] = sums.transpose(axes)
     # from the order by column back to the order of the splits
@@ -205,9 +215,10 @@ def joint_gradient_sums(
 def _split_patterns(
     splits: BinSplits, codes: BinCodes, sizes: list[int]
 ) -> tuple[list[Floats], list[NDArray[np.intp]]]:
-    """Group the bins of each column by the splits that they meet.
+    """Group the bins of each column into patterns: bins that meet the same splits.
 
-    The first column is constant and has one split that all rows meet. It stands for no condition.
+    An additional first column is constant and has one split that all rows meet. This split stands
+    for no condition.
 
     Returns
     -------
@@ -250,7 +261,8 @@ def _joint_sums(
     order : int
         Maximum number of columns.
     columns, flat_index
-        Columns before, and the index of each row in their flattened table, for the recursion.
+        For the recursion: columns that are chosen already, and each row's index in the flattened
+        table of their codes, shape (n,).
 
     Yields
     ------
@@ -268,9 +280,17 @@ def _joint_sums(
 
 
 def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
-    """Return products of the indicators of one split, of pairs, and so on up to `order`.
+    """Return the indicators of all k-tuples of splits of one column, for k = 1, ..., `order`.
 
-    Each is of shape (n_bins, n_splits ** k) for k = 1, ..., `order`.
+    The k-th result has shape (n_patterns, n_splits ** k): 1 if a pattern meets all splits of a
+    tuple.
+
+    Parameters
+    ----------
+    indicators : ndarray of float64, shape (n_splits, n_patterns)
+        1 if a pattern meets a split.
+    order : int
+        Maximum number of splits in a tuple.
     """
     powers = [indicators]
     for _ in range(order - 1):
@@ -279,7 +299,7 @@ def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
 
 
 def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
-    """Return one split for each distinct partition of the public rows.
+    """Return the candidate splits of trees: one for each distinct partition of the public rows.
 
     Numeric columns are split at their cuts, categorical ones by equality, and both by missingness.
 
@@ -306,7 +326,7 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
                 texts.append((f"> {text}", f"<= {text}"))
         ranges.append((missing, missing))
         texts.append(("is missing", "is known"))
-        columns += [position] * (len(ranges) - len(columns))
+        columns += [position] * (len(ranges) - len(columns))  # for all new ranges
     splits = BinSplits(
         np.array(columns, dtype=np.intp),
         np.array([first for first, _ in ranges], dtype=np.intp),
@@ -319,7 +339,9 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
 def tree_cover(
     splits: BinSplits, codes: BinCodes, names: tuple[str, ...], classes: NDArray[Any], depth: int
 ) -> TreeCover:
-    """Return all trees of a depth with these splits, and their prior from public rows.
+    """Return the family of all trees of a depth with given splits, and its prior.
+
+    The prior of a split is larger if it divides the public rows more evenly.
 
     Parameters
     ----------
@@ -335,5 +357,5 @@ def tree_cover(
         Depth of the trees.
     """
     public = PublicSample(codes.T.astype(np.float64), classes, names)
-    prior = split_prior(splits, public, 0.05)
+    prior = split_prior(splits, public, alpha=MIN_SIDE_FRACTION)
     return TreeCover(splits, depth, prior, public)

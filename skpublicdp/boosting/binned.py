@@ -29,7 +29,8 @@ MAX_MEMORY_BYTES = 1 << 27
 """Memory for rows, in bytes. Arrays that exceed it are memory-mapped temporary files."""
 
 SPANS_PER_THREAD = 8
-"""Number of spans of rows per thread. Several spans balance the load at the end."""
+"""Number of spans of rows per thread. A span is a run of chunks that one thread adds up. With
+several spans per thread no thread waits long for the slowest one."""
 
 RowIndex = slice | NDArray[np.intp]
 """Selection of rows: a slice, or indices."""
@@ -38,13 +39,13 @@ RowIndex = slice | NDArray[np.intp]
 def encode_rows(
     fine_binner: Binner, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
 ) -> tuple[list[BinCodes], NDArray[Any]]:
-    """Return the fine bins of encoded rows, one array for each column, and `y` as `dtype`."""
+    """Return the fine bin of each encoded row, one array for each column, and `y` as `dtype`."""
     pairs = zip(fine_binner.columns, X.T, strict=True)
     return [bins.encoded_codes(values) for bins, values in pairs], y.astype(dtype)
 
 
 class FineBinnedRows:
-    """Private or public rows: the fine bin of each column, and the target.
+    """Private or public rows: each row's fine bin in every column, and its target.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ class FineBinnedRows:
     Attributes
     ----------
     columns : list of ndarray of uint8 or uint16, shape (n,)
-        Fine bins.
+        Fine bin of each row, one array for each column.
     y : ndarray, shape (n,)
         Codes of labels, or targets of a regression from 0 to 1.
     """
@@ -88,7 +89,7 @@ class FineBinnedRows:
         n: int,
         dtype: DTypeLike,
     ) -> FineBinnedRows:
-        """Bin chunks of encoded rows and concatenate them, as `from_codes` does."""
+        """Return chunks of encoded rows (X, y), binned and concatenated, as `from_codes` does."""
         codes = (encode_rows(fine_binner, dtype, X, y) for X, y in chunks)
         return cls.from_codes(fine_binner, codes, n, dtype)
 
@@ -101,7 +102,7 @@ class FineBinnedRows:
         dtype: DTypeLike,
         n_jobs: int | None = None,
     ) -> FineBinnedRows:
-        """Concatenate chunks of binned rows. The result does not depend on the chunk sizes.
+        """Return the concatenation of chunks of binned rows, whatever the sizes of the chunks.
 
         Parameters
         ----------
@@ -119,7 +120,7 @@ class FineBinnedRows:
         rows, end = cls(fine_binner, n, dtype, n_jobs), 0
         for columns, y in chunks:
             start, end = end, end + len(y)
-            if end > n:
+            if end > n:  # more rows than on the first pass, which is an error below
                 break
             rows.y[start:end] = y
             for column, codes in zip(rows.columns, columns, strict=True):
@@ -129,16 +130,16 @@ class FineBinnedRows:
         return rows
 
     def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:
-        """Return the rows at given indices."""
+        """Return a copy of the rows at given indices."""
         n_rows, dtype = len(indices), self.y.dtype
         subset = FineBinnedRows(self.fine_binner, n_rows, dtype, self.n_jobs, self._bytes_used)
         pairs = zip([*subset.columns, subset.y], [*self.columns, self.y], strict=True)
-        for target, source in pairs:
-            np.take(source, indices, out=target)
+        for destination, source in pairs:
+            np.take(source, indices, out=destination)
         return subset
 
     def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an uninitialised array, in memory or in a file (`MAX_MEMORY_BYTES`)."""
+        """Return an uninitialised array, in memory or memory-mapped beyond `MAX_MEMORY_BYTES`."""
         array = scratch_array(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
         self._bytes_used += array.nbytes
         return array
@@ -173,13 +174,14 @@ class FineBinnedRows:
             return sum(pool.map(sum_span, *zip(*spans, strict=True)), np.int64(0))
 
     def for_each_chunk(self, f: Callable[[slice], None]) -> None:
-        """Call ``f(chunk)`` for all chunks of rows, by several threads."""
+        """Call ``f(chunk)`` for its side effects on all chunks of rows, by several threads."""
 
-        def run(chunk: slice) -> int:
+        def call_on_chunk(chunk: slice) -> int:
+            """Call `f`, and return a summand for `sum_over_chunks`, which distributes the calls."""
             f(chunk)
             return 0
 
-        self.sum_over_chunks(run)
+        self.sum_over_chunks(call_on_chunk)
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -209,13 +211,14 @@ class BinnedData:
         for bins, fine in zip(binner.columns, rows.fine_binner.columns, strict=True):
             cuts = np.unique(snap_to_edges(fine.cuts, bins.cuts))
             cuts = cuts[~np.isnan(cuts)]
+            # cuts that move to the same fine cut become one
             size = bins.size + len(cuts) - len(bins.cuts)
             snapped_columns.append(ColumnBins(bins.column, cuts, size, bins.bin_of_category))
         return cls(Binner(tuple(snapped_columns)), rows, public)
 
     @cached_property
     def bin_of_fine_bin(self) -> list[BinCodes]:
-        """Bin of each fine bin, one array for each column."""
+        """Bin that contains each fine bin, one array for each column."""
         pairs = zip(self.binner.columns, self.rows.fine_binner.columns, strict=True)
         return [bins.coarse_bins(fine) for bins, fine in pairs]
 
@@ -229,7 +232,7 @@ class BinnedData:
         return self._codes(self.rows, index)
 
     def _codes(self, rows: FineBinnedRows, index: RowIndex) -> BinCodes:
-        """Return the bins of selected rows by their fine bins, shape (n_columns, k)."""
+        """Return the bins of selected private or public rows, shape (n_columns, k)."""
         pairs = zip(self.bin_of_fine_bin, rows.columns, strict=True)
         return np.array([np.take(bins, column[index]) for bins, column in pairs])
 
@@ -238,12 +241,17 @@ class BinnedData:
         return np.take(self.bin_of_fine_bin[column], self.rows.columns[column][index])
 
     def leaf_indexer(self, splits: Predicates) -> Callable[[slice], BinCodes]:
-        """Return a function from selected training rows to their leaves in a tree.
+        """Return a function that maps a slice of the training rows to their leaves in a tree.
 
         Parameters
         ----------
         splits : BinSplits
             Splits of the tree's nodes in breadth-first order, on the current bins.
+
+        Returns
+        -------
+        callable
+            The leaves have shape (n_rows_of_slice,).
         """
         assert isinstance(splits, BinSplits)
         fine_splits = refine_splits(splits, self.binner, self.rows.fine_binner)
@@ -271,6 +279,7 @@ class BinnedData:
         change = scores.astype(np.int32)
 
         def add_to_chunk(chunk: slice) -> None:
+            """Add the scores to the margins of one chunk of rows, in place."""
             margins[:, chunk] += np.take(change, bins_of_rows(chunk), axis=1)
 
         self.rows.for_each_chunk(add_to_chunk)
@@ -289,7 +298,8 @@ class BinnedData:
         leaf_scores = [scores.astype(np.int32) for scores in model.leaf_scores]
 
         def fill_chunk(chunk: slice) -> None:
-            margins = result[:, chunk]
+            """Write the margins of one chunk of rows into `result`."""
+            margins = result[:, chunk]  # a view of `result`
             margins[:] = model.intercepts[:, None]
             for table, column in zip(tables, self.rows.columns, strict=True):
                 margins += np.take(table, column[chunk], axis=1)

@@ -1,4 +1,4 @@
-"""Binner: cut points and categories of all columns, from public rows alone."""
+"""Binner: the map from rows to bins of all columns, chosen from public rows alone."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from skpublicdp.data.tables import Table
 from skpublicdp.typing import Floats, Integers
 
 BinCodes = NDArray[np.integer[Any]]
-"""Bins of rows, as integers of the smallest type that holds them."""
+"""Bins of rows, as integers of the smallest numpy type that holds them."""
 
 MAX_CATEGORIES = 64
 """Maximum number of categories with a bin of their own: those with the most public rows."""
 
 MAX_FINE_BINS = 32
 """Maximum number of quantile bins of a numeric column in Newton boosting."""
+
+MIN_REFINED_FRACTION = 0.7
+"""Columns with fewer cuts than this fraction of `MAX_FINE_BINS` are also cut at quantiles of their
+distinct values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +45,8 @@ class ColumnBins:
     size : int
         Number of bins. The last but one bin of a categorical column is for rare and for unknown
         categories.
-    bin_of_category : ndarray of int16
-        Bin of each code of a categorical column. Empty for a numeric column.
+    bin_of_category : ndarray of int16, shape (n_categories,)
+        Bin of each category code of a categorical column. Empty for a numeric column.
     """
 
     column: Column
@@ -51,18 +55,21 @@ class ColumnBins:
     bin_of_category: BinCodes
 
     def codes(self, values: NDArray[Any]) -> BinCodes:
-        """Return the bin of each value, as a function of this value alone."""
+        """Return the bin of each raw value of the column, as a function of this value alone."""
         return self.encoded_codes(self.column.as_numeric(values))
 
     def encoded_codes(self, encoded: NDArray[Any]) -> BinCodes:
-        """Return the bin of each encoded value, as a function of this value alone."""
+        """Return the bin of each encoded value (number or category code).
+
+        The bin of a value depends on this value alone, which the proof of privacy needs.
+        """
         if self.column.categorical:
             return np.take(self.bin_of_category, encoded.astype(np.intp)).astype(self.dtype)
         return self._edges.count_below(encoded).astype(self.dtype, copy=False)
 
     @cached_property
     def _edges(self) -> SortedEdges:
-        """Cut points with an index for fast search; derived, so it is not pickled."""
+        """Cut points with an index for fast search. It is rebuilt after unpickling."""
         return SortedEdges(self.cuts, self.size - 1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -79,21 +86,23 @@ class ColumnBins:
             return np.arange(self.size).astype(self.dtype)
         # a fine bin lies in the bin that contains its upper end
         coarse = np.searchsorted(self.cuts, np.append(fine.cuts, np.inf))
-        coarse[-1] = len(self.cuts)
-        return np.append(coarse, self.size - 1).astype(self.dtype)
+        coarse[-1] = len(self.cuts)  # also if infinity is a cut itself
+        missing_bin = self.size - 1
+        return np.append(coarse, missing_bin).astype(self.dtype)
 
     @property
     def labels(self) -> list[str]:
         """Text of each bin: a range of numbers, or a category."""
         if self.column.categorical:
             names = [*map(str, self.column.values.tolist())]
-            has_bin = np.flatnonzero(self.bin_of_category[: len(names)] < self.size - 2)
+            other_bin = self.size - 2
+            has_bin = np.flatnonzero(self.bin_of_category[: len(names)] < other_bin)
             return [*(names[code] for code in has_bin), OTHER, MISSING]
-        ends = [self.column.format(cut) for cut in self.cuts]
-        if not ends:
+        cut_texts = [self.column.format(cut) for cut in self.cuts]
+        if not cut_texts:
             return ["any", MISSING]
-        inner = [f"{low} to {high}" for low, high in pairwise(ends)]
-        return [f"<= {ends[0]}", *inner, f"> {ends[-1]}", MISSING]
+        inner = [f"{low} to {high}" for low, high in pairwise(cut_texts)]
+        return [f"<= {cut_texts[0]}", *inner, f"> {cut_texts[-1]}", MISSING]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +124,7 @@ class Binner:
 
     @property
     def sizes(self) -> list[int]:
-        """Number of bins of each column."""
+        """Number of bins of each column, with the bin of missing values."""
         return [bins.size for bins in self.columns]
 
     @property
@@ -150,7 +159,7 @@ class Binner:
         """Return the one-hot matrix of bins, shape (n, n_bins)."""
         design = np.zeros((codes.shape[1], int(self.offsets[-1])))
         rows = np.arange(codes.shape[1])
-        for column_codes, start in zip(codes, self.offsets, strict=False):
+        for column_codes, start in zip(codes, self.offsets[:-1], strict=True):
             design[rows, start + column_codes] = 1
         return design
 
@@ -178,14 +187,15 @@ def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
         numbers = values[is_number]
         quantiles = cut_points(numbers, MAX_FINE_BINS, weights[is_number])
         cuts = np.union1d(bins.cuts, quantiles)
-        if len(cuts) < 0.7 * MAX_FINE_BINS:
+        if len(cuts) < MIN_REFINED_FRACTION * MAX_FINE_BINS:
             cuts = np.union1d(cuts, cut_points(np.unique(numbers), MAX_FINE_BINS // 2))
-        refined.append(ColumnBins(bins.column, cuts, len(cuts) + 2, bins.bin_of_category))
+        n_bins = len(cuts) + 2  # intervals between the cuts, and the bin of missing values
+        refined.append(ColumnBins(bins.column, cuts, n_bins, bins.bin_of_category))
     return Binner(tuple(refined))
 
 
 def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
-    """Give each fine bin the score of its coarse bin; shape (n_targets, n_fine_bins).
+    """Return the score of each fine bin: the score of the coarse bin that contains it.
 
     Parameters
     ----------
@@ -193,8 +203,12 @@ def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
         Scores of the coarse bins.
     coarse, fine : Binner
         The bins. The fine cuts must include all coarse cuts.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_targets, n_fine_bins)
     """
-    triples = zip(coarse.offsets, coarse.columns, fine.columns, strict=False)
+    triples = zip(coarse.offsets[:-1], coarse.columns, fine.columns, strict=True)
     return np.hstack(
         [
             scores[:, start + coarse_bins.coarse_bins(fine_bins)]
@@ -209,10 +223,10 @@ def make_binner(
     max_bins: int | None,
     weights: Floats | None = None,
 ) -> Binner:
-    """Choose the bins of all columns from public rows.
+    """Return bins of all columns, chosen from public rows.
 
-    Numeric columns are cut at weighted quantiles. Of a categorical column the most frequent
-    categories have a bin of their own.
+    Numeric columns are cut at weighted quantiles. The most frequent categories of a categorical
+    column have a bin each.
 
     Parameters
     ----------
@@ -240,7 +254,8 @@ def make_binner(
             cuts = cut_points(numbers, max_bins, mass)
         else:
             cuts = np.empty(0)
-        columns.append(ColumnBins(column, cuts, len(cuts) + 2, np.empty(0, dtype=np.int16)))
+        n_bins = len(cuts) + 2  # intervals between the cuts, and the bin of missing values
+        columns.append(ColumnBins(column, cuts, n_bins, np.empty(0, dtype=np.int16)))
     return Binner(tuple(columns))
 
 
@@ -255,7 +270,7 @@ def _categorical_bins(column: Column, codes: Floats) -> ColumnBins:
         Its category codes in the public rows.
     """
     counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)
-    counts = counts[: len(column.values)]
+    counts = counts[: len(column.values)]  # without the codes for other and missing values
     frequent = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
     n_frequent = len(frequent)
     bin_of_category = np.full(column.n_categories, n_frequent, dtype=np.int16)

@@ -66,12 +66,13 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
 
 
 def _column_to_json(bins: ColumnBins) -> dict[str, Any]:
-    """Return the cut points of a numeric column, or the categories that have a bin of their own."""
+    """Return the JSON object of a column: its cut points, or the categories with their own bin."""
     column = bins.column
     if column.categorical:
+        # `bin_of_category` also has the codes of other and of missing values, which come last
         pairs = zip(column.values.tolist(), bins.bin_of_category.tolist(), strict=False)
-        # the last two bins are for rare categories and for missing values
-        categories = [category for category, code in pairs if code < bins.size - 2]
+        other_bin = bins.size - 2
+        categories = [category for category, code in pairs if code < other_bin]
         return {"name": column.name, "kind": "category", "categories": categories}
     return {
         "name": column.name,
@@ -82,7 +83,7 @@ def _column_to_json(bins: ColumnBins) -> dict[str, Any]:
 
 
 def _splits_to_json(splits: BinSplits, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the column, the range of bins and the text of each split of a tree."""
+    """Return one JSON object for each split of a tree: its column, range of bins and text."""
     return [
         {
             "column": int(splits.features[node]),

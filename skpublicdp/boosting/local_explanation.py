@@ -19,14 +19,14 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalExplanation:
-    """Predictions of rows as sums of contributions.
+    """Predictions of rows as sums of the contributions of a model's terms.
 
     Attributes
     ----------
     terms : tuple of str
-        Names of the columns, of the pairs of columns that trees split on, and of other trees.
+        Names of the terms: columns, pairs of columns that trees split on, and other trees.
     cells : ndarray of object, shape (n, n_terms)
-        Texts of the bins of each row.
+        Text of the bins of each row in the columns of each term.
     contributions : ndarray of float64, shape (n, n_terms) or (n, n_terms, n_classes)
         Contribution of each term to the log-odds of the second of two labels, to the log-odds of
         each of more labels, or to the mean outcome.
@@ -52,7 +52,8 @@ class LocalExplanation:
         return "\n\n".join(self._describe_row(row) for row in range(len(self)))
 
     def _describe_row(self, row: int) -> str:
-        """Return a text table of the strongest terms of a row, the sum of the others, and all."""
+        """Return a text table of one row: its strongest terms, the sum of the others, the total."""
+        # one column of numbers for each target
         contributions = self.contributions[row].reshape(len(self.terms), -1)
         order = np.argsort(-np.abs(contributions).max(axis=1), kind="stable")
         strong, weak = order[:N_TERMS_SHOWN], order[N_TERMS_SHOWN:]
@@ -80,7 +81,7 @@ def explain_rows(
     trees: Sequence[Tree],
     intercepts: Floats,
 ) -> LocalExplanation:
-    """Return the contribution of each term to the margin of each row.
+    """Return the contribution of each term to the prediction of each row.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def explain_rows(
     cells = np.empty((codes.shape[1], len(terms)), dtype=object)
     for position, term in enumerate(terms):
         bins = [codes[column] for column in term.columns]
-        if not term.trees:
+        if not term.trees:  # a column
             scores = shapes[term.columns[0]].scores[:, bins[0]]
         elif term.trees in pair_of_trees:
             scores = pair_of_trees[term.trees].scores[:, bins[0], bins[1]]
@@ -109,15 +110,19 @@ def explain_rows(
             scores = trees[tree].scores[:, apply_tree(model.trees[tree].splits, codes)]
         contributions_by_term.append(scores)
         cells[:, position] = _cell_texts([shapes[column] for column in term.columns], bins)
+    # from (n_terms, n_targets, n) to (n, n_terms, n_targets)
     contributions = np.array(contributions_by_term).transpose(2, 0, 1)
     intercept: Any = intercepts
-    if len(intercepts) == 1:
+    if len(intercepts) == 1:  # one target has no axis of its own
         contributions, intercept = contributions[:, :, 0], float(intercepts[0])
     return LocalExplanation(tuple(term.name for term in terms), cells, contributions, intercept)
 
 
 def _cell_texts(shapes: Sequence[Shape], bins: Sequence[BinCodes]) -> list[str] | str:
-    """Return the text of each row's bins in the columns of a term; empty without columns."""
+    """Return the text of each row's bins in the columns of a term, joined by commas.
+
+    A term without columns is a constant tree, and has one empty text for all rows.
+    """
     if not shapes:
         return ""
     texts = [

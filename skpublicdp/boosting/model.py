@@ -35,7 +35,7 @@ position of a row in an array."""
 
 @dataclass(frozen=True, eq=False)
 class AdditiveModel:
-    """Sum of bin scores and trees, in integers. All of its numbers are released.
+    """Additive model with integer scores of bins and of tree leaves. All numbers are released.
 
     Attributes
     ----------
@@ -59,7 +59,17 @@ class AdditiveModel:
     leaf_scores: tuple[Integers, ...] = ()
 
     def raw_predict(self, codes: BinCodes) -> Integers:
-        """Return the integer margins of binned rows, shape (n_targets, n)."""
+        """Return the margins of binned rows, integers in units of 1 / MARGIN_UNIT.
+
+        Parameters
+        ----------
+        codes : ndarray of int, shape (n_columns, n)
+            Bin codes of the rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_targets, n)
+        """
         margins = np.repeat(self.intercepts[:, None], codes.shape[1], axis=1)
         for bins, start, stop in zip(codes, self.offsets[:-1], self.offsets[1:], strict=True):
             margins += np.take(self.scores[:, start:stop], bins, axis=1)
@@ -68,36 +78,37 @@ class AdditiveModel:
         return margins
 
     def with_tree(self, tree: DecisionTree, scores: Integers) -> AdditiveModel:
-        """Return the model with one more tree."""
+        """Return the model with one more tree, given scores of shape (n_targets, n_leaves)."""
         trees, leaf_scores = (*self.trees, tree), (*self.leaf_scores, scores)
         return AdditiveModel(self.scores, self.intercepts, self.offsets, trees, leaf_scores)
 
 
 def null_model(offsets: NDArray[np.intp], n_targets: int) -> AdditiveModel:
-    """Return the model without effects, which gives every label the same probability."""
-    # one target stands for two labels; log-odds of 1 / K are -log(K - 1)
+    """Return the additive model that gives every label the same probability for all rows."""
+    # one target stands for two labels; the log-odds of probability 1 / K are -log(K - 1)
     intercept = 0 if n_targets == 1 else -round(MARGIN_UNIT * np.log(n_targets - 1))
     scores = np.zeros((n_targets, int(offsets[-1])), dtype=np.int64)
     return AdditiveModel(scores, np.full(n_targets, intercept, dtype=np.int64), offsets)
 
 
 def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
-    """Return the logistic function of the margins, shape (n_targets, n)."""
+    """Return the logistic function of integer margins, from a table of the same shape."""
     sigmoid: Floats = np.take(SIGMOID_TABLE, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
     return sigmoid
 
 
 def gradient_scale(probability: Floats, pure: bool) -> Floats:
-    """Return the factor v(x) that bounds the gradients of a row by 1/2 for every label.
+    """Return the factor v(x) on the gradient of a row that bounds its norm by 1/2.
 
-    It is 1/2 over the largest norm of (1[label] - probability) over the labels.
+    It is 1/2 divided by the largest norm of (1[label] - probability) over all labels. It does not
+    depend on the label of the row.
 
     Parameters
     ----------
     probability : ndarray of float64, shape (n_targets, n)
         Probability of each target.
     pure : bool
-        Whether several targets are bounded in the 1-norm or the Euclidean norm.
+        Whether several targets are bounded in the 1-norm (else in the Euclidean norm).
 
     Returns
     -------
@@ -117,20 +128,29 @@ def gradient_scale(probability: Floats, pure: bool) -> Floats:
 def scaled_gradients(
     margins: NDArray[np.integer[Any]], y: NDArray[np.intp], pure: bool
 ) -> Integers:
-    """Return v(x) (1[y] - probability) in units of 1 / (2 MAX_GRADIENT), shape (n_targets, n).
+    """Return the scaled gradients v(x) (1[y] - probability), shape (n_targets, n).
 
-    With one target, the outcome is `y` itself. The norm of a row's gradient is at most
+    They are integers in units of 1 / (2 MAX_GRADIENT). The norm of a row's gradient is at most
     `MAX_GRADIENT`: the 1-norm over the targets if `pure`, otherwise the Euclidean norm.
+
+    Parameters
+    ----------
+    margins : ndarray of int, shape (n_targets, n)
+        Margins of the rows.
+    y : ndarray, shape (n,)
+        Codes of the labels. With one target, the outcomes from 0 to 1.
+    pure : bool
+        Whether the norm is the 1-norm.
     """
     probability = probabilities(margins)
     outcome = y
     if len(probability) > 1:
         outcome = y == np.arange(len(probability))[:, None]
     exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * (outcome - probability)
-    # several targets are rounded towards 0, and 1 - 1e-12 absorbs rounding errors of the norm
-    rounded: Integers = (
-        np.trunc(exact * (1 - 1e-12)) if len(exact) > 1 else np.rint(exact)
-    ).astype(np.int64)
+    # of several targets, rounding towards 0 keeps the norm, up to floating-point errors, which the
+    # factor 1 - 1e-12 absorbs
+    integers = np.trunc(exact * (1 - 1e-12)) if len(exact) > 1 else np.rint(exact)
+    rounded: Integers = integers.astype(np.int64)
     return rounded
 
 
@@ -161,6 +181,7 @@ def boosting_weights(
         # relative to the largest margin of any other label
         rows = np.arange(len(y))
         other_margins = margins.astype(np.int64)
+        # low enough never to be the maximum; half of it, so that no difference overflows
         other_margins[y, rows] = np.iinfo(np.int64).min // 2
         margin_of_label = margins[y, rows] - other_margins.max(axis=0)
     error_probability = probabilities(-margin_of_label)

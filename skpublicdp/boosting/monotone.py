@@ -21,13 +21,15 @@ from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion,
 from skpublicdp.typing import Floats
 
 Directions = NDArray[np.int8]
+"""Constraint of each column, (n_columns,): 1 for increasing, -1 for decreasing, 0 for none."""
 
 Projection = Callable[[Floats, Floats], Floats]
-"""Maps scores and their variances to the nearest scores that satisfy a constraint."""
+"""Maps the scores of a term and their variances, both of shape (size,), to the nearest scores that
+satisfy a constraint."""
 
 
 def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | None:
-    """Return the direction (1, 0 or -1) of each column; ``None`` without any constraint.
+    """Return the monotone constraint (1, 0 or -1) of each column; ``None`` without any constraint.
 
     Parameters
     ----------
@@ -70,13 +72,18 @@ def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | N
 
 
 def isotonic_projection(direction: int) -> Projection:
-    """Return the isotonic regression of a column's scores by bin.
+    """Return a projection of a column's bin scores onto monotone ones, by isotonic regression.
 
     The last bin holds missing values, so its score is not constrained.
+
+    Parameters
+    ----------
+    direction : int
+        1 for increasing scores, -1 for decreasing scores.
     """
 
     def project(scores: Floats, variances: Floats) -> Floats:
-        """Return the nearest monotone scores, weighted by precision."""
+        """Return the nearest monotone scores in squared distance, weighted by precision."""
         projected = scores.copy()
         weights = 1 / variances[:-1]
         projected[:-1] = isotonic_regression(
@@ -93,8 +100,9 @@ def monotone_leaf_projection(
     """Return the isotonic projection of a tree's leaf values; ``None`` if it is unconstrained.
 
     Two leaves are ordered if they contain rows that differ in one constrained column only. A tree
-    whose values respect this partial order is monotone. There are few leaves, so the projection
-    enumerates all upper and lower sets of the order.
+    whose values respect this partial order is monotone. An upper set contains every leaf above its
+    members, and a lower set every leaf below. There are few leaves, so the projection enumerates
+    all of these sets.
 
     Parameters
     ----------
@@ -123,13 +131,15 @@ def monotone_leaf_projection(
         result is ordered exactly, in spite of rounding errors of the means.
         """
         weights = 1 / variances
+        # indexed by the mask of the set; the empty set has no mean
         mean_of_set = np.append(np.nan, (contains @ (weights * scores)) / (contains @ weights))
         # means of the intersections of upper sets (rows) with lower sets (columns)
         means = mean_of_set[masks[is_upper_set][:, None] & masks[is_lower_set]]
-        projected = [
-            means[contains[is_upper_set, leaf]][:, contains[is_lower_set, leaf]].min(axis=1).max()
-            for leaf in range(n_leaves)
-        ]
+        projected = []
+        for leaf in range(n_leaves):
+            # an upper and a lower set that contain the leaf have a nonempty intersection
+            means_with_leaf = means[contains[is_upper_set, leaf]][:, contains[is_lower_set, leaf]]
+            projected.append(means_with_leaf.min(axis=1).max())
         return np.array(projected)
 
     return project
@@ -138,7 +148,7 @@ def monotone_leaf_projection(
 def _ordered_leaves(
     tree: DecisionTree, sizes: list[int], directions: Directions
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs (lower, higher) of leaves that a constraint orders.
+    """Yield pairs (lower, higher) of leaves whose values a monotone constraint orders.
 
     A pair is ordered if the regions of both leaves overlap in all columns but a constrained one,
     and some bin of the first region precedes some bin of the second one in this column.
@@ -165,13 +175,12 @@ def _ordered_leaves(
     for (a, region_a), (b, region_b) in permutations(enumerate(regions), 2):
         for column in constrained_columns:
             overlap_elsewhere = all(
-                _overlap(region_a[i], region_b[i]) for i in columns if i != column
+                _overlap(region_a[other], region_b[other]) for other in columns if other != column
             )
             # without the last bin, which holds missing values
-            bins_a, bins_b = (
-                intersect_interval(region[column], -1, sizes[column] - 2)
-                for region in (region_a, region_b)
-            )
+            last_number_bin = sizes[column] - 2
+            bins_a = intersect_interval(region_a[column], -1, last_number_bin)
+            bins_b = intersect_interval(region_b[column], -1, last_number_bin)
             if not (overlap_elsewhere and bins_a and bins_b):
                 continue
             first_bin_of_a, last_bin_of_b = bins_a[0][0] + 1, bins_b[-1][1]
@@ -233,7 +242,9 @@ def project_monotone(
 
 
 def _variances(covariances: Floats | None, codes: BinCodes, size: int) -> Floats:
-    """Return the variances of one term's scores, up to a common factor.
+    """Return the variances of one term's scores up to a common factor, shape (size,).
+
+    Without a posterior they are one over the number of public rows plus 1/2.
 
     Parameters
     ----------

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from skpublicdp.typing import Floats, Integers
 
 ALLOCATION_STEPS = 32
-"""Number of units in an equal share. The smallest allocation is one unit."""
+"""Number of units that each item would have in an equal division of the budget. The smallest
+positive allocation is one unit."""
 
 
 def allocation_grid(n_items: int, steps: int = ALLOCATION_STEPS) -> Integers:
-    """Return the possible allocations of an item: 0, powers of 2, and the total of all units.
+    """Return the allocations, in units, at which the loss of an item is evaluated.
+
+    They are 0, powers of 2, and the total of all units.
 
     Parameters
     ----------
@@ -28,7 +32,7 @@ def allocation_grid(n_items: int, steps: int = ALLOCATION_STEPS) -> Integers:
 
 
 def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
-    """Divide a total so that the sum of expected losses is minimal (Neyman 1934).
+    """Return the division of a budget that minimises the sum of expected losses (Neyman 1934).
 
     Units are allocated greedily along the steepest segments of the lower convex hulls of the
     losses. The result is optimal if the losses are convex, and linear between the grid points.
@@ -43,7 +47,7 @@ def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
     Returns
     -------
     list of Fraction
-        Share of each item, of sum 1.
+        Fraction of the budget for each item, of sum 1.
 
     Examples
     --------
@@ -57,18 +61,38 @@ def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
     segments = []
     for item in range(n_items):
         segments += _hull_segments(units, losses[item], item)
-    allocation, remaining = np.zeros(n_items, dtype=np.int64), int(units[-1])
-    for _, item, length in sorted(segments):
-        allocation[item] += min(length, remaining)
-        remaining -= min(length, remaining)
+    total_units = int(units[-1])
+    allocation, remaining = np.zeros(n_items, dtype=np.int64), total_units
+    for segment in sorted(segments):  # the steepest one first
+        n_units = min(segment.n_units, remaining)
+        allocation[segment.item] += n_units
+        remaining -= n_units
     # units that reduce no loss are divided equally
     allocation += remaining // n_items
     allocation[0] += remaining % n_items
-    return [Fraction(int(share), int(units[-1])) for share in allocation]
+    return [Fraction(int(n_units), total_units) for n_units in allocation]
 
 
-def _hull_segments(units: Integers, losses: Floats, item: int) -> list[tuple[float, int, int]]:
-    """Return (slope, item, length) of each decreasing segment of the lower convex hull.
+class _HullSegment(NamedTuple):
+    """Segment of the lower convex hull of an item's loss. Segments are ordered by slope.
+
+    Attributes
+    ----------
+    slope : float
+        Change of the loss per unit; negative.
+    item : int
+        Position of the item.
+    n_units : int
+        Length of the segment, in units.
+    """
+
+    slope: float
+    item: int
+    n_units: int
+
+
+def _hull_segments(units: Integers, losses: Floats, item: int) -> list[_HullSegment]:
+    """Return the decreasing segments of the lower convex hull of an item's loss, from the left.
 
     Parameters
     ----------
@@ -82,9 +106,11 @@ def _hull_segments(units: Integers, losses: Floats, item: int) -> list[tuple[flo
     segments, start = [], 0
     while start < len(units) - 1:
         slopes = (losses[start + 1 :] - losses[start]) / (units[start + 1 :] - units[start])
-        step = int(np.argmin(slopes))
-        if slopes[step] >= 0:
+        steepest = int(np.argmin(slopes))
+        if slopes[steepest] >= 0:  # no larger allocation has a smaller loss
             break
-        segments.append((float(slopes[step]), item, int(units[start + step + 1] - units[start])))
-        start += step + 1
+        end = start + 1 + steepest
+        n_units = int(units[end] - units[start])
+        segments.append(_HullSegment(float(slopes[steepest]), item, n_units))
+        start = end
     return segments

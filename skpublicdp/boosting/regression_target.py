@@ -18,7 +18,11 @@ from skpublicdp.typing import Floats
 
 MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
 """Smallest number of public outcomes whose quantiles at 0.005 and 0.995 are the default bounds.
-With fewer, the bounds are the range of public outcomes, extended by a tenth on either side."""
+With fewer, the bounds are the range of public outcomes, extended by `RANGE_EXTENSION` of its length
+on either side."""
+
+RANGE_EXTENSION = 0.1
+"""Extension of the range of few public outcomes, since private outcomes may lie beyond it."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,12 @@ class RegressionTarget(TargetReader):
     bounds: ArrayLike | None
 
     def column(self, y: Any, name: str = "y") -> Floats:
-        """Return `y` as floats; NaN marks a missing outcome."""
+        """Return the outcomes `y` as an array of floats, shape (n,); NaN marks a missing one."""
         refusal = RefusedError(_NOT_NUMBERS.format(name=name))
         y = call_or_raise(np.asarray, y, error=refusal)
         refuse_types(y, "outcomes, finite numbers")
         y = call_or_raise(check_array, y, dtype=np.float64, error=refusal, **NO_CHECKS)
-        if y.shape[1:] == (1,):
+        if y.shape[1:] == (1,):  # a single column
             warn(
                 "A column-vector y was passed when a 1d array was expected. Please change the "
                 "shape of y to (n_samples, ), for example using ravel().",
@@ -51,7 +55,15 @@ class RegressionTarget(TargetReader):
         return column
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Encode private and public outcomes, and mark the public rows with an outcome."""
+        """Return encoded private and public outcomes, and a mask of public rows with an outcome.
+
+        Parameters
+        ----------
+        private : ndarray of float64, shape (n,)
+            Outcomes of private rows.
+        public : list of ndarray of float64
+            Outcomes of public rows, by source; NaN marks a missing one.
+        """
         outcomes = np.concatenate(public)
         is_labelled = ~np.isnan(outcomes)
         labelled = outcomes[is_labelled]
@@ -66,7 +78,7 @@ class RegressionTarget(TargetReader):
         return y[:0]
 
     def encode(self, y: Floats, targets: Targets) -> NDArray[np.float32]:
-        """Encode outcomes with the bounds of a fit."""
+        """Return outcomes encoded by the bounds in `targets`: multiples of 1 / TARGET_LEVELS."""
         assert targets.bounds is not None
         if not np.isfinite(y).all():
             raise RefusedError(_NOT_NUMBERS.format(name="y"))
@@ -74,9 +86,9 @@ class RegressionTarget(TargetReader):
 
 
 def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
-    """Clip outcomes to the bounds, scale them to [0, 1], and round them to 1 / TARGET_LEVELS.
+    """Return outcomes that are clipped to bounds, scaled to [0, 1] and rounded.
 
-    The result is exact in float32.
+    They are multiples of 1 / TARGET_LEVELS, which are exact in float32.
     """
     shares = (np.clip(outcomes, low, high) - low) / (high - low)
     # the levels are exact in float32
@@ -92,7 +104,15 @@ _NOT_NUMBERS = (
 
 
 def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, float]:
-    """Return the declared bounds, or bounds of the public outcomes."""
+    """Return the bounds (low, high) to which outcomes are clipped.
+
+    Parameters
+    ----------
+    declared : array-like of shape (2,), or None
+        Bounds that the user declares.
+    public : ndarray of float64, shape (m,)
+        Public outcomes, which give the bounds if none are declared.
+    """
     if declared is not None:
         ends = np.asarray(declared, dtype=np.float64)
         if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
@@ -106,7 +126,7 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
         ends = np.quantile(public, [TAIL_PROBABILITY, 1 - TAIL_PROBABILITY])
     else:
         ends = np.array([public.min(), public.max()])
-        ends += np.array([-0.1, 0.1]) * (ends[1] - ends[0])
+        ends += np.array([-RANGE_EXTENSION, RANGE_EXTENSION]) * (ends[1] - ends[0])
     low, high = map(float, ends)
     if not 0 < high - low < np.inf:
         raise ValueError(

@@ -20,6 +20,8 @@ RESIDUAL_SHARE = Fraction(1, 25)
 """Share of the budget for the histogram of residuals."""
 
 EDGE_DISTANCES = 2.0 ** (np.arange(-32, 1) / 4)
+"""Distances of edges from 0: from 2^-8 to 1, four per doubling."""
+
 RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
 """Edges of the bins of residuals, from -1 to 1. Distances from 0 are geometric, so that bins are
 fine enough for any variance of the residuals."""
@@ -36,10 +38,10 @@ def residual_variance(
     ledger: Ledger,
     budget: StageBudget,
 ) -> float:
-    """Release the sum of squared gradients, and return the gradient variance per unit of hessian.
+    """Return a noisy estimate of the variance of a row's gradient, as a multiple of its hessian.
 
-    The expected hessian sum is estimated on the public rows. The ratio is clipped to
-    [MIN_RESIDUAL_VARIANCE, 1].
+    The noisy sum of squared gradients is divided by the hessian sum that public rows predict. The
+    ratio is clipped to [MIN_RESIDUAL_VARIANCE, 1].
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ def residual_variance(
     """
 
     def sum_squares(chunk: slice) -> Integers:
-        """Return the sum of squared gradients of one chunk of rows."""
+        """Return the sum of squared gradients of one chunk of rows, shape (1,)."""
         gradients, _ = loss.gradient_hessian(
             model.raw_predict(data.codes(chunk)), data.rows.y[chunk]
         )
@@ -72,6 +74,7 @@ def residual_variance(
         proof=BOOSTING_PROOF,
     ).values[0]
     _, hessians = loss.gradient_hessian(model.raw_predict(data.public_codes))
+    # hessians are in units of 1 / (2 MAX_GRADIENT), and squared gradients in units of its square
     expected = data.rows.n * float((hessians @ row_weights).sum()) * 2 * MAX_GRADIENT
     return float(np.clip(squares / expected, MIN_RESIDUAL_VARIANCE, 1.0))
 
@@ -79,7 +82,7 @@ def residual_variance(
 def noisy_residual_histogram(
     model: AdditiveModel, data: BinnedData, loss: Loss, ledger: Ledger, budget: StageBudget
 ) -> Integers:
-    """Release the noisy histogram of residuals (outcome minus prediction).
+    """Return a noisy histogram of the private rows' residuals (outcome minus prediction).
 
     Parameters
     ----------
@@ -102,7 +105,7 @@ def noisy_residual_histogram(
     size = len(RESIDUAL_EDGES) - 1
 
     def count_chunk(chunk: slice) -> Integers:
-        """Return the histogram of residuals of one chunk of rows."""
+        """Return the number of residuals of one chunk of rows in each bin, shape (size,)."""
         residuals = data.rows.y[chunk] - loss.mean(model.raw_predict(data.codes(chunk)))[0]
         bins = np.searchsorted(RESIDUAL_EDGES, residuals, side="right") - 1
         return np.bincount(bins.clip(0, size - 1), minlength=size)
@@ -116,10 +119,10 @@ def noisy_residual_histogram(
 
 
 def residual_fractions(counts: Integers, n: int) -> Floats:
-    """Return the Euclidean projection of ``counts / n`` onto the probability simplex.
+    """Return fractions of residuals: noisy ``counts / n``, projected onto the probability simplex.
 
-    Most bins with pure noise become 0. The projection subtracts a threshold and clips at 0
-    (Held, Wolfe and Crowder 1974).
+    The Euclidean projection subtracts a threshold and clips at 0 (Held, Wolfe and Crowder 1974).
+    Most bins with pure noise become 0.
     """
     fractions = counts / n
     descending = np.sort(fractions)[::-1]
@@ -130,7 +133,7 @@ def residual_fractions(counts: Integers, n: int) -> Floats:
 
 
 def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
-    """Return quantiles of the residuals.
+    """Return quantiles of the residuals, given the fraction of the residuals in each bin.
 
     The CDF is interpolated by a monotone cubic spline, because bins may be wide compared with the
     distribution.
@@ -143,6 +146,7 @@ def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
         Levels of the quantiles, from 0 to 1.
     """
     cdf = PchipInterpolator(RESIDUAL_EDGES, np.append(0.0, np.cumsum(fractions)))
+    # the CDF is inverted on a fine grid, since the spline has no closed inverse
     grid = np.linspace(-1.0, 1.0, 1 << 14)
     quantiles: Floats = np.interp(levels, cdf(grid), grid)
     return quantiles

@@ -61,13 +61,13 @@ class TrainingData:
 
     @cached_property
     def public(self) -> FineBinnedRows:
-        """The public rows in fine bins, without targets."""
+        """The public rows in fine bins. Their targets are not used, so they are zeros."""
         m = len(self.X_public)
         chunks = [(self.X_public, np.zeros(m))]
         return FineBinnedRows.from_encoded(self.rows.fine_binner, chunks, m, np.uint8)
 
     def bin(self, max_bins: int, weights: Floats | None = None) -> BinnedData:
-        """Choose bins by the public rows, which may be weighted, and return all rows binned."""
+        """Return all rows in new bins, at quantiles of the public rows, which may be weighted."""
         return self.with_bins(make_binner(self.schema, self.X_public, max_bins, weights))
 
     def with_bins(self, binner: Binner) -> BinnedData:
@@ -87,7 +87,7 @@ def read_training_data(
     groups: Any = None,
     train_on_public_labels: bool = False,
 ) -> TrainingData:
-    """Validate the inputs of `fit`, split private from public rows, and encode columns and target.
+    """Return the validated inputs of `fit`, split into private and public rows and encoded.
 
     Parameters
     ----------
@@ -117,7 +117,8 @@ def read_training_data(
     schema, targets = dataset.schema, dataset.targets
     assert targets is not None
     classes, encoded = targets.classes, dataset.X_public
-    fine_binner = make_binner(schema, encoded, None)
+    fine_binner = make_binner(schema, encoded, max_bins=None)
+    # the smallest type for label codes; outcomes are floats
     dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
     encoders = [bins.codes for bins in fine_binner.columns]
     chunks, n = dataset.codes(encoders, dtype, estimator.n_jobs), dataset.n_private
@@ -139,7 +140,7 @@ def read_training_data(
 
 
 def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLabels | None:
-    """Return the labels of public rows, one-hot for more than two classes.
+    """Return the labels or outcomes of public rows, one-hot for more than two classes.
 
     Rows with an imputed value are excluded, since their label was not observed with this value.
 

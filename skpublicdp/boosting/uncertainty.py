@@ -15,7 +15,8 @@ from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats
 
 SLOPE_WINDOW = 12
-"""Slopes of shape functions are finite differences over n_bins / 12 bins on either side."""
+"""The slope of a shape function at a bin is a finite difference over n_bins / SLOPE_WINDOW bins on
+either side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,9 @@ class PiecewiseLinear:
     high: float
 
     def deviation_from_steps(self, bins: BinCodes, values: Floats) -> Floats:
-        """Return the interpolated score of each value minus the score of its bin; 0 if missing.
+        """Return the interpolated score of each value minus the score of its bin.
+
+        The difference estimates the discretisation error. It is 0 for a missing value.
 
         Parameters
         ----------
@@ -78,9 +81,10 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
     sums = np.bincount(bin_of_value, public_values, minlength=len(centres))
     has_rows = counts > 0
     centres[has_rows] = sums[has_rows] / counts[has_rows]
-    window, last = max(1, round(len(centres) / SLOPE_WINDOW)), len(centres) - 1
-    upper = np.minimum(np.arange(last + 1) + window, last)
-    lower = np.maximum(np.arange(last + 1) - window, 0)
+    n_intervals = len(centres)
+    window = max(1, round(n_intervals / SLOPE_WINDOW))
+    upper = np.minimum(np.arange(n_intervals) + window, n_intervals - 1)
+    lower = np.maximum(np.arange(n_intervals) - window, 0)
     runs, rises = centres[upper] - centres[lower], scores[upper] - scores[lower]
     slopes = np.divide(rises, runs, out=np.zeros(len(runs)), where=runs > 0)
     # the outermost bins are wide, so the steepest slope is assumed there, to be conservative
@@ -100,7 +104,7 @@ class PredictionVariance:
     fitted : FittedModel
         Model and posterior covariances.
     margin_size : float
-        Size of one margin unit on the output scale.
+        Output per unit of margin.
     """
 
     def __init__(self, fitted: FittedModel, margin_size: float) -> None:
@@ -118,11 +122,11 @@ class PredictionVariance:
             self._variances.append((margin_size * centred_deviations(covariances, shares)[0]) ** 2)
 
     def _codes_of_terms(self, codes: BinCodes) -> list[BinCodes]:
-        """Return the bin or leaf of each row, for all columns and then for all trees."""
+        """Return each row's bin in all columns, then its leaf in all trees; shape (n,) each."""
         return [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
 
     def variances(self, codes: BinCodes, rows: Floats) -> Floats:
-        """Return the variance of each row's predicted mean.
+        """Return the posterior variance of each row's predicted mean, shape (n,).
 
         Parameters
         ----------

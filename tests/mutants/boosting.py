@@ -26,8 +26,8 @@ MUTANTS = (
         "residuals that are rounded when they are added up",
         FLOATS,
         "boosting/model.py",
-        "    ).astype(np.int64)\n    return rounded\n\n\ndef boosting_weights",
-        "    ).astype(np.int64)\n    return exact if len(exact) == 1 else rounded\n\n\n"
+        "integers.astype(np.int64)\n    return rounded\n\n\ndef boosting_weights",
+        "integers.astype(np.int64)\n    return exact if len(exact) == 1 else rounded\n\n\n"
         "def boosting_weights",
         (f"{CLASSIFIER}, rounds",),
     ),
@@ -98,7 +98,7 @@ MUTANTS = (
         "sums without the counts beside them",
         SENSITIVITY,
         "boosting/strategy.py",
-        'int((changes + weight * cdist(columns, columns, "cityblock")).max())\n',
+        "int((changes + weight * distances).max())\n",
         "int(changes.max())\n",
         (f"{CLASSIFIER}, pure",),
     ),
