@@ -1,8 +1,9 @@
-"""Columns with two common values: find the others by one draw, and release one cut for each.
+"""Private release of columns with two common values, and the draw that finds other columns.
 
 Tables often have dozens of binary columns for each amount. A single draw of the exponential
 mechanism finds the columns with more than two common values, whatever their number. They get most
-of the budget. For each binary column, one cut between its two values and one count are released.
+of the budget. For each other (binary) column, one cut between two values and one count are
+released.
 The proof is in docs/proofs/generic_learner.md.
 """
 
@@ -56,7 +57,7 @@ def count_other_values(column: Floats) -> int:
 def draw_many_valued_columns(
     other_counts: Integers, epsilon: Fraction, ledger: Ledger
 ) -> NDArray[np.bool_]:
-    """Draw the set of columns that are treated as many-valued.
+    """Return a mask of the columns that are treated as many-valued, by a private draw.
 
     One draw of the exponential mechanism chooses among all sets of columns. The score of a set is
     the largest count of other values among the columns outside it. A replaced row changes it by at
@@ -69,7 +70,7 @@ def draw_many_valued_columns(
     epsilon : Fraction
         Privacy budget.
     ledger : Ledger
-        Pays.
+        Privacy ledger that is charged.
 
     Returns
     -------
@@ -77,7 +78,8 @@ def draw_many_valued_columns(
         Mask of the many-valued columns.
     """
     n_columns = len(other_counts)
-    odds_against = 4 * n_columns  # prior odds that a column is outside the set
+    # prior odds that a column is outside the set: a quarter column is expected inside
+    odds_against = 4 * n_columns
     order = np.argsort(-other_counts, kind="stable")
     # Sets are grouped by their first column outside, in decreasing order of counts. The score of a
     # set is the count of this column. Columns before it are inside, and later ones are free. The
@@ -96,7 +98,7 @@ def draw_many_valued_columns(
 
 
 class ColumnBudgets(NamedTuple):
-    """Privacy budgets ε of a single column.
+    """Privacy budget ε of each column in a release of binary and many-valued columns.
 
     Attributes
     ----------
@@ -128,7 +130,7 @@ def split_budget_over_columns(
 def release_cut(
     column: Floats, candidates: CandidateGrid, *, epsilon: Fraction, ledger: Ledger
 ) -> QuantileColumn:
-    """Release a cut near the median of a column, and the noisy masses on both sides.
+    """Release a cut near the median of a private column, and the noisy masses on both sides.
 
     Parameters
     ----------
@@ -139,7 +141,7 @@ def release_cut(
     epsilon : Fraction
         Privacy budget. The release is ε-differentially private.
     ledger : Ledger
-        Pays.
+        Privacy ledger that is charged.
 
     Returns
     -------
@@ -150,6 +152,7 @@ def release_cut(
     lower, upper, prior = _cut_candidates(candidates)
     n = len(column)
     n_below = np.searchsorted(np.sort(column), lower / 2 + upper / 2, side="right")
+    # the score of a cut is the number of rows on its larger side, smallest for a median
     errors = np.maximum(n_below, n - n_below).astype(np.int64)
     family = Choice(Leaf(errors[:, None]), prior)
     cut_ledger = ledger.sub_ledger(Pure(epsilon), name=CUT_NAME, proof=SANITIZER_PROOF)
@@ -188,21 +191,21 @@ def two_point_column(
     """
     masses = np.array([n_lower, n - n_lower], dtype=np.float64)
     threshold = max_spurious_mass(1, scale)
-    # the cap keeps the larger of the two masses in any case
+    # the larger mass is at least n / 2, so that the cap always keeps it
     is_significant = masses > min(threshold, n / 2 - 1)
     values = np.array([lower, upper])[is_significant]
     return QuantileColumn(values, values, masses[is_significant] / masses[is_significant].sum())
 
 
 class _CutCandidates(NamedTuple):
-    """Candidate cuts, each between two values. Arrays of shape (n_cuts,).
+    """Candidate cuts of a column, each half-way between two values. Arrays of shape (n_cuts,).
 
     Attributes
     ----------
     lower, upper : ndarray of float64
         Values on both sides of the cut.
     prior : ndarray of int64
-        Prior weights.
+        Prior weights for the exponential mechanism.
     """
 
     lower: Floats

@@ -34,9 +34,7 @@ from skpublicdp.guarantees.sanitizer_bounds import (
     n_multisets,
 )
 from skpublicdp.hypotheses import Cover, HypothesisClass, PublicSample, Thresholds
-from skpublicdp.hypotheses.base import (
-    tabulate,
-)
+from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats, Integers
@@ -266,7 +264,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         return min(1.0, skipped_share + blr_error(beta=beta, **self._sizes))
 
     def _class(self) -> HypothesisClass:
-        """Return the hypothesis class, `Thresholds()` by default."""
+        """Return the hypothesis class of the queries, `Thresholds()` by default."""
         return Thresholds() if self.hypotheses is None else self.hypotheses
 
     def _domain(self) -> Floats:
@@ -282,13 +280,19 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
             )
         if not np.isfinite(domain).all():
             raise ValueError("domain must hold finite numbers.")
-        domain = np.unique(domain + 0.0, axis=0)
+        domain = np.unique(domain + 0.0, axis=0)  # adding 0.0 turns -0.0 into 0.0
         if n_multisets(int(self.n_points or 1), len(domain)) > MAX_MULTISETS:
             raise CoverSizeError(domain_size_message(len(domain), self.n_points or 1))
         return domain
 
     def _queries(self, domain: Floats) -> NDArray[np.bool_]:
-        """Return all sets of points on which two rules differ, shape (n_queries, n_domain)."""
+        """Return the queries as masks of the points on which two rules of the class differ.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_queries, n_domain)
+            One row for each distinct set of points.
+        """
         names = tuple(f"x{column}" for column in range(self.n_features_in_))
         public = PublicSample(domain, np.array([0, 1]), names)
         cover = self._class().build_cover(public, alpha=EXACT_COVER_RADIUS, beta=EXACT_COVER_RADIUS)
@@ -303,6 +307,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
                 f"{MAX_LABELINGS**2} are allowed; give a smaller domain or class, or use "
                 "QuantileSanitizer()."
             )
+        # all rules of the cover: errors are not needed, so that it is scored on no rows
         family = cover.family(tabulate(cover, domain[:0], []))
         paths = (path for path, _, _ in family.members())
         labelings = np.unique(
@@ -313,12 +318,12 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
                 f"{self._class()!r} labels the domain in {len(labelings)} ways and {MAX_LABELINGS} "
                 "are allowed; give a smaller domain or class, or use QuantileSanitizer()."
             )
-        first, second = np.triu_indices(len(labelings), 1)
+        first, second = np.triu_indices(len(labelings), k=1)
         return np.unique(labelings[first] ^ labelings[second], axis=0)
 
 
 def domain_size_message(n_domain: int, n_points: int) -> str:
-    """Return the error message for a domain with too many data sets."""
+    """Return the error message for a domain from which too many data sets can be drawn."""
     return (
         f"A domain of {n_domain} points has too many data sets: {MAX_MULTISETS} are allowed and "
         f"{n_points} points are too many or too few to stand for it; give a smaller domain, or use "
@@ -327,7 +332,10 @@ def domain_size_message(n_domain: int, n_points: int) -> str:
 
 
 def _nearest_points(X: Floats, domain: Floats) -> Codes:
-    """Return the index of the nearest point of each row in the maximum norm, the first if tied."""
+    """Return the index of the domain point nearest to each row, the first one if tied.
+
+    Distances are in the maximum norm.
+    """
     # far outside the domain, the distances to all points would round to the same float
     X = np.clip(X, domain.min(axis=0), domain.max(axis=0))
     nearest = np.zeros(len(X), dtype=np.intp)
@@ -343,7 +351,10 @@ def _nearest_points(X: Floats, domain: Floats) -> Codes:
 
 
 def _multisets(n_points: int, n_domain: int) -> Integers:
-    """Return all multisets of `n_points` points of the domain, by stars and bars.
+    """Return all data sets of `n_points` points of the domain, without order (multisets).
+
+    They are listed by "stars and bars": n_domain - 1 bars among n_points stars separate the copies
+    of one point from those of the next one.
 
     Returns
     -------
@@ -352,6 +363,7 @@ def _multisets(n_points: int, n_domain: int) -> Integers:
     """
     combinations = itertools.combinations(range(n_points + n_domain - 1), n_domain - 1)
     bars = np.array(list(combinations), dtype=np.int64).reshape(-1, n_domain - 1)
+    # a bar before and a bar after all positions, and stars are counted between bars
     bars = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
     bars[:, -1] = n_points + n_domain - 1
     return np.diff(bars, axis=1) - 1

@@ -19,14 +19,20 @@ MULTIPLES_PER_STEP = 2500
 MAX_UNIFORM_STEPS = 25_000
 """Within bounds: maximum number of steps of the evenly spaced grid between the bounds."""
 
-MULTIPLES_PER_DECADE, N_DECADES = 1000, 9
-"""Within bounds: number of multiples of each finer step on either side of the origin, and number of
-finer steps, each a power of ten."""
+MULTIPLES_PER_DECADE = 1000
+"""Within bounds: number of multiples of each finer step on either side of the origin."""
+
+N_DECADES = 9
+"""Within bounds: number of finer steps, each a power of ten."""
+
+MIN_HALF_WIDTH = 1e-280
+"""Lower bound of half the width between the bounds, which must not underflow to 0."""
 
 WEIGHT_PER_GRID = 1 << 24
 """Total prior weight of one grid, up to rounding down to integers."""
 
 ZERO_AND_ONE = np.array([0.0, 1.0])
+"""Values of indicator columns, which are a grid of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +54,7 @@ class CandidateGrid:
         return len(self.values)
 
     def nearest(self, column: Floats) -> Codes:
-        """Return the index of the nearest candidate of each number, for each number on its own."""
+        """Return the index of the candidate nearest to each number."""
         midpoints = self.values[:-1] / 2 + self.values[1:] / 2
         return np.searchsorted(midpoints, column)
 
@@ -86,8 +92,7 @@ def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
         grids = [_multiples(1, exponent, -n_multiples, n_multiples) for exponent in exponents]
         return _union([ZERO_AND_ONE, *grids], -np.inf, np.inf)
     low, high = bounds
-    # half of the width: the width itself may overflow, and it must not underflow to 0
-    half_width = max(high / 2 - low / 2, 1e-280)
+    half_width = max(high / 2 - low / 2, MIN_HALF_WIDTH)  # the width itself may overflow
     digit, exponent = _finest_uniform_step(half_width)
     step = digit * 10.0**exponent
     grids = [
@@ -95,7 +100,7 @@ def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
         np.array([low, high]),
         _multiples(digit, exponent, low / step, high / step),
     ]
-    origin = min(max(0.0, low), high)
+    origin = min(max(0.0, low), high)  # the number between the bounds that is nearest to 0
     for fine_exponent in range(exponent + 1, exponent + 1 - N_DECADES, -1):
         center = origin / 10.0**fine_exponent
         first, last = center - MULTIPLES_PER_DECADE, center + MULTIPLES_PER_DECADE
@@ -104,12 +109,14 @@ def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
 
 
 def _finest_uniform_step(half_width: float) -> tuple[int, int]:
-    """Return digit and exponent of the finest step with at most `MAX_UNIFORM_STEPS` in the range.
+    """Return digit and exponent of the finest grid step that is allowed between two bounds.
 
-    A step is digit * 10^exponent, and digit is 1, 2 or 5.
+    At most `MAX_UNIFORM_STEPS` steps fit between the bounds, whose distance is 2 · half_width. A
+    step is digit * 10^exponent, and digit is 1, 2 or 5.
     """
     decade = math.floor(math.log10(half_width))
     finest = 1, decade
+    # 5 decades below the half-width there are more than `MAX_UNIFORM_STEPS` steps
     for exponent in range(decade, decade - 5, -1):
         for digit in (5, 2, 1):
             if half_width / 10.0**exponent <= MAX_UNIFORM_STEPS / 2 * digit:
@@ -124,7 +131,7 @@ def _multiples(digit: int, exponent: int, first: float, last: float) -> Floats:
 
 
 def _union(grids: list[Floats], low: float, high: float) -> CandidateGrid:
-    """Merge the parts of the grids between the bounds. Each grid gets the same prior weight."""
+    """Return the union of grids between two bounds. Each grid has the same total prior weight."""
     # adding 0.0 turns -0.0 into 0.0
     clipped = [grid[(low <= grid) & (grid <= high)] + 0.0 for grid in grids]
     clipped = [grid for grid in clipped if len(grid)]

@@ -42,6 +42,9 @@ from skpublicdp.sanitizers.candidate_grid import candidate_grid
 from skpublicdp.sanitizers.quantiles import QuantileColumn, release_column
 from skpublicdp.typing import Floats
 
+MIN_LEVELS = 2
+"""Minimum depth of the recursive medians: the quartiles."""
+
 
 class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     """Synthetic rows with the private quantiles of each feature.
@@ -223,7 +226,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         return min(1.0, cuts.per_rule * (cuts.missed / n_points + 2 * (error + 1 / n_points)))
 
     def _limits(self) -> list[tuple[float, float] | None]:
-        """Return the bounds of each column, or None for a column without bounds."""
+        """Return lower and upper bound of each column, or None for a column without bounds."""
         limits = parse_bounds(self.bounds, feature_names(self))
         return [limits.get(column) for column in range(self.n_features_in_)]
 
@@ -234,7 +237,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         epsilon: Fraction,
         ledger: Ledger,
     ) -> None:
-        """Release all columns and store them in `columns_`."""
+        """Release the distribution of each column and append it to `columns_`."""
         n, n_features = X.shape
         is_many_valued = np.ones(n_features, dtype=bool)
         if n_features >= MIN_FEATURES_FOR_COLUMN_DRAW:
@@ -244,7 +247,9 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
             epsilon -= draw_budget
         # the budgets of all columns add up to epsilon, whichever columns were drawn
         budgets = split_budget_over_columns(epsilon, int(is_many_valued.sum()), n_features)
-        levels = n_levels(n, float(budgets.many_valued) / ledger.rows_per_person) or 2
+        # with a smaller budget per column than `fit` checked, n_levels may be 0
+        epsilon_per_row = float(budgets.many_valued) / ledger.rows_per_person
+        levels = n_levels(n, epsilon_per_row) or MIN_LEVELS
         for i, column in enumerate(X.T):
             grid = candidate_grid(limits[i])
             if is_many_valued[i]:

@@ -24,14 +24,17 @@ QUANTILES_NAME = "medians by exact draws and discrete Laplace noise on masses, o
 
 
 def split_budget(epsilon: Fraction, levels: int) -> tuple[Fraction, Fraction]:
-    """Return the budget of the medians of one level, and the budget of all masses."""
+    """Return the budget ε of the medians of one level of the recursion, and the one of all masses.
+
+    The masses are counted once and get the share `COUNT_SHARE`. The levels share the rest equally.
+    """
     mass_budget = epsilon * COUNT_SHARE
     return (epsilon - mass_budget) / levels, mass_budget
 
 
 @dataclass(frozen=True, eq=False)
 class QuantileColumn:
-    """Released distribution of one column: segments of the line with their masses.
+    """Released distribution of one column: a mixture of uniform distributions and single values.
 
     Attributes
     ----------
@@ -46,7 +49,7 @@ class QuantileColumn:
     masses: Floats
 
     def quantile(self, p: Floats) -> Floats:
-        """Return the quantiles of the released distribution at the fractions `p`."""
+        """Return the quantile of the released distribution for each fraction `p` in [0, 1]."""
         cumulative = np.cumsum(self.masses)
         segment = np.minimum(np.searchsorted(cumulative, p), len(cumulative) - 1)
         start, end = self.starts[segment], self.ends[segment]
@@ -62,7 +65,7 @@ Column = QuantileColumn
 def release_column(
     column: Floats, candidates: CandidateGrid, *, levels: int, epsilon: Fraction, ledger: Ledger
 ) -> QuantileColumn:
-    """Release quantiles of a private column and the masses between them.
+    """Release quantiles of a private column and the masses of the segments between them.
 
     Parameters
     ----------
@@ -75,7 +78,7 @@ def release_column(
     epsilon : Fraction
         Privacy budget. The release is ε-differentially private.
     ledger : Ledger
-        Pays.
+        Privacy ledger that is charged.
 
     Returns
     -------
@@ -102,7 +105,9 @@ def release_column(
 def find_medians(
     n_before: Integers, prior: Integers, levels: int, epsilon: Fraction, ledger: Ledger
 ) -> Codes:
-    """Draw a median of the rows, then a median on each side of it, and so on.
+    """Return private quantiles: a median of the rows, the medians on each side of it, and so on.
+
+    A node of the recursion is a range of candidates. Its drawn median splits it into two nodes.
 
     Parameters
     ----------
@@ -115,14 +120,14 @@ def find_medians(
     epsilon : Fraction
         Privacy budget of each level.
     ledger : Ledger
-        Pays.
+        Privacy ledger that is charged.
 
     Returns
     -------
     ndarray of intp
         Increasing indices of the medians among the candidates.
     """
-    nodes = [(0, len(prior))]
+    nodes = [(0, len(prior))]  # start and stop of each range of candidates
     cuts: list[int] = []
     for _ in range(levels):
         children: list[tuple[int, int]] = []
@@ -145,7 +150,7 @@ def find_medians(
 
 
 def median_errors(n_before: Integers) -> Integers:
-    """Return the rank error of each candidate as a median, in rows.
+    """Return how far each candidate is from a median of the rows, in rows.
 
     Parameters
     ----------
@@ -172,7 +177,7 @@ def median_errors(n_before: Integers) -> Integers:
 def build_quantile_column(
     values: Floats, cuts: Codes, noisy_masses: Integers, scale: float
 ) -> QuantileColumn:
-    """Build the released distribution from the cuts and the noisy masses of the segments.
+    """Return the distribution of a column, given its cuts and the noisy counts of all segments.
 
     Parameters
     ----------
@@ -194,8 +199,9 @@ def build_quantile_column(
     cut_values = [float(value) for value in values[cuts]]
     low, high = float(values[0]), float(values[-1])
     # a tail is as wide as the gap next to it: without bounds the last candidate is far away
-    first_gap = cut_values[min(1, len(cut_values) - 1)] - cut_values[0]
-    last_gap = cut_values[-1] - cut_values[max(-2, -len(cut_values))]
+    has_gaps = len(cut_values) > 1  # a single cut has no gap, and its tails have no width
+    first_gap = cut_values[1] - cut_values[0] if has_gaps else 0.0
+    last_gap = cut_values[-1] - cut_values[-2] if has_gaps else 0.0
     tail_start = max(low, cut_values[0] - first_gap)
     tail_end = min(high, cut_values[-1] + last_gap)
     starts = _interleave([tail_start, *cut_values], cut_values)
@@ -203,7 +209,7 @@ def build_quantile_column(
     threshold = max_spurious_mass(len(noisy_masses), scale)
     masses = np.where(noisy_masses > threshold, noisy_masses, 0).astype(np.float64)
     if not masses.any():
-        masses[1::2] = 1.0
+        masses[1::2] = 1.0  # odd indices are the cuts
     is_positive = masses > 0
     return QuantileColumn(
         starts[is_positive], ends[is_positive], masses[is_positive] / masses.sum()

@@ -1,7 +1,7 @@
-"""Contingency tables: count the rows of integer codes in each cell of each marginal.
+"""Marginal tables: counts of the rows in each combination of the codes of a few columns.
 
-A table is a sum of terms, each of which depends on one row. Tables of disjoint sets of rows
-therefore add up, and counts depend neither on chunks nor on threads.
+A table is a sum over rows. Tables of disjoint sets of rows therefore add up, and counts depend
+neither on chunks nor on threads.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from skpublicdp.typing import Integers
 
 Attributes = tuple[int, ...]
+"""Increasing indices of the columns of a marginal."""
 
 COUNT_CHUNK_ROWS = 1 << 15
 """Number of rows that are counted at a time, so that their codes fit into the processor's cache."""
@@ -33,7 +34,7 @@ def check_sizes(sizes: Sequence[int]) -> Attributes:
 
 
 def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDArray[np.integer]:
-    """Return the codes after a check that they are integers from 0 to below their column's size."""
+    """Return coded rows after a check that codes are integers from 0 to below the column's size."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(sizes):
         raise ValueError(
@@ -76,7 +77,24 @@ def ravel_codes(
     sizes: Attributes,
     dtype: type[np.integer] = np.int64,
 ) -> NDArray[np.integer]:
-    """Return the flat index (C order) of the cell of each row in the marginal of some columns."""
+    """Return the index of the cell that each row belongs to, in the marginal of some columns.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n_rows, n_columns)
+        Integer codes of all columns.
+    columns : tuple of int
+        The columns of the marginal.
+    sizes : tuple of int
+        Number of codes of each column of the data.
+    dtype : integer type
+        Type of the result. It must hold the number of cells.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Flat indices in C order.
+    """
     cell = codes[:, columns[0]].astype(dtype)
     for column in columns[1:]:
         cell *= sizes[column]
@@ -116,6 +134,8 @@ def marginal_tables(
     for start in range(0, len(codes), COUNT_CHUNK_ROWS):
         chunk = np.asfortranarray(codes[start : start + COUNT_CHUNK_ROWS])
         for columns, table in zip(workload, tables, strict=True):
-            dtype = np.uint16 if len(table) < 1 << 16 else np.int64  # memory bandwidth is the limit
-            table += np.bincount(ravel_codes(chunk, columns, sizes, dtype), minlength=len(table))
+            # memory bandwidth is the limit, so that the smallest type is the fastest
+            dtype = np.uint16 if len(table) < 1 << 16 else np.int64
+            cells = ravel_codes(chunk, columns, sizes, dtype)
+            table += np.bincount(cells, minlength=len(table))  # a view: changes `counts`
     return counts

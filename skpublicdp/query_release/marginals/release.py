@@ -1,4 +1,6 @@
-"""Release marginal tables: measure, estimate, allocate the remaining budget, measure again.
+"""Private release of marginal tables in two rounds of measurements.
+
+The second round allocates the remaining budget by the estimates of the first one.
 
 Private rows enter only through integer tables, to which exact integer noise is added. Everything
 else is post-processing. The sensitivity is proved in docs/proofs/marginals.md.
@@ -49,7 +51,7 @@ MARGINALS_PROOF = "docs/proofs/marginals.md"
 
 @dataclass(frozen=True, eq=False)
 class MarginalRelease:
-    """Released tables, estimated from released and public numbers only.
+    """Released marginal tables, estimated from noisy tables and public rows.
 
     Attributes
     ----------
@@ -82,7 +84,15 @@ class MarginalRelease:
     posteriors: Mapping[Attributes, TablePosterior] = field(default_factory=dict, repr=False)
 
     def noisy(self, columns: Attributes, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
-        """Return the noisy answers about some cells of a table, given one code array per column."""
+        """Return the noisy fractions of selected cells of a table, without a model.
+
+        Parameters
+        ----------
+        columns : tuple of int
+            Columns of the table, increasing.
+        codes : tuple of ndarray of int, each of shape (n,)
+            Codes of the cells, one array for each column.
+        """
         measured = self.measured[columns]
         return NoisyFractions(
             measured.values[codes], measured.variance, self.persons, self.gaussian
@@ -91,12 +101,16 @@ class MarginalRelease:
     def intervals(
         self, columns: Attributes, codes: tuple[NDArray[np.integer], ...], level: float
     ) -> Floats:
-        """Return credible intervals of some cells of a table, not simultaneous, shape (n, 2)."""
+        """Return credible intervals of selected cells of a table, shape (n, 2).
+
+        Each interval holds with probability `level`, not all of them simultaneously. Columns and
+        codes are as in `noisy`.
+        """
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
         return self.posteriors[columns].intervals(cells, level, self.noisy(columns, codes))
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """Return the estimated fractions of a released table.
+        """Return the estimated fractions of the population in the cells of a released table.
 
         Parameters
         ----------
@@ -108,7 +122,8 @@ class MarginalRelease:
         ndarray
             Fractions, with one axis for each column in the given order.
         """
-        return self.fractions[tuple(sorted(columns))].transpose(np.argsort(np.argsort(columns)))
+        axis_of_column = np.argsort(np.argsort(columns))  # rank of each column among the given ones
+        return self.fractions[tuple(sorted(columns))].transpose(axis_of_column)
 
 
 def release_marginals(
@@ -120,7 +135,7 @@ def release_marginals(
     ledger: Ledger,
     trust: str | float = "auto",
 ) -> MarginalRelease:
-    """Release marginals of private rows, with public rows as prior information.
+    """Release marginals of private rows with differential privacy and public rows as a prior.
 
     Parameters
     ----------
@@ -133,7 +148,7 @@ def release_marginals(
     workload : iterable of sequences of int
         Columns of each marginal.
     ledger : Ledger
-        Pays with its whole budget: Gaussian noise, or Laplace noise if δ = 0.
+        Privacy ledger. Its whole budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
     trust : "auto" or float, default="auto"
         Effective public sample size, in private rows. "auto" estimates it from the noisy answers.
 
@@ -256,7 +271,7 @@ def release_tables(
 
 
 def _split_tables(flat_counts: Integers, tables: Sequence[MarginalEstimate]) -> list[Integers]:
-    """Split the concatenated counts of all tables, and give each table its shape."""
+    """Return the counts of each table in its shape, given all counts as one flat array."""
     ends = np.cumsum([math.prod(table.shape) for table in tables])
     return [
         counts.reshape(table.shape)
@@ -265,7 +280,7 @@ def _split_tables(flat_counts: Integers, tables: Sequence[MarginalEstimate]) -> 
 
 
 class _FirstRound(NamedTuple):
-    """Budget of the first round.
+    """Budget of the first round of a marginal release, and its division among the tables.
 
     Attributes
     ----------
@@ -282,18 +297,31 @@ class _FirstRound(NamedTuple):
 def _plan_first_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
 ) -> _FirstRound:
-    """Choose the share of the first round, and split it evenly over the measured tables.
+    """Return the share of the budget for the first round, split evenly over the measured tables.
 
     The round gets the share at which the noise variance of a count is n, which is of the order of
     the sampling error. Gaussian noise is added to all tables, since the precisions of both rounds
     add up. Laplace noise is added to single columns alone: half of a Laplace budget gives only a
     quarter of the precision.
+
+    Parameters
+    ----------
+    model : MarginalModel
+        Only the columns of its tables are used.
+    noise : Gaussian or Pure
+        The whole budget.
+    ledger : Ledger
+        Privacy ledger, for the number of rows per person. Nothing is charged.
+    n_private : int
+        Number of private rows.
     """
     is_gaussian = isinstance(noise, Gaussian)
     is_measured = [is_gaussian or len(columns) == 1 for columns in model.tables]
     table_share = Fraction(1, sum(is_measured))
     sensitivity = ledger.for_person(TABLE_SENSITIVITY)
-    variance_per_row = noise_scale(scaled_noise(noise, table_share), sensitivity)[1] / n_private
+    _, variance = noise_scale(scaled_noise(noise, table_share), sensitivity)
+    variance_per_row = variance / n_private
+    # the noise variance is proportional to 1 / share (Gaussian) or 1 / share² (Laplace)
     if is_gaussian:
         min_share, share = MIN_FIRST_ROUND_SHARE, Fraction(variance_per_row)
     else:
@@ -306,13 +334,15 @@ def _plan_first_round(
 def _plan_second_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
 ) -> list[Fraction]:
-    """Return the share of each table in the remaining budget, as multiples of 2^-30.
+    """Return the share that each table gets of the remaining budget, by `allocate_budget`.
 
-    Shares whose noise would be too large to be drawn are 0.
+    Shares are rounded down to multiples of 2^-30. A share is 0 if its noise would exceed the range
+    of the sampler. Parameters are as in `_plan_first_round`, with a fitted model.
     """
     sensitivity = ledger.for_person(TABLE_SENSITIVITY)
     power = 1 if isinstance(noise, Gaussian) else 2
-    precision = n_private**2 / noise_scale(noise, sensitivity)[1]
+    _, variance = noise_scale(noise, sensitivity)
+    precision = n_private**2 / variance
     shares = []
     for table_share in allocate_budget(model, precision, power):
         share = Fraction(int(table_share * SHARE_DENOMINATOR), SHARE_DENOMINATOR)

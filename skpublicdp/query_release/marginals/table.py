@@ -1,4 +1,4 @@
-"""Estimate of one marginal table: pooled measurements, prior, posterior, and sums to margins."""
+"""One marginal table of a model: its measurements, its estimate, and projections to its margins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ MIN_UNEXPLAINED_SHARE = 1e-6
 
 
 class UnconstrainedEstimate(NamedTuple):
-    """Estimate of a table whose margins are uncertain. All arrays have the shape of the table.
+    """Estimate of a marginal table without the assumption that its margins are exact.
+
+    All arrays have the shape of the table.
 
     Attributes
     ----------
@@ -51,7 +53,15 @@ class UnconstrainedEstimate(NamedTuple):
 
 
 class TableMeasurement(NamedTuple):
-    """Noisy fractions of a table, and the variance of the noise of each."""
+    """Noisy fractions of the cells of a table.
+
+    Attributes
+    ----------
+    values : ndarray
+        The fractions, in the shape of the table.
+    variance : float
+        Noise variance of each fraction.
+    """
 
     values: Floats
     variance: float
@@ -85,13 +95,13 @@ class MarginalEstimate:
     shape : tuple of int
         Number of codes of each column.
     parents : list of MarginalEstimate
-        Tables of one column fewer.
+        Tables of one column fewer: parent i lacks the column of axis i. Empty for a single column.
     submarginals, supermarginals : list of MarginalEstimate
         Tables of all proper subsets of the columns, and tables of more columns that contain these.
     measured : ndarray
         Precision-weighted mean of the noisy tables of the same columns.
     precision : float
-        Inverse noise variance of each cell of `measured`.
+        Inverse noise variance of each cell of `measured`. It is 0 before the first measurement.
     independence_estimate : ndarray
         Maximum entropy table with the estimated margins.
     public : ndarray
@@ -141,11 +151,11 @@ class MarginalEstimate:
         return self.fractions
 
     def axes_without(self, columns: Attributes) -> tuple[int, ...]:
-        """Return the axes of the columns that are not in `columns`."""
+        """Return the axes of this table whose columns are not in `columns`."""
         return tuple(axis for axis, column in enumerate(self.columns) if column not in columns)
 
     def broadcast_shape(self, margin: MarginalEstimate) -> tuple[int, ...]:
-        """Return the shape in which a margin broadcasts over this table."""
+        """Return the shape that makes a margin broadcast over this table: 1 for missing columns."""
         return tuple(
             size if column in margin.columns else 1
             for column, size in zip(self.columns, self.shape, strict=True)
@@ -153,19 +163,19 @@ class MarginalEstimate:
 
     def margins(self) -> list[Floats]:
         """Return the estimates of the parents, each with a unit axis for its missing column."""
-        if not self.parents:
+        if not self.parents:  # the sum of a single column is 1
             return [np.ones(1)]
         return [parent.estimate.reshape(self.broadcast_shape(parent)) for parent in self.parents]
 
     def add(self, values: Floats, precision: float) -> None:
-        """Pool a noisy measurement with the earlier ones, by inverse variance."""
+        """Add a noisy table to `measured`, weighted by its precision (inverse variance)."""
         total_precision = self.precision + precision
         weighted_sum = self.precision * self.measured + precision * values
         self.measured = weighted_sum / total_precision
         self.precision = total_precision
 
     def pooled_measurement(self) -> TableMeasurement:
-        """Return the precision-weighted mean of this table and of the sums of wider tables.
+        """Return the mean of the noisy table and of the sums of noisy wider tables, by precision.
 
         It uses neither public rows nor a model.
         """
@@ -180,9 +190,9 @@ class MarginalEstimate:
         return TableMeasurement(weighted_sum / precision, 1 / precision)
 
     def unconstrained(self) -> UnconstrainedEstimate:
-        """Return the estimate without the assumption that its margins are exact.
+        """Return the estimate of this table without the assumption that its margins are exact.
 
-        The estimate conditions on estimated margins. Their errors explain a part of the difference
+        `estimate` conditions on estimated margins. Their errors explain a part of the difference
         between measurement and estimate, in proportion to their variance. This part is added.
         """
         margin_variance = self.posterior_variance() - self.deviation_posterior_variance
@@ -193,7 +203,7 @@ class MarginalEstimate:
         return UnconstrainedEstimate(np.maximum(fractions, MIN_FRACTION), prior, noise)
 
     def _constrained_variance(self) -> Floats:
-        """Return the prior variance of a cell's deviation, given that deviations add up to zero.
+        """Return the prior variances of deviations from the margins, which add up to zero.
 
         Conditioned on their sum, independent deviations of variances P have variances P (1 - P/ΣP).
         Sums are zero along each axis, and the axis with the smallest variance is used.
@@ -201,7 +211,10 @@ class MarginalEstimate:
         return self.deviation_prior_variance * (1 - largest_shares(self.deviation_prior_variance))
 
     def residual(self) -> Floats:
-        """Return measured minus public fractions, without the effects of all margins."""
+        """Return measured minus public fractions, without the effects of all margins.
+
+        The mean along each axis is subtracted, as in an analysis of variance.
+        """
         residual = self.values - self.public
         for axis in range(residual.ndim):
             residual = residual - residual.mean(axis=axis, keepdims=True)
@@ -210,19 +223,20 @@ class MarginalEstimate:
     def prior_variance(self, exact_columns: Attributes = ()) -> Floats:
         """Return the prior variance of each cell, including the errors of its margins.
 
-        Tables of subsets of `exact_columns` are taken to be exact.
+        The margins over subsets of `exact_columns` are assumed to have no error.
         """
         deviation_variance = self.prior_variance_factor * self.estimate * self.unexplained_share
         return self._add_margin_variance(deviation_variance, exact_columns)
 
     def posterior_variance(self) -> Floats:
-        """Return the variance of the estimate, including the errors of its margins."""
+        """Return the posterior variance of each cell, including the errors of its margins."""
         return self._add_margin_variance(self.deviation_posterior_variance)
 
     def _add_margin_variance(self, variance: Floats, exact_columns: Attributes = ()) -> Floats:
-        """Add the variance that errors of the margins cause in each cell.
+        """Return variances of cells plus the variance that errors of the margins cause.
 
-        A cell inherits an error in proportion to its share in the margin cell.
+        A cell inherits an error in proportion to its share of the margin cell. Margins over subsets
+        of `exact_columns` have no error.
         """
         for margin in self.submarginals:
             if not set(margin.columns) <= set(exact_columns):
@@ -233,7 +247,7 @@ class MarginalEstimate:
         return variance
 
     def project_measurement(self, target: MarginalEstimate) -> ProjectedMeasurement:
-        """Estimate a margin from the noisy answers of this table.
+        """Return the estimate of a margin from the noisy cells of this table alone.
 
         The estimate is the best linear unbiased one under the model of `_margin_weights`. If it
         differs from the plain sum by more than `OUTLIER_DEVIATIONS`, the model is wrong and the
@@ -253,7 +267,9 @@ class MarginalEstimate:
         )
 
     def information_share(self, target: MarginalEstimate, noise: float) -> float:
-        """Return the mean precision of a projected margin, in units of the precision of a cell.
+        """Return the precision of a projection to a margin, relative to the precision of a cell.
+
+        It is averaged over the cells of the margin, weighted by their fractions.
 
         Parameters
         ----------
@@ -301,7 +317,7 @@ class MarginalEstimate:
 
 
 def largest_shares(variances: Floats) -> Floats:
-    """Return the share of each cell in the variance along an axis, maximised over the axes."""
+    """Return the largest share that each cell has in the sum of variances along an axis."""
     shares = np.zeros(variances.shape)
     for axis in range(variances.ndim):
         total = np.maximum(variances.sum(axis=axis, keepdims=True), SMALLEST_POSITIVE)
@@ -313,11 +329,15 @@ def solvable_groups(tables: Iterable[MarginalEstimate]) -> Iterable[list[Margina
     """Group tables by shape and by whether they are measured. A group is solved as a batch."""
     groups = defaultdict(list)
     for table in tables:
-        groups[table.shape, bool(table.precisions.flat[0] > 0)].append(table)
+        is_measured = bool(table.precisions.flat[0] > 0)  # all cells or none of a table
+        groups[table.shape, is_measured].append(table)
     return groups.values()
 
 
 def stack_margins(group: Sequence[MarginalEstimate]) -> list[Floats]:
-    """Return the margins of a group of tables: one array of shape (n_tables, ...) for each axis."""
+    """Return the margins of tables of one shape: for each axis, an array of shape (n_tables, ...).
+
+    The summed axis has length 1, as `ipf` expects it.
+    """
     margins_of_tables = [table.margins() for table in group]
     return [np.stack(margins) for margins in zip(*margins_of_tables, strict=True)]

@@ -40,7 +40,10 @@ MATCH_BLOCK = 1 << 12
 
 
 class QueryCover(ABC):
-    """A cover of a query class, and the cells of the rows.
+    """A finite cover of a query class, with cells of rows on which each member is constant.
+
+    Each query of the class has a nearest member. A member has one answer for all rows of a cell, so
+    that the counts of the cells determine the answers of all members.
 
     Cells may form several blocks, for instance one for each column. A row is then in one cell of
     each block, and the weights of the blocks are independent.
@@ -66,15 +69,28 @@ class QueryCover(ABC):
 
     @abstractmethod
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return for each query the sum of counts or weights over its cells."""
+        """Return for each member the sum of counts or weights over the cells where it holds.
+
+        Parameters
+        ----------
+        cells : ndarray of shape (size,)
+            Count or weight of each cell.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+        """
 
     @abstractmethod
     def incidence_row(self, query: int) -> Floats:
-        """Return for each cell whether a query holds in it, as 0 or 1."""
+        """Return for each cell whether a member holds in it, as 0.0 or 1.0, shape (size,)."""
 
     @abstractmethod
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return representative rows and their weights, given the weights of the cells."""
+        """Return synthetic rows (n_rows, n_features) and their weights (n_rows,).
+
+        `weights` are the released weights of the cells, shape (size,).
+        """
 
     @abstractmethod
     def radius(self, m: int, d: int, beta: float) -> float:
@@ -112,9 +128,9 @@ class QueryCover(ABC):
         return float(np.log(self.sizes).sum())
 
     def count(self, X: Floats) -> Integers:
-        """Return the number of rows in each cell.
+        """Return the number of rows in each cell, shape (size,).
 
-        Counts are additive over rows. A replaced row moves one count of each block.
+        A replaced row moves from one cell to another in each block.
         """
         return np.bincount(self.assign_cells(X).ravel(), minlength=self.size).astype(np.int64)
 
@@ -128,7 +144,7 @@ class QueryCover(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CoverIndex:
-    """Index of the members of a cover by their answers on some points.
+    """Search index that finds members of a cover by their answers on a few points.
 
     Attributes
     ----------
@@ -145,12 +161,12 @@ class CoverIndex:
     points: Floats
 
     def find(self, Q: NDArray[Any]) -> Codes:
-        """Return for each query the index of the member with the most equal answers."""
+        """Return for each query the index of the member that agrees with it on most points."""
         return _match_columns(self.holds(self.cover, self.points).T, self.holds(Q, self.points).T)
 
 
 class ExplicitCover(QueryCover):
-    """Cover whose queries and cells are listed.
+    """Cover of which all queries and cells are listed, with a matrix of the cells of each query.
 
     Parameters
     ----------
@@ -199,7 +215,7 @@ class ExplicitCover(QueryCover):
         self.irreducible_error = disagreement + self._reassigned_share
 
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the cell of each row, or the nearest listed cell."""
+        """Return the cell of each row, or else the nearest listed cell, shape (n, 1)."""
         block_rows = max(1, ANSWER_BLOCK // len(self._cover))
         cells = [
             _match_columns(self.incidence, self._holds(self._cover, X[start : start + block_rows]))
@@ -212,12 +228,12 @@ class ExplicitCover(QueryCover):
 
         Sums of counts are exact. Weights are added in single precision.
         """
-        if cells.dtype.kind == "f":
+        if np.issubdtype(cells.dtype, np.floating):
             return np.asarray(self._float_incidence @ cells.astype(np.float32), dtype=np.float64)
         return np.array([cells[query_cells].sum() for query_cells in self.incidence])
 
     def incidence_row(self, query: int) -> Floats:
-        """Return for each cell whether a query holds in it, as 0 or 1."""
+        """Return for each cell whether a member holds in it, as 0.0 or 1.0."""
         return np.asarray(self.incidence[query], dtype=np.float64)
 
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
@@ -225,7 +241,11 @@ class ExplicitCover(QueryCover):
         return self.cells, weights
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Add the disagreement of queries with their members and the share of reassigned rows."""
+        """Bound the difference between a query's answer and the answer of its nearest member.
+
+        The bound adds the disagreement of queries with their members and the share of rows that are
+        assigned to another cell. Each has half of the failure probability.
+        """
         total = 0.0
         if self._points is not None:
             total += cover_radius(m, d, beta / 2, self._disagreement)
@@ -249,7 +269,10 @@ class ExplicitCover(QueryCover):
 
 
 def split_sample_cover(holds: RowPredicate, cover: NDArray[Any], X_public: Floats) -> ExplicitCover:
-    """Return a cover with the cells of one half of the public rows; the other half is held out."""
+    """Return a cover whose cells are listed from one half of the public rows.
+
+    The other half estimates the fraction of rows in cells that are not listed.
+    """
     candidates, holdout = np.array_split(X_public, 2)
     return ExplicitCover(holds, cover, candidates[:MAX_CANDIDATE_ROWS], holdout)
 
@@ -264,7 +287,9 @@ def check_cover_size(n_queries: int) -> None:
 
 
 def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Codes:
-    """Return for each column the index of the equal reference column, or else of the nearest.
+    """Return for each column of a bit matrix the index of the nearest reference column.
+
+    Equal columns are found by hashing, and the Hamming distance is computed for the others alone.
 
     Parameters
     ----------
@@ -279,8 +304,10 @@ def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> 
         Index of the reference column with the fewest different bits.
     """
     index_of = {key: i for i, key in enumerate(_packed_columns(reference))}
-    matches = np.array([index_of.get(key, -1) for key in _packed_columns(columns)], dtype=np.intp)
-    unmatched = np.flatnonzero(matches < 0)
+    unknown = -1  # no reference column is equal
+    keys = _packed_columns(columns)
+    nearest = np.array([index_of.get(key, unknown) for key in keys], dtype=np.intp)
+    unmatched = np.flatnonzero(nearest == unknown)
     if len(unmatched):
         signs = 1 - 2 * reference.astype(np.float32)
         for start in range(0, len(unmatched), MATCH_BLOCK):
@@ -288,10 +315,10 @@ def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> 
             # the number of bits in which a column and a reference column r differ is
             # sum(column * (1 - 2 r)) + sum(r)
             distance = columns[:, block].T.astype(np.float32) @ signs + reference.sum(axis=0)
-            matches[block] = distance.argmin(axis=1)
-    return matches
+            nearest[block] = distance.argmin(axis=1)
+    return nearest
 
 
 def _packed_columns(columns: NDArray[np.bool_]) -> list[bytes]:
-    """Return each column as bytes."""
+    """Return each column of a bit matrix as bytes, eight bits to a byte, as a hash key."""
     return [bits.tobytes() for bits in np.packbits(columns.T, axis=1)]

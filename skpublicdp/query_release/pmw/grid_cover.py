@@ -27,9 +27,12 @@ MAX_AXIS_CELLS = 1 << 10
 N_PRODUCT_ROWS = 1 << 12
 """Number of representative rows of a product of columns."""
 
+CELL_REDUCTION = 16
+"""A column of a box cover loses 1/16 of its cells at a time, until the boxes fit into memory."""
+
 
 class QuantileAxis:
-    """A column that is cut into cells, and the ranges of cells that queries are about.
+    """A numeric column that is cut into cells, and the ranges of cells that queries are about.
 
     The column is cut between all of its values, or at quantiles if there are too many values.
 
@@ -60,7 +63,7 @@ class QuantileAxis:
 
     def __init__(self, column: NDArray[Any], n_ends: int, max_cells: int) -> None:
         values, counts = np.unique(column, return_counts=True)
-        # gaps are before the first value, between two values, and after the last value
+        # Cuts are placed in gaps: gap i is before value i, and the last gap is after all values.
         n_below = np.append(0, np.cumsum(counts))
         share_below = n_below / len(column)
         cut_gaps = np.arange(len(share_below))
@@ -68,15 +71,18 @@ class QuantileAxis:
             levels = np.arange(max_cells + 1) / max_cells
             cut_gaps = np.unique(_nearest(share_below, levels))
         self._values = values
-        self._nearest_cut = _nearest(share_below[cut_gaps], share_below)  # of each gap
+        # for each gap, the index of the nearest gap with a cut, and the rows between both
+        self._nearest_cut = _nearest(share_below[cut_gaps], share_below)
         n_skipped = np.abs(n_below - n_below[cut_gaps][self._nearest_cut])
         self.max_skipped_rows = int(n_skipped.max())
         self.max_skipped_share = self.max_skipped_rows / len(column)
         self.n_ends = n_ends
-        left, right = values[cut_gaps[1:-1] - 1], values[cut_gaps[1:-1]]
+        inner_gaps = cut_gaps[1:-1]
+        left, right = values[inner_gaps - 1], values[inner_gaps]
         midpoint = left / 2 + right / 2
         # neighbouring floats have no midpoint between them
         self.cuts = np.where((midpoint >= left) & (midpoint < right), midpoint, left)
+        # the representative of a cell is the median of its public rows
         mid_share = (share_below[cut_gaps[:-1]] + share_below[cut_gaps[1:]]) / 2
         median_value = np.searchsorted(share_below[1:], mid_share)
         self.representatives = values[np.clip(median_value, cut_gaps[:-1], cut_gaps[1:] - 1)]
@@ -103,11 +109,11 @@ class QuantileAxis:
         return cuts_radius(m, share, self.n_ends, columns=n_columns, missed=self.max_skipped_rows)
 
     def assign_cells(self, column: Floats) -> Codes:
-        """Return the cell of each number."""
+        """Return the index of the cell that contains each number."""
         return np.searchsorted(self.cuts, column)
 
     def sum_over_ranges(self, table: NDArray[Any], axis: int) -> NDArray[Any]:
-        """Replace the cells along an axis of a table by the sums over all ranges."""
+        """Return a table whose cells along one axis are replaced by the sums over all ranges."""
         zeros = np.zeros_like(table.take([0], axis))
         cumulative = np.cumsum(np.concatenate([zeros, table], axis=axis), axis=axis)
         stop_sums = cumulative.take(self._ranges.stop, axis)
@@ -116,16 +122,18 @@ class QuantileAxis:
         return totals
 
     def nearest_ranges(self, low: Floats, high: Floats) -> Codes:
-        """Return the index of the range that is nearest to low <= x <= high."""
+        """Return for each interval [low, high] the index of the nearest range of cells."""
         start = self._nearest_cut[np.searchsorted(self._values, low)]
         stop = self._nearest_cut[np.searchsorted(self._values, high, side="right")]
+        # ranges are in lexicographic order, so that one number for each pair is increasing
         base = len(self.representatives) + 1
+        range_keys = self._ranges.start * base + self._ranges.stop
         # among empty ranges, only (0, 0) is listed
-        key = np.where(start < stop, start * base + stop, 0)
-        return np.searchsorted(self._ranges.start * base + self._ranges.stop, key)
+        keys = np.where(start < stop, start * base + stop, 0)
+        return np.searchsorted(range_keys, keys)
 
     def cell_slice(self, range_index: int) -> slice:
-        """Return the cells of a range as a slice."""
+        """Return the slice of the cells in one range, given its index."""
         return slice(self._ranges.start[range_index], self._ranges.stop[range_index])
 
 
@@ -137,18 +145,22 @@ class _CellRanges(NamedTuple):
 
 
 def _cell_ranges(n_cells: int, n_ends: int) -> _CellRanges:
-    """Return all ranges of cells of which `n_ends` ends may vary, see `QuantileAxis`."""
+    """Return all ranges of adjacent cells with 0, 1 or 2 free ends (`n_ends`).
+
+    With 2 these are all ranges, with 1 those that start with the first cell, with 0 single cells.
+    """
     cells = np.arange(n_cells)
     if n_ends == 0:
         return _CellRanges(cells, cells + 1)
     if n_ends == 1:
         return _CellRanges(np.zeros(n_cells + 1, dtype=np.intp), np.arange(n_cells + 1))
     first, last = np.triu_indices(n_cells)
-    return _CellRanges(np.append(0, first), np.append(0, last + 1))  # with one empty range
+    # the empty range (0, 0) comes first
+    return _CellRanges(np.append(0, first), np.append(0, last + 1))
 
 
 def _nearest(sorted_values: Floats, targets: Floats) -> Codes:
-    """Return the index of the value nearest to each target."""
+    """Return the index of the sorted value nearest to each target, the lower one if tied."""
     right = np.clip(np.searchsorted(sorted_values, targets), 1, len(sorted_values) - 1)
     is_left_nearer = targets - sorted_values[right - 1] <= sorted_values[right] - targets
     return right - is_left_nearer
@@ -168,8 +180,9 @@ class BoxQueryCover(QueryCover):
     def __init__(self, X_public: Floats, n_ends: int) -> None:
         n_cells = [min(len(np.unique(column)), MAX_AXIS_CELLS) for column in X_public.T]
         while math.prod(len(_cell_ranges(k, n_ends).start) for k in n_cells) > MAX_COVER_BOXES:
+            # the column with the most cells loses a sixteenth of them, rounded up
             widest = n_cells.index(max(n_cells))
-            n_cells[widest] -= -(-n_cells[widest] // 16)
+            n_cells[widest] -= math.ceil(n_cells[widest] / CELL_REDUCTION)
             if n_cells[widest] < 2:
                 raise CoverSizeError(
                     f"Two cells for each of {len(n_cells)} columns make more boxes than fit into "
@@ -184,25 +197,29 @@ class BoxQueryCover(QueryCover):
         self.irreducible_error = n_ends * sum(axis.max_skipped_share for axis in self.axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Return the sum of the bounds of all columns."""
+        """Bound the difference between the answers of a box and of its nearest member.
+
+        Boxes differ by the rows between their ends and the nearest cuts, which are added up over
+        the columns.
+        """
         return min(1.0, sum(axis.radius(m, beta, len(self.axes)) for axis in self.axes))
 
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the cell of each row."""
+        """Return the index of the cell that contains each row, shape (n, 1)."""
         axis_cells = tuple(
             axis.assign_cells(column) for axis, column in zip(self.axes, X.T, strict=True)
         )
         return np.ravel_multi_index(axis_cells, self._shape)[:, None]
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of counts or weights in each box."""
+        """Return the sum of counts or weights in each box of the cover, shape (n_queries,)."""
         table = cells.reshape(self._shape)
         for i, axis in enumerate(self.axes):
             table = axis.sum_over_ranges(table, i)
         return table.ravel()
 
     def incidence_row(self, query: int) -> Floats:
-        """Return for each cell whether it is in a box, as 0 or 1."""
+        """Return for each cell whether it is in one box, as 0.0 or 1.0."""
         incidence = np.zeros(self._shape)
         ranges = np.unravel_index(query, self._n_ranges)
         box = tuple(axis.cell_slice(int(i)) for axis, i in zip(self.axes, ranges, strict=True))
@@ -210,18 +227,21 @@ class BoxQueryCover(QueryCover):
         return incidence.ravel()
 
     def find(self, boxes: Floats) -> Codes:
-        """Return the member nearest to each box, given as shape (n_queries, n_features, 2)."""
+        """Return the index of the member nearest to each box.
+
+        `boxes` has shape (n_queries, n_features, 2), with lower and upper ends on the last axis.
+        """
         ranges = [axis.nearest_ranges(*boxes[:, i].T) for i, axis in enumerate(self.axes)]
         return np.ravel_multi_index(tuple(ranges), self._n_ranges)
 
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return a row of public values for each cell, and the weights."""
+        """Return a row of public values for each cell, and the weights of the cells."""
         grid = np.meshgrid(*(axis.representatives for axis in self.axes), indexing="ij")
         return np.stack([values.ravel() for values in grid], axis=1), weights
 
 
 class ProductCover(QueryCover):
-    """Cover of queries about a range of one out of many columns.
+    """Cover of queries about a range of one column, with any of many columns.
 
     Its cells are those of the grid of all columns, which are not listed. Each update is about one
     column, so that multiplicative weights on the grid remain a product of weights on the columns.
@@ -241,26 +261,29 @@ class ProductCover(QueryCover):
         self.irreducible_error = max(axis.max_skipped_share for axis in axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Return the largest bound of a column."""
+        """Bound the difference between the answers of a range and of its nearest member.
+
+        A query is about one column, so that this is the largest bound of a column.
+        """
         n_numeric = sum(axis.n_ends > 0 for axis in self.axes)
         return max(axis.radius(m, beta, n_numeric) for axis in self.axes)
 
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the cell of each row in each column."""
+        """Return the index of the cell of each row in each column, shape (n, n_columns)."""
         axis_cells = [
             axis.assign_cells(column) for axis, column in zip(self.axes, X.T, strict=True)
         ]
         return np.stack(axis_cells, axis=1) + self.starts
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of counts or weights in each range of each column."""
+        """Return the sum of counts or weights in each range of each column, (n_queries,)."""
         blocks = np.split(cells, self.starts[1:])
         return np.concatenate(
             [axis.sum_over_ranges(block, 0) for axis, block in zip(self.axes, blocks, strict=True)]
         )
 
     def incidence_row(self, query: int) -> Floats:
-        """Return for each cell whether it is in the range of a query, as 0 or 1."""
+        """Return for each cell of all columns whether it is in the range of a query, as 0 or 1."""
         column = int(np.searchsorted(self._query_starts, query, side="right")) - 1
         incidence = np.zeros(self.size)
         column_cells = incidence[self.starts[column] :]  # a view
@@ -269,7 +292,10 @@ class ProductCover(QueryCover):
         return incidence
 
     def find(self, columns: Codes, low: Floats, high: Floats) -> Codes:
-        """Return for each query the member nearest to low <= x <= high of its column."""
+        """Return the index of the member nearest to each query low <= x[column] <= high.
+
+        All arrays have the shape (n_queries,).
+        """
         members = self._query_starts[columns]
         for column in np.unique(columns):
             is_column = columns == column
@@ -277,7 +303,10 @@ class ProductCover(QueryCover):
         return members
 
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return equally weighted rows with independent columns of the released distributions."""
+        """Return equally weighted rows, whose columns have the released distributions.
+
+        The columns are independent, since the weights of the grid are a product.
+        """
         generator = np.random.default_rng(0)  # fixed: rows are a function of released weights
         levels = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS
         rows = np.empty((N_PRODUCT_ROWS, len(self.axes)), order="F")

@@ -1,4 +1,4 @@
-"""Dichotomies of a few public points by halfspaces, and points in the cells of plane lines."""
+"""Halfspace queries on a few public points: dichotomies, hyperplanes, and arrangements of lines."""
 
 from __future__ import annotations
 
@@ -69,10 +69,12 @@ class HalfspaceDichotomies:
         self.bounds_negative = agreement == -n_off_plane
 
     def halfspaces(self, holds: Callable[[Floats, Floats], Signs]) -> Floats:
-        """Return a halfspace for each dichotomy, as normal and offset.
+        """Return a halfspace for each dichotomy, shape (n_halfspaces, n_features + 1).
 
-        Halfspaces that do not have their dichotomy after rounding, by `holds`, are dropped.
+        A row is a normal and an offset. A halfspace is dropped if, after rounding, it does not have
+        its dichotomy on the points by `holds`, which returns an array (n_halfspaces, n_points).
         """
+        # the sum of the extreme rays of each cone, as in the class docstring
         interior = (self.bounds_positive.astype(float) - self.bounds_negative) @ self.planes
         if not self.basis.size:
             interior = np.where(self.signs[:, :1], 1.0, -1.0)
@@ -92,7 +94,7 @@ class HalfspaceDichotomies:
         if is_point.all():
             return 0.0
         if self.basis.shape[1] < self.points.shape[1]:
-            return 1.0
+            return 1.0  # the points do not span the space, so that no bound is known for other rows
         sides = self._sides(rows[~is_point]).T
         is_above, is_below = (sides > 0).astype(np.float32), (sides < 0).astype(np.float32)
         positive = self.bounds_positive.astype(np.float32)
@@ -113,23 +115,38 @@ class HalfspaceDichotomies:
 
 
 def _dichotomies_on_plane(points: Floats, dimension: int) -> Signs:
-    """Return the dichotomies of the points on a hyperplane, each of which a small tilt realises."""
-    if len(points) == dimension:
+    """Return the dichotomies of the points on a hyperplane, shape (n_dichotomies, n_points).
+
+    A small tilt of the hyperplane realises each of them and changes no other point's side.
+    """
+    if len(points) == dimension:  # independent points, which a hyperplane labels in every way
         return np.array(list(product((False, True), repeat=dimension)))
     return HalfspaceDichotomies(points).signs
 
 
 def _planes_through(homogeneous: Floats) -> Floats:
-    """Return the distinct hyperplanes through subsets of points in homogeneous coordinates.
+    """Return the distinct hyperplanes through as many points as the space has dimensions.
 
     Two hyperplanes are equal if all points are on the same sides of both.
+
+    Parameters
+    ----------
+    homogeneous : ndarray of shape (n_points, dimension + 1)
+        Points, with a last coordinate of 1.
+
+    Returns
+    -------
+    ndarray of shape (n_planes, dimension + 1)
+        Unit vectors that are orthogonal to the points of the hyperplane.
     """
     dimension = homogeneous.shape[1] - 1
     if not dimension:
         return np.empty((0, 1))
     subsets = np.array(list(combinations(range(len(homogeneous)), dimension)))
-    _, widths, normals = np.linalg.svd(homogeneous[subsets])
-    planes = normals[widths[:, -1] > ON_PLANE_TOLERANCE, -1]
+    _, singular_values, right_vectors = np.linalg.svd(homogeneous[subsets])
+    # the last right singular vector spans the null space, if the points are independent
+    is_independent = singular_values[:, -1] > ON_PLANE_TOLERANCE
+    planes = right_vectors[is_independent, -1]
     sides = _signs(homogeneous @ planes.T).T
     # the orientation of a plane is arbitrary: its first point off the plane is made positive
     first_off_plane = (sides != 0).argmax(axis=1)
@@ -140,22 +157,22 @@ def _planes_through(homogeneous: Floats) -> Floats:
 
 
 def _signs(values: Floats) -> Integers:
-    """Return the signs of values; 0 within the tolerance."""
+    """Return the signs of signed distances: 0 within `ON_PLANE_TOLERANCE`, else 1 or -1."""
     return np.where(np.abs(values) > ON_PLANE_TOLERANCE, np.sign(values), 0).astype(np.int64)
 
 
 def line_arrangement_points(lines: Floats, points: Floats) -> Floats:
-    """Return points in the four cells around every crossing of two lines in the plane.
+    """Return points around every crossing of two lines: one in each of the four cells there.
 
-    Each cell of an arrangement of lines that are not all parallel has a corner. All cells are
-    therefore met, except for cells narrower than the step.
+    Each cell of an arrangement of lines that are not all parallel has a corner. The points
+    therefore meet all cells, except for cells narrower than the distance to the crossing.
 
     Parameters
     ----------
     lines : ndarray of shape (n_lines, 3)
         Normals and offsets.
     points : ndarray of shape (m, 2)
-        Points whose range determines the step.
+        Points whose range determines the distance of the result from the crossings.
 
     Returns
     -------
@@ -163,13 +180,14 @@ def line_arrangement_points(lines: Floats, points: Floats) -> Floats:
     """
     lines = lines[np.any(lines[:, :2] != 0, axis=1)]
     lines = lines / np.linalg.norm(lines[:, :2], axis=1, keepdims=True)
-    step = 1e-6 * max(float(np.ptp(points, axis=0).max()), 1e-12)
+    # relative to the range of the points, and positive if all points are equal
+    distance = 1e-6 * max(float(np.ptp(points, axis=0).max()), 1e-12)
     first, second = np.triu_indices(len(lines), k=1)
     normals = np.stack([lines[first, :2], lines[second, :2]], axis=1)
     is_crossing = np.abs(np.linalg.det(normals)) >= MIN_CROSSING_SINE
     offsets = np.column_stack([lines[first, 2], lines[second, 2]])[is_crossing]
     corners = [
-        np.linalg.solve(normals[is_crossing], (offsets + step * np.array(signs))[:, :, None])
+        np.linalg.solve(normals[is_crossing], (offsets + distance * np.array(signs))[:, :, None])
         for signs in product((-1, 1), repeat=2)
     ]
     return np.concatenate(corners)[:, :, 0]

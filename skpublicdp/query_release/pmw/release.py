@@ -22,10 +22,13 @@ from skpublicdp.query_release.weighted_rows import WeightedRows
 from skpublicdp.rules.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
 from skpublicdp.typing import Floats
 
+DEFAULT_TARGET_ERROR = 0.1
+"""Error for which a warning states the number of rows, if the estimator has no `alpha`."""
+
 
 @dataclass(frozen=True, eq=False)
 class MemberAnswers:
-    """Answers to queries of a class by the nearest members of a cover.
+    """Function that answers a query by the released answer of the nearest member of a cover.
 
     Attributes
     ----------
@@ -42,7 +45,10 @@ class MemberAnswers:
     answers: Floats
 
     def __call__(self, Q: NDArray[Any]) -> Floats:
-        """Return the answers of the nearest members, clipped to fractions."""
+        """Return the answers to queries, shape (n_queries,), clipped to [0, 1].
+
+        `Q` holds parameters of the queries in the format of `queries`.
+        """
         members = self.queries.nearest_members(Q, self.member_index)
         return np.clip(self.answers[members], 0, 1)
 
@@ -61,13 +67,14 @@ def release_pmw(
     rows : Dataset
         Public and private rows.
     ledger : Ledger
-        Pays.
+        Privacy ledger that is charged.
     """
     bound_queries = bind_queries(queries, rows)
     # the cover splits the public rows, whose order may be informative
     X_public = np.random.default_rng(0).permutation(rows.X_public)
     cover = bound_queries.build_cover(X_public)
     n = rows.n_private
+    # the other parts of alpha and beta are for the errors of the cover and of sampling
     plan = plan_rounds(
         n,
         cover.n_queries,
@@ -100,13 +107,15 @@ def _error_guarantee(
     plan: RoundPlan,
     ledger: Ledger,
 ) -> Promise:
-    """Return the guarantee for the errors of all answers, and warn if it is 1.
+    """Return the bound on the errors of all answers, with its reason, and warn if it is 1.
 
-    The bound is the sum of the errors of the cover, of the rounds and of sampling.
+    The bound is the sum of the errors of the cover, of the rounds and of sampling. It holds with
+    probability 1 - beta.
     """
     n_features = rows.X_public.shape[1]
     d = max(vc_dimension(queries, n_features), 1)
     n, beta = rows.n_private, float(estimator.beta)
+    # beta is split: 1/2 for the cover, 1/4 each for sampling and for the rounds
     sampling = release_sampling_error(n, cover.n_queries, beta, ledger.rows_per_person)
     radius = cover.radius(rows.n_public, d, beta / 2) if rows.n_public else 1.0
     error = min(1.0, radius + sampling + plan.error)
@@ -135,12 +144,13 @@ def _error_guarantee(
 def _rows_remedy(
     estimator: Any, cover: QueryCover, radius: float, n_public: int, ledger: Ledger
 ) -> str:
-    """Return the number of rows that the target error takes, or the reason why none suffices.
+    """Return a phrase that says how many rows the target error takes, or why none suffice.
 
-    The target is `alpha`, or 0.1. Only public numbers enter.
+    The target is `alpha`, or `DEFAULT_TARGET_ERROR`. The phrase is part of a warning and depends on
+    public numbers alone.
     """
     enough = None if estimator.alpha is None else float(estimator.alpha) / 2
-    target = 0.1 if enough is None else 2 * enough
+    target = DEFAULT_TARGET_ERROR if enough is None else 2 * enough
     min_round_error = min_pmw_error(cover.log_cells)
     min_error = cover.irreducible_error + min_round_error
     if min_error >= target:

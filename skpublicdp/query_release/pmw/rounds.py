@@ -56,7 +56,7 @@ def plan_rounds(
     beta: float,
     alpha: float | None = None,
 ) -> RoundPlan:
-    """Choose the number of rounds with the smallest error bound.
+    """Return the number of rounds with the smallest error bound, and the parameters of a round.
 
     Parameters
     ----------
@@ -107,7 +107,9 @@ def plan_rounds(
 
 
 def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger: Ledger) -> Floats:
-    """Run the rounds of private multiplicative weights.
+    """Return weights of cells whose answers to all queries approximate the private ones.
+
+    The weights are those of private multiplicative weights, averaged over the rounds.
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger
     plan : RoundPlan
         Number of rounds, budget and learning rate.
     ledger : Ledger
-        Pays.
+        Privacy ledger that is charged for each draw.
 
     Returns
     -------
@@ -137,9 +139,11 @@ def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger
         # a function of earlier draws, rounded so that errors are whole rows
         expected = np.rint(n * cover.answers(weights)).astype(np.int64)
         deficit = counts - expected
-        # a replaced row changes each of these scores by at most 1
+        # Each query is an option twice: as one whose weight is too low, and as one whose weight is
+        # too high. The scores are minus the errors. A replaced row changes each by at most 1.
         family = Leaf(np.concatenate([-deficit, deficit]))
         option = int(ledger.draw(family, event, 1, name=WORST_QUERY, proof=PMW_PROOF))
+        # lower scores are likelier, and -deficit comes first
         is_too_low, query = option < len(counts), option % len(counts)
         step = plan.rate if is_too_low else -plan.rate
         log_weights += step * cover.incidence_row(query)
