@@ -28,6 +28,7 @@ def _available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
     """Return a decorator of methods that exist if the inner estimator has `method`."""
 
     def check(self: DelegatingClassifier) -> bool:
+        """Indicate whether the inner estimator has the method."""
         return hasattr(self._inner_estimator(), method)
 
     decorator: Callable[[_Method], _Method] = available_if(check)
@@ -92,7 +93,7 @@ class DelegatingClassifier:
         return self._delegate("decision_function", X)
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
-        """Call a method of the fitted inner estimator."""
+        """Return the result of a method of the fitted inner estimator for rows `X`."""
         check_is_fitted(self)
         result: NDArray[Any] = getattr(self._inner_estimator(), method)(X)
         return result
@@ -117,7 +118,7 @@ class BaseDelegatingClassifier(DelegatingClassifier):
 
 
 def mechanism_event(epsilon: Fraction, delta: Fraction) -> Event:
-    """Return the privacy event of an (ε, δ)-differentially private mechanism."""
+    """Return the privacy event of a mechanism that is (ε, δ)-differentially private."""
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
 
@@ -127,7 +128,7 @@ def n_rows(X: Any) -> int:
 
 
 def epsilon_delta(event: Event) -> tuple[float, float]:
-    """Return (ε, δ) of a mechanism as floats, rounded down."""
+    """Return (ε, δ) of an event as floats, rounded down so as not to exceed the exact prices."""
     epsilon, delta = (max(0.0, written_below(Fraction(price))) for price in basic_price(event))
     return epsilon, delta
 
@@ -174,9 +175,16 @@ def check_base(estimator: BaseEstimator) -> None:
 
 
 def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> None:
-    """Raise ValueError if the base learner's `classes` lack a label.
+    """Raise ValueError if the parameter `classes` of the base learner lacks one of the labels.
 
-    Whether `fit` fails would then reveal whether the label occurs.
+    Otherwise its `fit` would fail only if the label occurs in private rows, and thus reveal it.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Base learner.
+    classes : ndarray or None
+        All possible labels; nothing is checked without them.
     """
     base_classes = _parameters(estimator).get("classes")
     if base_classes is None or classes is None:
@@ -189,7 +197,10 @@ def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> Non
 
 
 def is_repeatable(base: Any) -> bool:
-    """Indicate whether a fitted base learner used a seed, by its receipt or its parameters."""
+    """Indicate whether the fit of a base learner can be repeated exactly, since it used a seed.
+
+    Its receipt shows this, or else its parameter `random_state`.
+    """
     receipt = getattr(base, "privacy_", None)
     if isinstance(receipt, PrivacyReceipt):
         return not receipt.secure_randomness
@@ -203,10 +214,10 @@ def add_row_per_label(
     classes: NDArray[Any],
     centre: Floats,
 ) -> tuple[Floats, NDArray[Any]]:
-    """Return rows and labels with one row added per label if the base learner lacks `classes`.
+    """Return (rows, labels) with one added row per label, so that every label occurs.
 
-    Without added rows, `classes_` of the base learner would reveal which labels occur in the
-    private rows.
+    Otherwise `classes_` of the base learner would reveal which labels occur in the private rows. A
+    base learner with a parameter `classes` needs no added rows.
 
     Parameters
     ----------
@@ -301,7 +312,7 @@ def fit_base(
 
 
 def fit_without_leaks(estimator: Any, X: Floats) -> None:
-    """Fit an estimator to private rows, without its warnings and error messages.
+    """Fit an estimator to private rows in place, without its warnings and error messages.
 
     Raises
     ------
@@ -319,7 +330,9 @@ def fit_without_leaks(estimator: Any, X: Floats) -> None:
 
 
 def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_public: int) -> None:
-    """Raise ValueError if a receipt covers too few private rows, or reports a larger budget.
+    """Raise ValueError unless the receipt of a base learner covers its rows within its budget.
+
+    A base learner without a receipt passes.
 
     Parameters
     ----------
@@ -353,9 +366,20 @@ def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_pu
 def _fit_or_reason(
     estimator: Any, X: Floats, y: NDArray[Any] | None, fit_params: dict[str, Any]
 ) -> tuple[Any, str]:
-    """Return (fitted estimator, "") or (None, error message).
+    """Fit an estimator in place, and return (estimator, "") or (None, error message).
 
     The first `NoPublicDataWarning` is issued again, and other warnings are dropped.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It is fitted in place.
+    X : ndarray, shape (n, n_features)
+        Rows.
+    y : ndarray, shape (n,), or None
+        Labels; None for an estimator whose `fit` takes rows alone.
+    fit_params : dict
+        Further arguments of `fit`.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -373,7 +397,7 @@ def _fit_or_reason(
 
 
 def _parameters(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the parameters of an estimator, or an empty dict if it is no estimator."""
+    """Return the parameters of an estimator by name; none for a class or another object."""
     get_params = getattr(estimator, "get_params", None)
     if not callable(get_params) or isinstance(estimator, type):
         return {}

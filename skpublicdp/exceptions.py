@@ -9,7 +9,7 @@ INTERNAL_PACKAGES = ("skpublicdp", "sklearn", "joblib")
 
 def warn(message: str, category: type[Warning]) -> None:
     """Issue a warning that points to the line of the user's code."""
-    level, frame = 1, sys._getframe()
+    level, frame = 1, sys._getframe()  # level 1 is the line in this function
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
         INTERNAL_PACKAGES
     ):
@@ -37,11 +37,11 @@ class SlicedPublicDataWarning(UserWarning):
 
 
 class TooFewRowsWarning(UserWarning):
-    """There are too few private rows for ε: no theorem holds, or noise hides all effects."""
+    """There are too few private rows for ε: no accuracy bound holds, or noise hides all effects."""
 
 
 class UnprovedWarning(UserWarning):
-    """The requested guarantee is proved for another learner only."""
+    """The requested accuracy guarantee is proved for another learner, but not for this one."""
 
 
 class AmbiguousLabelWarning(UserWarning):
@@ -61,7 +61,7 @@ class LargeEpsilonWarning(UserWarning):
 
 
 class SeededRandomnessWarning(UserWarning):
-    """A fit charged to a budget has a `random_state`: its noise can be reproduced and removed."""
+    """A fit that a budget pays for has a `random_state`, so its noise can be reproduced."""
 
 
 class UnmeasuredWarning(UserWarning):

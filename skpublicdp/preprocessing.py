@@ -49,7 +49,8 @@ def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
 
     def check(self: PublicFit) -> bool:
         """Return True, or raise AttributeError if the transformer lacks the method."""
-        getattr(getattr(self, "transformer_", None) or self._transformer_or_default(), method)
+        fitted_transformer = getattr(self, "transformer_", None)
+        getattr(fitted_transformer or self._transformer_or_default(), method)
         return True
 
     decorator: Callable[[_Method], _Method] = available_if(check)
@@ -238,17 +239,23 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def _transformer_or_default(self) -> Any:
-        """Return the parameter `transformer`, or the default transformer."""
+        """Return the parameter `transformer`, or an unfitted `StandardScaler` if it is None."""
         return StandardScaler() if self.transformer is None else self.transformer
 
     def _in_fit_container(self, X: Any) -> Any:
-        """Return described rows in the container of `fit`, and other rows unchanged."""
+        """Return rows of `describe_columns` in a container like the one of `fit`.
+
+        Other rows are returned unchanged.
+        """
         if isinstance(X, DescribedRows):
             return X.in_container(self._container, getattr(self, "feature_names_in_", None))
         return X
 
     def _validate_separate(self, X: Any, X_public: Any) -> Any:
-        """Validate separate public rows, and compare them with the validated rows `X`."""
+        """Return the validated rows of the argument `X_public`.
+
+        Their columns are compared with the validated rows `X`, as `check_separate` does.
+        """
         try:
             public = self._validate(X_public, reset=False, name="X_public")
         except (TypeError, ValueError) as error:
@@ -262,8 +269,15 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _fit_error(self, public: Any, error: Exception) -> ValueError:
         """Return the error about a transformer that cannot be fitted to the public rows.
 
-        Its message names the first column that is not numeric, the likeliest cause, or quotes the
-        error of the transformer, which concerns public rows only.
+        Its message names the first column that is not numeric, which is the likeliest cause. If all
+        are numeric, it quotes the error of the transformer, which concerns public rows only.
+
+        Parameters
+        ----------
+        public : array, sparse matrix or DataFrame
+            Public rows, for the types of their columns.
+        error : Exception
+            The error of the transformer.
         """
         name = type(self._transformer_or_default()).__name__
         reason = str(error).split("\n")[0]
@@ -280,7 +294,9 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return ValueError(f"{name} could not be fitted to the public rows: {reason}")
 
     def _validate(self, X: Any, *, reset: bool, name: str = "X") -> Any:
-        """Validate shape, names and, in arrays, values. A frame is returned as a frame.
+        """Return rows as an array, a sparse matrix or a frame, after validation.
+
+        In frames the shape and the names of columns are validated, and in arrays also the values.
 
         Parameters
         ----------
@@ -301,7 +317,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         if isinstance(X, np.ndarray) and X.ndim == 2:
             check_types(Table(X))
         dtype: Any
-        if (tags.string or tags.categorical) and not declared_kinds(X) <= set("biuf"):
+        are_declared_numbers = declared_kinds(X) <= set("biuf")  # numpy's kinds of numbers
+        if (tags.string or tags.categorical) and not are_declared_numbers:
             dtype = object
         else:
             # numpy infers the type of a list from its values, so a private value would decide it
@@ -319,9 +336,10 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return X
 
     def _call_redacted(self, method: str, X: Any) -> Any:
-        """Call a method of the transformer without its warnings and error messages.
+        """Return the result of a method of the fitted transformer for rows `X`.
 
-        The rows may be private, and messages may quote them.
+        The rows may be private, and messages may quote them, so that warnings are dropped and
+        errors are replaced.
         """
         name = type(self.transformer_).__name__
         refusal = ValueError(
@@ -332,7 +350,10 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return call_or_raise(getattr(self.transformer_, method), X, error=refusal)
 
     def _reference(self, X: Any) -> Any:
-        """Return a standard normal reference sample in the container of `X`, with a warning."""
+        """Return reference rows, which replace missing public rows, in a container like `X`.
+
+        They are standard normal and depend on no data. A warning is issued.
+        """
         warn_no_public("the transformer is fitted on a standard-normal reference")
         table = Table(X)
         if not all(type_.kind in (NUMBER, BOOLEAN) for type_ in table.types):
@@ -344,12 +365,22 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
 
 
 def _infer_object_kinds(kinds: tuple[str, ...], public_parts: Sequence[Any]) -> tuple[str, ...]:
-    """Return the kinds of columns, where public values decide the kind of dtype object."""
+    """Return the kinds of all columns, inferred from public values in columns of dtype object.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        Kinds of the columns by their declared types, ANYTHING for dtype object. It is empty for an
+        array, whose columns have one type.
+    public_parts : sequence of array or frame
+        Public rows in several parts.
+    """
     if not kinds:
         return kinds
     tables = [Table(part) for part in public_parts]
 
     def public_kind(position: int) -> str:
+        """Return the common kind of the public values of a column."""
         columns = [table.column(position).astype(object) for table in tables]
         return infer_public_kind(np.concatenate(columns))
 

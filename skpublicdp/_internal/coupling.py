@@ -52,7 +52,10 @@ def couples_rows(
     sample = np.linspace(0, n_rows - 1, n_tested).astype(np.intp)
 
     def call(positions: Codes) -> NDArray[Any] | None:
-        """Return the results for rows of the sample, or None if there is not one per row."""
+        """Return the result of the function for sampled rows at positions.
+
+        None is returned if the function fails or does not return one result per row.
+        """
         values, error = call_silently(lambda: _as_array(function(take(rows, sample[positions]))))
         return values if error is None and values.shape[:1] == (n_tested,) else None
 
@@ -60,6 +63,7 @@ def couples_rows(
     reference, repetition = call(all_rows), call(all_rows)
     if reference is None or repetition is None or _differ(reference, repetition):
         return False
+    # every second row is replaced by a row that is kept: by row 0, then by row 1
     for unchanged, substitute in ((all_rows % 2 == 0, 0), (all_rows % 2 == 1, 1)):
         result = call(np.where(unchanged, all_rows, substitute))
         if result is not None and _differ(reference, result, unchanged):
@@ -72,7 +76,7 @@ def couples_rows(
 
 
 def _as_array(result: Any) -> NDArray[Any]:
-    """Convert an array, a sparse matrix or a frame to an array."""
+    """Return the result of a function of rows (array, sparse matrix or frame) as an array."""
     if sparse.issparse(result):
         return np.asarray(result.toarray())
     return np.asarray(result.to_numpy() if hasattr(result, "to_numpy") else result)
@@ -83,6 +87,13 @@ def _differ(reference: NDArray[Any], result: NDArray[Any], compared: Mask | None
 
     The tolerance for floats is the square root of the machine precision, relative to the largest
     magnitude in the same column of `reference`. Missing values are equal to each other.
+
+    Parameters
+    ----------
+    reference, result : ndarray, shape (n_rows, ...)
+        Results for the same rows.
+    compared : ndarray of bool, shape (n_rows,), optional
+        Mask of the compared rows; all by default.
     """
     if reference.shape != result.shape:
         return True
@@ -96,6 +107,6 @@ def _differ(reference: NDArray[Any], result: NDArray[Any], compared: Mask | None
         with np.errstate(all="ignore"):
             is_near = np.abs(first - second) <= tolerances
         return not bool(np.all(is_near | (first == second) | np.isnan(first) & np.isnan(second)))
-    both_missing = (first != first) & (second != second)
+    both_missing = (first != first) & (second != second)  # NaN is not equal to itself
     is_equal, error = call_silently(lambda: bool(np.all((first == second) | both_missing)))
     return error is None and not is_equal

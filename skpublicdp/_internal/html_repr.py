@@ -13,7 +13,7 @@ RULE_STYLE = "max-height:24em;overflow:auto;border:1px solid #ccc;padding:.5em"
 
 
 def describe_fitted(estimator: Any) -> str:
-    """Return the learned rule as text, or an empty string if there is none."""
+    """Return a text that describes what a fitted estimator has learned; empty if unknown."""
     inner = inner_estimator(estimator)
     if hasattr(estimator, "explain"):
         return str(estimator.explain())
@@ -36,16 +36,16 @@ def inner_estimator(estimator: Any) -> Any:
 
 
 def unwrap_pipeline(estimator: Any) -> tuple[Any, list[tuple[str, Any]], list[Any]]:
-    """Return the estimator whose receipt covers a pipeline or search, and its surroundings.
+    """Find the estimator whose privacy receipt covers a fitted pipeline or search.
 
     Returns
     -------
     estimator
         The outermost estimator with a receipt, or the innermost estimator if there is no receipt.
     steps : list of (str, transformer)
-        Earlier steps of the pipeline, with their names.
+        Transformers of all pipelines around it, with their names.
     searches : list of estimator
-        Searches that selected the estimator.
+        Searches around it that have no receipt themselves.
     """
     steps: list[tuple[str, Any]] = []
     searches: list[Any] = []
@@ -64,7 +64,7 @@ def unwrap_pipeline(estimator: Any) -> tuple[Any, list[tuple[str, Any]], list[An
 
 
 def fit_notes(estimator: Any) -> Iterator[tuple[str, str]]:
-    """Yield (heading, sentence) about the public rows and the population guarantee."""
+    """Yield pairs (heading, sentence) about the public rows and the guarantee of a fit."""
     inner = inner_estimator(estimator)
     if inner is not None and not hasattr(estimator, "drift_"):
         yield from ((name, text) for name, text in fit_notes(inner) if name == "public rows")
@@ -125,14 +125,20 @@ HIDDEN_PARAMETERS = frozenset({"random_state", "budget"})
 
 
 def public_settings(estimator: Any) -> Iterator[tuple[str, str]]:
-    """Yield (parameter, text) for a model card, without seeds, paths and data."""
+    """Yield pairs (parameter, text) of an estimator that a model card may publish.
+
+    Seeds, paths and data are left out.
+    """
     for name, value in estimator.get_params(deep=False).items():
         if name not in HIDDEN_PARAMETERS and value is not None:
             yield name, _setting_text(value)
 
 
 def _setting_text(value: Any) -> str:
-    """Return the text of a parameter value; of objects and long values only the type."""
+    """Return the text of a parameter value for a model card.
+
+    Only the name of the type is returned for a value that is an object or a long text.
+    """
     if isinstance(value, str | bool | int | float | np.number):
         return str(value)
     if isinstance(value, dict):

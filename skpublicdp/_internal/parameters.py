@@ -22,7 +22,7 @@ OptionalBudget = PrivacyBudget | None
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 EPSILON = [Interval(Real, 0, 1 << 20, closed="right")]
-"""Constraint of ε."""
+"""Constraint of ε: positive and at most 2**20, far beyond any use."""
 
 DELTA = [Interval(Real, 0, 1, closed="left")]
 """Constraint of δ."""
@@ -65,7 +65,10 @@ def check_parameters(estimator: Any) -> None:
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Decorate `fit`: restore all attributes if it raises, and limit BLAS to one thread."""
+    """Decorate a method `fit` to restore all attributes of the estimator if it raises.
+
+    It also limits BLAS to one thread during the fit.
+    """
 
     @wraps(fit)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -17,11 +17,11 @@ class RefusedError(ValueError):
 
 
 class NotNumbersError(RefusedError, TypeError):
-    """A value is not a number. It is also a TypeError, which Python and numpy raise for some."""
+    """A value is not a number. It is also a TypeError, as Python raises for some values."""
 
 
 def _without_warnings() -> Any:
-    """Return a context that drops all warnings.
+    """Return a context manager that drops all warnings.
 
     Warnings are recorded rather than filtered, since the code in the context may change filters.
     """
@@ -36,7 +36,7 @@ _FILTERS_ARE_PER_THREAD = getattr(sys.flags, "context_aware_warnings", False)
 def call_silently(
     call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> tuple[Any, Exception | None]:
-    """Return (result, None) or (None, error) of a call, without warnings.
+    """Return (result, None) of call(*args, **kwargs), or (None, error), without warnings.
 
     The user's warning filters and numpy error state do not change the result.
     """
@@ -51,7 +51,10 @@ def call_silently(
 
 
 def call_or_raise(call: Callable[..., Any], *args: Any, error: Exception, **kwargs: Any) -> Any:
-    """Return the result of a call on private rows, or raise `error` in place of its exception."""
+    """Return the result of a call that reads private rows.
+
+    If it fails, `error` is raised in place of its exception, which may quote a value.
+    """
     result, failure = call_silently(call, *args, **kwargs)
     if failure is None:
         return result

@@ -11,18 +11,21 @@ from threadpoolctl import ThreadpoolController
 
 
 class RefCountedContext:
-    """A process-wide context that the first thread enters and the last thread leaves.
+    """Context manager of a process-wide setting, which several threads may hold at a time.
 
-    If an earlier thread left it, the old setting would be restored while other threads need it.
+    The first thread enters an inner context, and the last thread leaves it. If an earlier thread
+    left it, the old setting would be restored while other threads need the new one.
 
     Parameters
     ----------
     make : callable
-        Returns the context manager to enter.
+        Returns a new inner context manager, which changes the setting.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make, self._lock, self._n_inside = make, threading.Lock(), 0
+        self._make = make
+        self._lock = threading.Lock()
+        self._n_inside = 0  # threads that hold the setting
 
     def __enter__(self) -> None:
         with self._lock:
@@ -40,7 +43,7 @@ class RefCountedContext:
 
 @cache
 def _controller() -> Any:
-    """Return the controller of thread pools, which is slow to create."""
+    """Return the controller of thread pools of BLAS, which is created once since it is slow."""
     return ThreadpoolController()
 
 

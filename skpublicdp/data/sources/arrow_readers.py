@@ -45,7 +45,7 @@ class DatasetReader(RowReader):
 
     @staticmethod
     def without_dictionaries(table: Any) -> Any:
-        """Return a table with dictionary-encoded columns decoded."""
+        """Return a pyarrow table with its dictionary-encoded columns decoded."""
         return decode_dictionaries(table)
 
     def __init__(self, dataset: Any) -> None:
@@ -68,9 +68,9 @@ class DatasetReader(RowReader):
 
     @cached_property
     def _files(self) -> list[Any]:
-        """The Parquet files that together are the dataset, all with its schema.
+        """The Parquet files of the dataset, if it consists of whole files with its schema.
 
-        An empty list if the dataset is filtered, or has other formats or schemas.
+        The list is empty if the dataset is filtered, or has other formats or schemas.
         """
         if not self._is_parquet:
             return []
@@ -80,7 +80,7 @@ class DatasetReader(RowReader):
         return files if all(has_schema(file, self._dataset.schema) for file in files) else []
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield tables file by file if possible, otherwise with a scanner of Arrow."""
+        """Yield tables with these columns, file by file if possible, or else by Arrow's scanner."""
         assert self.names is not None
         pa = optional_imports.pyarrow()
         names = [self.names[c] for c in columns]
@@ -102,7 +102,7 @@ class DatasetReader(RowReader):
             yield decode_dictionaries(pa.Table.from_batches([batch]))
 
     def _take(self, columns: Sequence[int], positions: Codes) -> Iterator[Any]:
-        """Yield the rows at non-decreasing positions.
+        """Yield tables that together are the rows at non-decreasing positions.
 
         If the dataset consists of plain files, only the row groups that hold these rows are read.
         """
@@ -110,11 +110,12 @@ class DatasetReader(RowReader):
             yield from super()._take(columns, positions)
             return
         assert self.names is not None
-        names, end = [self.names[c] for c in columns], 0
+        names, stop = [self.names[c] for c in columns], 0
         for file in self._files:
             for i, row_group in enumerate(file.row_groups):
-                start, end = end, end + row_group.num_rows
-                if np.searchsorted(positions, start) < np.searchsorted(positions, end):
+                start, stop = stop, stop + row_group.num_rows
+                first, last = np.searchsorted(positions, (start, stop))
+                if first < last:  # some position is in this row group
                     tables = read_batches(file, names, self._dataset.schema, i)
                     yield from pick_from_tables(tables, positions, start)
 
@@ -179,7 +180,7 @@ class RecordBatchesReader(RowReader):
         check_distinct_names(self.names, self.kind)
 
     def _batches(self) -> Iterator[Any]:
-        """Yield all batches of a new pass."""
+        """Yield all record batches of a new pass over the rows."""
         batches = iter(self._source() if callable(self._source) else self._source)
         if batches is self._last_iterator:
             raise ReadError(ONE_SHOT)
@@ -193,7 +194,7 @@ class RecordBatchesReader(RowReader):
             yield batch
 
     def _first_batch(self) -> Any:
-        """Return the first batch, which has the schema of all."""
+        """Return the first record batch, whose schema all batches must have."""
         for batch in self._batches():
             return batch
         raise ReadError("Record batches must be at least one, which may have no rows.")
@@ -219,7 +220,11 @@ class RecordBatchesReader(RowReader):
 
 
 def has_schema(file: Any, schema: Any) -> bool:
-    """Indicate whether a file, with the columns of its folder names, has a schema."""
+    """Indicate whether a Parquet file has the schema of its dataset.
+
+    The folder names of the file define columns, too. Dictionary-encoded and plain columns of the
+    same values count as equal.
+    """
     expected = {field.name: value_type(field.type) for field in schema}
     actual = {name: expected.get(name) for name in folder_values(file)}
     actual |= {field.name: value_type(field.type) for field in file.physical_schema}
@@ -227,7 +232,7 @@ def has_schema(file: Any, schema: Any) -> bool:
 
 
 def folder_values(file: Any) -> dict[str, Any]:
-    """Return the columns that folder names define, and their values for a file."""
+    """Return the values that the folder names of a file define, as in ``year=2024/``, by column."""
     ds = optional_imports.pyarrow().dataset
     keys: dict[str, Any] = ds.get_partition_keys(file.partition_expression)
     return keys
@@ -236,7 +241,7 @@ def folder_values(file: Any) -> dict[str, Any]:
 def read_batches(
     file: Any, names: list[str], schema: Any, row_group: int | None = None
 ) -> Generator[Any, None, None]:
-    """Yield the rows of a Parquet file as tables, with one batch in memory at a time.
+    """Yield the rows of a Parquet file as pyarrow tables, with one batch in memory at a time.
 
     Text is dictionary-encoded in one type for all files, since most files store it encoded.
 
@@ -303,9 +308,9 @@ def is_text(arrow_type: Any) -> bool:
 
 
 def decode_dictionaries(table: Any) -> Any:
-    """Return a table with dictionary-encoded columns decoded.
+    """Return a pyarrow table with its dictionary-encoded columns decoded.
 
-    The dictionary of a stream lists values of private rows.
+    A dictionary lists values of private rows, so functions of other rows must not get it.
     """
     pa = optional_imports.pyarrow()
     for position, field in enumerate(table.schema):
@@ -316,14 +321,14 @@ def decode_dictionaries(table: Any) -> Any:
 
 
 def has_same_columns(schema: Any, first_schema: Any) -> bool:
-    """Indicate whether names and types are equal after dictionaries are decoded."""
+    """Indicate whether two pyarrow schemas are equal once dictionaries are decoded."""
     decoded = decode_dictionaries(schema.empty_table()).schema
     first_decoded = decode_dictionaries(first_schema.empty_table()).schema
     return bool(decoded.equals(first_decoded))
 
 
 def is_path(source: Any) -> bool:
-    """Indicate whether an object is a path."""
+    """Indicate whether an object is the path of a file, as text or as a `pathlib.Path`."""
     return isinstance(source, str | os.PathLike)
 
 

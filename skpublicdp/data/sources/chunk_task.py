@@ -1,4 +1,4 @@
-"""Apply a function to each chunk of rows, on threads or on a cluster."""
+"""Tasks that apply a function to each chunk of rows, on threads or on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Mask
 
 Result: TypeAlias = tuple[Any, Exception | None]
-"""(result, None) of a function, or (None, exception)."""
+"""(result, None) of a function that succeeded, or (None, exception) of one that failed."""
 
 RawChunk: TypeAlias = tuple[Any, Any, int]
 """A table, its labels if they are read from another source, and the position of the first row."""
@@ -25,13 +25,13 @@ RawChunk: TypeAlias = tuple[Any, Any, int]
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class Chunk:
-    """Consecutive rows and their labels.
+    """Consecutive rows of a source and their labels.
 
     Attributes
     ----------
-    X : ndarray of shape (k, n_columns), or a frame of pandas, polars or pyarrow
+    X : ndarray of shape (n_chunk, n_columns), or a frame of pandas, polars or pyarrow
         The rows.
-    y : ndarray or series of k labels, or None
+    y : ndarray or series of n_chunk labels, or None
         The labels in their original type.
     start : int
         Position of the first row among all rows, including rows outside the mask.
@@ -44,18 +44,23 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AcceptsDictionaries:
-    """A function of chunks that accepts dictionary-encoded text."""
+    """A function of chunks that accepts dictionary-encoded text, so that chunks are not decoded.
+
+    Dictionary-encoded text is a list of distinct texts with an integer code per row.
+    """
 
     function: Callable[[Chunk], Any]
 
     def __call__(self, chunk: Chunk) -> Any:
-        """Call the function."""
+        """Return the result of the function for a chunk."""
         return self.function(chunk)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChunkTask:
-    """A function of chunks, with the columns that it reads and the mask of rows that count.
+    """A picklable task: a function of chunks, the columns that it reads and the mask of its rows.
+
+    Calling it with a `RawChunk` returns a `Result`.
 
     Attributes
     ----------
@@ -81,13 +86,13 @@ class ChunkTask:
     mask_start: int = 0
 
     def with_mask(self, mask: Mask | None, start: int) -> ChunkTask:
-        """Return the task with a mask of the rows from `start` on."""
+        """Return the task with a mask of the rows that count, from the row at `start` on."""
         return replace(self, mask=mask, mask_start=start)
 
     def __call__(self, chunk: RawChunk) -> Result:
-        """Call the function, and replace exceptions from outside this package.
+        """Return (result, None) of the function for a chunk, or (None, exception).
 
-        Messages of other packages may quote private values.
+        Exceptions from outside this package are replaced, since they may quote private values.
         """
         result, failure = call_silently(self._call, *chunk)
         if failure is None:
@@ -101,13 +106,24 @@ class ChunkTask:
         return None, without_traceback(failure)
 
     def _call(self, table: Any, labels: Any, start: int) -> Any:
-        """Call the function with the masked rows of a raw chunk."""
+        """Return the result of the function for those rows of a raw chunk that count.
+
+        Parameters
+        ----------
+        table : array, frame or series
+            The columns that are read.
+        labels : array, series or None
+            Labels that were read from another source.
+        start : int
+            Position of the first row among all rows.
+        """
         y = labels
         if self.label is not None:
             y = pick_column(self.without_dictionaries(pick_columns(table, [self.label])), 0)
         if not isinstance(self.function, AcceptsDictionaries):
             table = self.without_dictionaries(table)
-        is_flat = len(getattr(table, "shape", (0, 0))) == 1
+        shape = getattr(table, "shape", None)
+        is_flat = shape is not None and len(shape) == 1  # a series or a one-dimensional array
         X = table if is_flat else pick_columns(table, self.columns)
         if self.mask is not None:
             offset = start - self.mask_start
@@ -118,7 +134,7 @@ class ChunkTask:
 
 
 def map_in_order(task: ChunkTask, chunks: Iterable[RawChunk], n_threads: int) -> Iterator[Result]:
-    """Yield the results of a task on threads, in the order of chunks.
+    """Yield the result of a task for each chunk, computed on threads, in the order of chunks.
 
     At most `n_threads` + 1 chunks are in memory.
     """
@@ -140,9 +156,10 @@ def map_in_order(task: ChunkTask, chunks: Iterable[RawChunk], n_threads: int) ->
 
 
 def sum_tables(results: Iterable[Result]) -> Result:
-    """Return the sum of integer tables, or of tuples of them, or the first failure.
+    """Return (sum, None) of integer tables, or of tuples of integer tables, over all results.
 
-    Integer addition is exact, so that the sum does not depend on the order of chunks.
+    The first failed result is returned instead, if there is one. Integer addition is exact, so that
+    the sum does not depend on the order of chunks.
     """
     total: list[Any] = []
     is_tuple = False

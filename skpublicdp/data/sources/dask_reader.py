@@ -28,7 +28,7 @@ from skpublicdp.data.tables import pick_columns, slice_rows, table_height, table
 from skpublicdp.exceptions import ReadError
 
 FAN_IN = 8
-"""Number of tables that one task of a tree sum adds."""
+"""Number of partial sums that one Dask task adds, when sums are added in a tree."""
 
 
 class DaskReader(RowReader):
@@ -49,7 +49,7 @@ class DaskReader(RowReader):
         self.names = None
         self.n_columns = 1 if self.flat else collection.shape[1]
         if self._array and not self.flat:
-            collection = collection.rechunk({1: -1})
+            collection = collection.rechunk({1: -1})  # all columns in one partition
         if self._array and not np.isnan(collection.chunks[0]).any():
             self.lengths = tuple(map(int, collection.chunks[0]))
         self._collection = collection
@@ -77,7 +77,10 @@ class DaskReader(RowReader):
             self.lengths, labels.lengths = self._count_partitions(readers)
 
     def _count_partitions(self, readers: list[DaskReader]) -> Iterator[tuple[int, ...]]:
-        """Return an iterator over the partition lengths of each reader, computed together."""
+        """Yield the numbers of rows of all partitions of each reader, counted in one pass.
+
+        The readers must have equally many partitions.
+        """
         partitions = zip(
             *(self.reading(reader._partitions, [0]) for reader in readers), strict=True
         )
@@ -85,7 +88,10 @@ class DaskReader(RowReader):
         return zip(*self._results(tasks), strict=True)
 
     def _partitions(self, columns: Sequence[int]) -> list[Any]:
-        """Return the partitions of these columns, as `Partition` or as delayed objects of Dask."""
+        """Return the partitions, with these columns only, as `Partition` or Dask's delayed objects.
+
+        Nothing is computed.
+        """
         selected = self._collection
         if self._array:
             selected = selected if self.flat else selected[:, list(columns)]
@@ -102,10 +108,10 @@ class DaskReader(RowReader):
         return self._embed_graphs(partitions)
 
     def _embed_graphs(self, partitions: list[Any]) -> list[Any]:
-        """Return partitions that carry their own graphs, computed by the task that uses them.
+        """Return each delayed partition as a `Partition`, together with the tasks that compute it.
 
-        Partitions stay delayed objects if workers hold them in memory, or if their graphs share
-        tasks, which would then be computed several times.
+        The delayed partitions are returned unchanged if workers hold them in memory, or if two
+        partitions depend on the same task, which would then be computed twice.
         """
         distributed = sys.modules.get("distributed")
         if distributed is not None and distributed.futures_of(self._collection):
@@ -114,11 +120,12 @@ class DaskReader(RowReader):
         graphs = {id(partition.dask): partition.dask for partition in partitions}
         tasks = {key: task for graph in graphs.values() for key, task in dict(graph).items()}
         embedded = [Partition({}, partition.key) for partition in partitions]
-        visited: set[Any] = set()
+        visited: set[Any] = set()  # keys of the tasks of all partitions
         for partition in embedded:
+            # breadth-first search over the tasks that the partition depends on
             frontier = {partition.key}
             while frontier:
-                if frontier & visited:
+                if frontier & visited:  # a task of another partition
                     return partitions
                 visited |= frontier
                 partition.graph.update((key, tasks[key]) for key in frontier)
@@ -128,7 +135,11 @@ class DaskReader(RowReader):
 
     @cached_property
     def _empty_table(self) -> Any:
-        """An empty table with the declared types; undeclared categories come from private rows."""
+        """An empty table with all columns in their declared types.
+
+        A categorical column without declared categories has dtype object, since its categories come
+        from private rows.
+        """
         if self._array:
             return np.empty((0, *self._collection.shape[1:]), self._collection.dtype)
         import pandas as pd
@@ -146,7 +157,7 @@ class DaskReader(RowReader):
         return self._empty_table
 
     def _template(self, columns: Sequence[int]) -> Any:
-        """Return an empty table with these columns, which partitions are compared with."""
+        """Return an empty table with these columns, for the comparison with computed partitions."""
         return self._empty_table if self.flat else pick_columns(self._empty_table, columns)
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
@@ -164,7 +175,10 @@ class DaskReader(RowReader):
             yield table
 
     def can_pair(self, labels: SourceColumn | None) -> bool:
-        """Indicate whether labels are in memory, or are partitioned like the rows."""
+        """Indicate whether workers can read labels together with the rows of a partition.
+
+        They can if the labels are in memory here, or are partitioned like the rows.
+        """
         if labels is None or isinstance(labels.reader, MemoryReader):
             return True
         return isinstance(labels.reader, DaskReader) and labels.reader.lengths == self.lengths
@@ -189,32 +203,42 @@ class DaskReader(RowReader):
     def run_sum(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Result:
-        """Return the sum of the result tables, added on the workers in a tree.
+        """Return (sum, None) of the result tables of all chunks, or (None, exception).
 
-        Parameters are as in `run`.
+        The workers add partial sums in a tree, so that only one table is sent here. Parameters are
+        as in `run`.
         """
-        level = self._delay_partitions(sum_partition, task, columns, labels)
-        while len(level) > 1:
-            groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
-            level = [_delay(sum_tables, group) for group in groups]
-        (total,) = self._results(level)
+        partial_sums = self._delay_partitions(sum_partition, task, columns, labels)
+        while len(partial_sums) > 1:
+            starts = range(0, len(partial_sums), FAN_IN)
+            groups = [partial_sums[start : start + FAN_IN] for start in starts]
+            partial_sums = [_delay(sum_tables, group) for group in groups]
+        (total,) = self._results(partial_sums)
         return total  # type: ignore[no-any-return]
 
     def _delay_partitions(
         self, function: Any, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> list[Any]:
-        """Return one delayed call of `map_partition` or `sum_partition` per non-empty partition."""
+        """Return the delayed calls of a function, one for each non-empty partition.
+
+        Parameters
+        ----------
+        function : callable
+            `map_partition` or `sum_partition`.
+        task, columns, labels
+            As in `run`.
+        """
         # the mask is sent in slices, and the rest of the task once
         delayed_task = optional_imports.dask().delayed(
             task.with_mask(None, 0), pure=False, traverse=False
         )
         template = self._template(columns)
         starts = [int(start) for start in np.cumsum([0, *self.lengths])]
-        ys: list[Any] = [None] * len(self.lengths)
+        label_parts: list[Any] = [None] * len(self.lengths)
         if labels is not None and isinstance(labels.reader, DaskReader):
-            ys = labels.reader._partitions([labels.position])
+            label_parts = labels.reader._partitions([labels.position])
         elif labels is not None and isinstance(labels.reader, MemoryReader):
-            ys = [
+            label_parts = [
                 labels.reader.slice_column(labels.position, start, stop)
                 for start, stop in pairwise(starts)
             ]
@@ -222,7 +246,7 @@ class DaskReader(RowReader):
             None if task.mask is None else task.mask[start:stop] for start, stop in pairwise(starts)
         ]
         partitions = zip(
-            self._partitions(columns), ys, masks, starts[:-1], self.lengths, strict=True
+            self._partitions(columns), label_parts, masks, starts[:-1], self.lengths, strict=True
         )
         return [
             _delay(function, delayed_task, partition, y, mask, template, start, length)
@@ -231,14 +255,20 @@ class DaskReader(RowReader):
         ]
 
     def _results(self, tasks: Sequence[Any]) -> Generator[Any, None, None]:
-        """Yield the results of delayed tasks in order, with a limited number computed ahead."""
+        """Yield the results of delayed tasks in order, with a limited number computed ahead.
+
+        The limit bounds the memory of the results. It is about twice the number of threads, so that
+        no thread waits.
+        """
         client = _client()
         if client is None:
             n_ahead = 2 * (os.cpu_count() or 1)
-            for i in range(0, len(tasks), n_ahead):
-                yield from self.reading(optional_imports.dask().compute, *tasks[i : i + n_ahead])
+            for start in range(0, len(tasks), n_ahead):
+                batch = tasks[start : start + n_ahead]
+                yield from self.reading(optional_imports.dask().compute, *batch)
             return
-        n_ahead = 2 + 2 * sum(self.reading(client.nthreads).values())
+        n_threads = sum(self.reading(client.nthreads).values())
+        n_ahead = 2 + 2 * n_threads
         futures: deque[Any] = deque()
         remaining = iter(tasks)
         try:
@@ -255,7 +285,7 @@ class DaskReader(RowReader):
                 future.release()
 
     def _result(self, future: Any) -> Any:
-        """Return the result of a future, and release the future."""
+        """Return the result of a future of Dask, and release the future."""
         try:
             return self.reading(future.result)
         finally:
@@ -263,7 +293,7 @@ class DaskReader(RowReader):
 
 
 def _client() -> Any:
-    """Return the client of a cluster if Dask would compute there, otherwise None."""
+    """Return Dask's client if it would compute on a cluster, or None if in this process."""
     distributed = sys.modules.get("distributed")
     scheduler = optional_imports.dask().config.get("scheduler", None)
     if distributed is None or scheduler not in (None, "dask.distributed", "distributed"):
@@ -284,13 +314,13 @@ class Partition:
 
 
 def _delay(function: Any, *args: Any) -> Any:
-    """Return a delayed call of a function, where a `Partition` stands for its table."""
+    """Return a delayed call of a function, which gets the table of each `Partition` argument."""
     delayed = optional_imports.dask().delayed(_call_with_tables, pure=False, traverse=False)
     return delayed(function, *args)
 
 
 def _call_with_tables(function: Any, *args: Any) -> Any:
-    """Call a function with the computed tables in place of `Partition` arguments."""
+    """Return function(*args), with computed tables in place of `Partition` arguments."""
     partitions = [arg for arg in args if isinstance(arg, Partition)]
     # in one graph, since rows and labels may be columns of the same table
     graph = {key: task for partition in partitions for key, task in partition.graph.items()}
@@ -305,13 +335,18 @@ def table_heights(*tables: Any) -> tuple[int, ...]:
 
 
 def declared_dtype(series: Any) -> Any:
-    """Return the declared type of a column; object if its categories come from its rows."""
+    """Return the declared type of a Dask column; object if its categories come from its rows."""
     is_categorical = getattr(series.dtype, "categories", None) is not None
-    return series.dtype if not is_categorical or series.cat.known else np.dtype(object)
+    if is_categorical and not series.cat.known:
+        return np.dtype(object)
+    return series.dtype
 
 
 def check_partition(table: Any, template: Any, length: int) -> Result:
-    """Return a computed partition if it has the declared columns, types and length.
+    """Return (partition, None) if it has the declared columns, types and length.
+
+    Otherwise (None, ReadError) is returned. Categories that the collection does not declare are
+    decoded.
 
     Parameters
     ----------
@@ -336,30 +371,32 @@ def check_partition(table: Any, template: Any, length: int) -> Result:
 
 
 def _has_same_kinds(table: Any, template: Any) -> bool:
-    """Indicate whether a table has the columns of the template, in types of the same kinds."""
+    """Indicate whether a table has the columns of an empty table, in types of the same kinds."""
     if not hasattr(table, "iloc"):
-        return _kind(table.dtype) == _kind(template.dtype)
+        return _kind_of_dtype(table.dtype) == _kind_of_dtype(template.dtype)
     if table.ndim == 1:
-        return table.name == template.name and _kind(table.dtype) == _kind(template.dtype)
+        has_same_kind = _kind_of_dtype(table.dtype) == _kind_of_dtype(template.dtype)
+        return table.name == template.name and has_same_kind
     return list(table.columns) == list(template.columns) and all(
-        _kind(a) == _kind(b) for a, b in zip(table.dtypes, template.dtypes, strict=True)
+        _kind_of_dtype(dtype) == _kind_of_dtype(declared)
+        for dtype, declared in zip(table.dtypes, template.dtypes, strict=True)
     )
 
 
-def _kind(dtype: Any) -> str:
-    """Return the kind of a type; integers and floats are one kind.
+def _kind_of_dtype(dtype: Any) -> str:
+    """Return the kind of a column type: number, boolean, duration, date or other.
 
-    A missing value turns integers into floats.
+    Integers and floats are one kind, since a missing value turns integers into floats.
     """
     if dtype.kind in "iuf":
         return "number"
-    return dtype.kind if dtype.kind in "bmM" else "other"
+    return {"b": "boolean", "m": "duration", "M": "date"}.get(dtype.kind, "other")
 
 
 def _without_undeclared_categories(table: Any, template: Any) -> Any:
-    """Convert categorical columns to objects where the collection declares no categories.
+    """Return a partition with dtype object in categorical columns without declared categories.
 
-    The categories of one partition depend on its private rows.
+    The categories of a partition depend on its private rows.
     """
     if not hasattr(table, "iloc"):
         return table
@@ -372,22 +409,33 @@ def _without_undeclared_categories(table: Any, template: Any) -> Any:
 
 
 def _is_undeclared_category(dtype: Any, declared: Any) -> bool:
-    """Indicate whether a type is categorical and the declared type is not."""
+    """Indicate whether the type of a column is categorical and its declared type is not."""
     return hasattr(dtype, "categories") and not hasattr(declared, "categories")
 
 
 def _raw_chunks(table: Any, y: Any, start: int) -> Iterator[RawChunk]:
-    """Yield the chunks of a partition, which bound the memory of the function."""
-    rows, end = rows_per_chunk(table_width(table)), table_height(table)
-    for i in range(0, end, rows):
-        j = min(i + rows, end)
-        yield slice_rows(table, i, j), None if y is None else slice_rows(y, i, j), start + i
+    """Yield the rows of a partition and their labels in chunks, to bound memory.
+
+    Parameters
+    ----------
+    table : array, frame or series
+        The partition.
+    y : array, series or None
+        Labels from another source.
+    start : int
+        Position of the first row of the partition among all rows.
+    """
+    n_chunk_rows, height = rows_per_chunk(table_width(table)), table_height(table)
+    for first in range(0, height, n_chunk_rows):
+        stop = min(first + n_chunk_rows, height)
+        labels = None if y is None else slice_rows(y, first, stop)
+        yield slice_rows(table, first, stop), labels, start + first
 
 
 def map_partition(
     task: ChunkTask, table: Any, y: Any, mask: Any, template: Any, start: int, length: int
 ) -> list[Result]:
-    """Return the results of the chunks of a partition, up to the first failure.
+    """Return (result, None) of each chunk of a partition, up to the first (None, exception).
 
     Parameters
     ----------
@@ -422,7 +470,7 @@ def map_partition(
 def sum_partition(
     task: ChunkTask, table: Any, y: Any, mask: Any, template: Any, start: int, length: int
 ) -> Result:
-    """Return the sum of the result tables of a partition.
+    """Return (sum, None) of the result tables of the chunks of a partition, or (None, exception).
 
     Parameters are as in `map_partition`.
     """

@@ -43,16 +43,19 @@ class DuckDBReader(RowReader):
     def _keeps_order(self) -> bool:
         """Indicate whether the settings and the query plan keep the order of rows."""
         setting = "select current_setting('preserve_insertion_order')"
-        if not self._relation.query("rows_", setting).fetchall()[0][0]:
+        ((keeps_insertion_order,),) = self._relation.query("rows_", setting).fetchall()
+        if not keeps_insertion_order:
             return False
-        plan = self._relation.query("rows_", "explain (format json) from rows_")
-        if plan is None:  # DuckDB 1 shows no plan here
+        explanation = self._relation.query("rows_", "explain (format json) from rows_")
+        if explanation is None:  # DuckDB 1 shows no plan here
             return False
-        steps = set(_step_names(json.loads(plan.fetchall()[-1][1])))
+        _, plan = explanation.fetchall()[-1]  # (name of the plan, plan as JSON)
+        steps = set(_step_names(json.loads(plan)))
         return steps <= ORDER_PRESERVING_STEPS
 
     def _count(self) -> int:
-        return int(self._relation.aggregate("count(*)").fetchall()[0][0])
+        ((n_rows,),) = self._relation.aggregate("count(*)").fetchall()
+        return int(n_rows)
 
     def _empty(self) -> Any:
         return self._relation.limit(0).to_arrow_table()
@@ -71,7 +74,7 @@ class DuckDBReader(RowReader):
 
 
 def query(sql: str, connection: Any) -> DuckDBReader:
-    """Return a reader of the rows of a query."""
+    """Return a reader of the rows that an SQL query returns on a DuckDB connection."""
     relation = DuckDBReader.reading(connection.sql, sql)
     if relation is None:
         raise ValueError(
@@ -81,7 +84,7 @@ def query(sql: str, connection: Any) -> DuckDBReader:
 
 
 def _step_names(plan: Any) -> Iterator[str]:
-    """Yield the names of all steps of a query plan, a tree of steps."""
+    """Yield the names of all steps of a query plan of DuckDB, a tree of steps."""
     for step in plan:
         yield step["name"].strip()
         yield from _step_names(step.get("children", ()))

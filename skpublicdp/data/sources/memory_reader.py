@@ -44,13 +44,16 @@ class MemoryReader(RowReader):
         yield self._table if self.flat else pick_columns(self._table, columns)
 
     def chunks(self, columns: Sequence[int], rows: int) -> Generator[Any, None, None]:
-        """Yield tables of `rows` rows. Rows are sliced first, so that copies are small."""
+        """Yield all rows in tables of `rows` rows each; only the last table may be shorter.
+
+        Rows are sliced before columns are picked, so that copies are small.
+        """
         for start in range(0, self.n_rows, rows):
             table = slice_rows(self._table, start, min(start + rows, self.n_rows))
             yield table if self.flat else pick_columns(table, columns)
 
     def slice_column(self, column: int, start: int, stop: int) -> Any:
-        """Return the rows from `start` to before `stop` of one column."""
+        """Return the rows `start`, ..., `stop` - 1 of the column at a position."""
         table = slice_rows(self._table, start, stop)
         return table if self.flat else pick_column(table, column)
 

@@ -9,9 +9,16 @@ from typing import Any
 
 @contextmanager
 def explain_missing(package: str, extra: str) -> Iterator[None]:
-    """Raise an error that names the extra to install if an import fails.
+    """Replace the ImportError of an optional package by one that names the extra to install.
 
-    It is raised outside the handler, so that the traceback shows one error.
+    The new error is raised outside the handler, so that the traceback shows one error.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package in the message.
+    extra : str
+        Name of the extra, as in ``skpublicdp[arrow]``.
     """
     try:
         yield
@@ -27,7 +34,7 @@ def explain_missing(package: str, extra: str) -> Iterator[None]:
 
 
 def pyarrow() -> Any:
-    """Import pyarrow with its datasets."""
+    """Return the module pyarrow, with pyarrow.dataset imported."""
     with explain_missing("pyarrow", "arrow"):
         import pyarrow
         import pyarrow.dataset
@@ -35,7 +42,7 @@ def pyarrow() -> Any:
 
 
 def dask() -> Any:
-    """Import Dask."""
+    """Return the module dask."""
     with explain_missing("dask", "dask"):
         import dask
     return dask
