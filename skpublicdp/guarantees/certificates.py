@@ -43,6 +43,10 @@ def excess_error(
     return 2 * sensitivity * (math.log(cover_size) - math.log(beta)) / (float(epsilon) * n)
 
 
+MAX_DRAW_ERRORS = (0.015, 0.015 / 3, 0.015 / 9)
+"""Maximum excess errors of a single draw at which a search has at least 2, 3 and 4 draws."""
+
+
 def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
     """Return the number of draws among which a search of a cover divides its budget.
 
@@ -69,7 +73,7 @@ def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
     2
     """
     draw_error = 2 * math.log(cover_size) / (epsilon * n)
-    return 1 + sum(draw_error <= limit for limit in (0.015, 0.015 / 3, 0.015 / 9))
+    return 1 + sum(draw_error <= max_error for max_error in MAX_DRAW_ERRORS)
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,14 @@ class Certificate:
     effective_size: int
 
     def at(self, beta: float) -> float:
-        """Return the bound on the excess error of the same draw with probability 1 - beta."""
+        """Return the bound on the excess error that holds with probability 1 - beta instead.
+
+        The bound is proportional to ln(effective_size / beta), see `excess_error`.
+        """
         log_size = math.log(self.effective_size)
-        log_odds = log_size - math.log1p(-self.probability)
-        new_log_odds = log_size - math.log(beta)
-        return self.excess_error * new_log_odds / log_odds
+        log_ratio = log_size - math.log1p(-self.probability)
+        new_log_ratio = log_size - math.log(beta)
+        return self.excess_error * new_log_ratio / log_ratio
 
     def __str__(self) -> str:
         return (

@@ -6,6 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
+MAX_VC_DIMENSION = 1 << 16
+"""Maximum VC dimension for which sample sizes are computed."""
+
+MAX_EXACT_DIMENSION = 64
+"""Maximum VC dimension at which `log_growth` adds up the binomials of Sauer's bound."""
+
 
 class HasGrowth(Protocol):
     """A hypothesis class that bounds its own growth function."""
@@ -91,9 +97,10 @@ def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
         )
 
     def is_not_shattered(v: int) -> bool:
-        if v > 1 << 16:
+        if v > MAX_VC_DIMENSION:  # otherwise a class without a VC dimension would never end
             raise ValueError(
-                f"hypotheses must have a VC dimension of at most {1 << 16}; got {hypotheses!r}."
+                f"hypotheses must have a VC dimension of at most {MAX_VC_DIMENSION}; got "
+                f"{hypotheses!r}."
             )
         return hypotheses.growth(v, n_features) < 1 << v
 
@@ -192,10 +199,10 @@ def _radius(m: int, beta: float, d: int) -> float:
 
 
 def population_share_bound(share: float, m: int, beta: float) -> float:
-    """Return an upper bound on a share of the population, given the share of m rows.
+    """Return an upper bound on a share of the population, given the same share of m sampled rows.
 
-    It holds with probability 1 - beta, by Chernoff's bound: the share of the rows is below p - t
-    with probability at most exp(-m t^2 / 2p).
+    The bound holds with probability 1 - beta, by Chernoff's bound: the share of the rows is below
+    p - t with probability at most exp(-m t^2 / 2p).
 
     Examples
     --------
@@ -203,15 +210,17 @@ def population_share_bound(share: float, m: int, beta: float) -> float:
     0.0369
     """
     if not m:
-        return 1.0
+        return 1.0  # without rows nothing is known about the population
     rate = -math.log(beta) / m
+    # the largest p with m (p - share)^2 / 2p <= -ln(beta), rounded up to a simple expression
     return min(1.0, share + math.sqrt(2 * share * rate) + 2 * rate)
 
 
 def n_uniform(alpha: float, beta: float, d: int) -> int:
-    """Return the number of rows on which all errors are within alpha of those in the population.
+    """Return the number of rows with which all empirical errors are near the population errors.
 
-    This is a sample size for learning without privacy, the baseline of the other sample sizes.
+    This is uniform convergence to within alpha over a class. It is a sample size for learning
+    without privacy, the baseline of the other sample sizes.
 
     Parameters
     ----------
@@ -244,7 +253,8 @@ def n_uniform(alpha: float, beta: float, d: int) -> int:
 def smallest_integer(holds: Callable[[int], bool], start: int = 1) -> int:
     """Return the smallest integer from `start` on that satisfies a monotone condition.
 
-    `holds` must stay true once it is true. The search doubles the integer and then bisects.
+    `holds` must be true for all integers above one for which it is true. The search doubles the
+    integer until it holds, and then bisects. It does not end if the condition never holds.
     """
     low, high = int(start) - 1, int(start)
     while not holds(high):
@@ -259,14 +269,17 @@ def log_growth(m: int, d: int) -> float:
     """Return ln(growth_function(m, d)), or for large d an upper bound on it in constant time."""
     if m <= d:
         return m * math.log(2)
-    if d <= 64:
+    if d <= MAX_EXACT_DIMENSION:
         return math.log(growth_function(m, d))
     bound = d * (1 + math.log(m) - math.log(d))  # (em/d)^d, which is below 2^m from m = 4d on
     return bound if m > 4 * d else min(bound, m * math.log(2))
 
 
 def check_ranges(**arguments: float) -> None:
-    """Raise ValueError for shares outside (0, 1), and for other numbers that are not positive."""
+    """Raise ValueError unless each keyword argument is in the range that its name implies.
+
+    alpha, beta and delta must lie in (0, 1), and all other numbers must be positive and finite.
+    """
     for name, value in arguments.items():
         is_share = name in ("alpha", "beta", "delta")
         if not 0 < value < (1 if is_share else math.inf):

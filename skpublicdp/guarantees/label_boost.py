@@ -17,7 +17,7 @@ LogCount = Callable[[int], float]
 
 
 class LabellerDraw(NamedTuple):
-    """The draw by which a round relabels rows.
+    """Sizes and ε of the draw of the exponential mechanism by which a round relabels rows.
 
     Attributes
     ----------
@@ -71,6 +71,7 @@ def labeller_error(
     """
     beta_share = beta / (2 * len(labellers) + 1)
     s = labellers[0].n_scored
+    # sampling error of the first labeller: uniform over the class, then of the best member
     total = (1 + math.sqrt((s + 1) * (log_n_labelings(2 * s) + math.log(2 / beta_share)))) / s
     total += math.sqrt(math.log(1 / beta_share) / (2 * s))
     for position, (n_scored, n_listed, epsilon) in enumerate(labellers):
@@ -85,7 +86,7 @@ def labeller_error(
 
 
 def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float) -> float:
-    """Return a bound on the disagreement of two rules in a population, given that on n rows.
+    """Return a bound on how often two rules disagree in the population, given n sampled rows.
 
     Parameters
     ----------
@@ -215,7 +216,7 @@ def n_label_boost(
     if not realizable:
         labelled = max(labelled, 100 * n_uniform(a / 20, b / 8, d))
     if not realizable or labelled < 300 * n_base:  # otherwise there is no round
-        _check_relabelled(labelled // 100, most_rows)
+        _check_relabelled(labelled // 100, most_rows)  # Algorithm 3 samples one row in 100
     return SampleSize(n_subsampling(labelled, epsilon), n_subsampling(90000 * n_base, epsilon))
 
 
@@ -253,21 +254,26 @@ def _tight_sizes(
     d: int,
     n_base: int,
     realizable: bool,
-    most_rows: int | None,
+    max_rows: int | None,
 ) -> SampleSize:
-    """Return the sizes of `n_label_boost` with the tight constants."""
+    """Return the sample sizes of `n_label_boost` with the tight constants, see its Notes.
+
+    The parameters are as there. `max_rows` is the maximum number of rows that one round can
+    relabel.
+    """
 
     def log_n_labelings(n: int) -> float:
         return log_growth(n, d)
 
-    def base_error_transfers(n: int) -> bool:
+    def is_enough_for_base_learner(n: int) -> bool:
+        # an error of alpha/4 on n rows is then at most alpha/2 in the population
         log_pairs = 2 * log_n_labelings(2 * n)
         return relative_deviation_bound(alpha / 4, n, log_pairs, beta / 4) <= alpha / 2
 
     half_epsilon = epsilon / 2
-    base_rows = max(smallest_integer(base_error_transfers), math.ceil(n_base / half_epsilon))
+    base_rows = max(smallest_integer(is_enough_for_base_learner), math.ceil(n_base / half_epsilon))
 
-    def draw_is_accurate(s: int) -> bool:
+    def is_enough_for_draw(s: int) -> bool:
         n_listed = max(s, base_rows)
         labeller = LabellerDraw(s, n_listed, half_epsilon)
         if labeller_error([labeller], log_n_labelings, beta / 4) <= alpha / 2:
@@ -278,10 +284,11 @@ def _tight_sizes(
         log_pairs = 2 * log_n_labelings(2 * s)
         return relative_deviation_bound(draw_error, s, log_pairs, beta / 8) <= alpha / 2
 
-    labelled = smallest_integer(draw_is_accurate)
+    labelled = smallest_integer(is_enough_for_draw)
     # at most half of the relabelled rows are labelled before
-    _check_relabelled(max(base_rows, 2 * labelled), most_rows)
+    _check_relabelled(max(base_rows, 2 * labelled), max_rows)
     unlabelled = max(base_rows - labelled, 0)
+    # the sampling rates q and q' in the Notes of `n_label_boost`
     privacy_loss = math.expm1(epsilon)
     labelled_rate = privacy_loss / (
         math.exp(half_epsilon) * (1 + math.exp(half_epsilon / 2)) ** 2 - 1
@@ -293,12 +300,12 @@ def _tight_sizes(
     )
 
 
-def _check_relabelled(n: int, most_rows: int | None) -> None:
-    """Raise ValueError if a round would relabel more rows than the class allows."""
-    if most_rows is not None and n > most_rows:
+def _check_relabelled(n: int, max_rows: int | None) -> None:
+    """Raise ValueError if n rows of a round are more than its hypothesis class can relabel."""
+    if max_rows is not None and n > max_rows:
         raise ValueError(
             f"LabelBoost would have to relabel {n} rows in one round, but most_rows is "
-            f"{most_rows}; give a larger alpha, a smaller n_base, or a class that relabels more "
+            f"{max_rows}; give a larger alpha, a smaller n_base, or a class that relabels more "
             "rows."
         )
 

@@ -62,12 +62,13 @@ def n_public_lower(alpha: float, beta: float, *, pure: bool = False, release: bo
     (338, 944)
     """
     check_ranges(alpha=alpha, beta=beta)
-    threshold = 1 / 10 if pure else 1 / 16
-    share = (4 if release else 1) * alpha / threshold
-    if beta >= threshold or share >= 1:
+    # t and p in the docstring
+    min_failure = 1 / 10 if pure else 1 / 16
+    mixing_rate = (4 if release else 1) * alpha / min_failure
+    if beta >= min_failure or mixing_rate >= 1:
         return 0
-    bound = math.log1p(beta - threshold)
-    return smallest_integer(lambda m: m * math.log1p(-share) < bound)
+    log_success = math.log1p(beta - min_failure)
+    return smallest_integer(lambda m: m * math.log1p(-mixing_rate) < log_success)
 
 
 def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
@@ -108,7 +109,9 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
     if d == 1:
         return 0
     bounds = [math.log(2 * beta) / math.log1p(-alpha)] if 2 * beta < 1 else [0.0]
-    for k in range(3, min(64, math.ceil(1 / alpha))):  # k alpha < 1 is the mass of the rare rows
+    # The hard population has rare rows of total mass k alpha, which must be below 1. Every k gives
+    # a valid bound (none for k <= 2), so it is enough to try integers below 64.
+    for k in range(3, min(64, math.ceil(1 / alpha))):
         unseen_share = 2 * (beta + 1 / k)
         if unseen_share < 1:
             bounds.append(math.log(unseen_share) / math.log1p(-k * alpha / (d - 1)))
@@ -172,15 +175,19 @@ def n_active_lower(
     if delta and pool is None:
         raise ValueError(f"pool must be given if delta is positive; got delta = {delta!r}.")
     success = 1 - math.sqrt(beta)
-    # shares of the domain in which the threshold is uniform, and the share of accurate thresholds
+    # In the hard population the threshold is uniform on a part of the domain. The bound holds for
+    # every size of this part, so the best one counts. All sizes are shares of the domain.
+    accurate_share = 2 * alpha  # thresholds with an error of at most alpha
     threshold_shares = [1 / success * 2 * alpha]
-    accurate_share = 2 * alpha
     if domain_size is not None:
         check_ranges(domain_size=domain_size)
         n_accurate = math.floor(2 * alpha * domain_size) + 1
         accurate_share = n_accurate / domain_size
+        # the bound has one maximum, so an integer next to it or the whole domain is the best
         optimum = math.floor(n_accurate / success)
-        threshold_shares = [b / domain_size for b in (optimum, optimum + 1, domain_size)]
+        threshold_shares = [
+            n_thresholds / domain_size for n_thresholds in (optimum, optimum + 1, domain_size)
+        ]
     n_labels = [
         (1 - beta / (1 - accurate_share / share)) / share
         for share in threshold_shares
@@ -256,12 +263,13 @@ def n_query_release_lower(
     public_score = accurate_score + failure_score
     private_score = 1 / 3 - a**2 - 7 / 3 * beta - public_score  # g in the Notes
     bounds = [0.0]
+    # c and k in the Notes: two bounds on the score of a row, of which the better one counts
     for c, k in (
         (math.sinh(epsilon), 1 + math.exp(-epsilon)),
         (math.exp(epsilon) / 2, 1.0),
     ):
         score_per_row = c * mean_error * ROOT_MEAN_VARIANCE * math.sqrt(p)
-        if delta is None:
+        if delta is None:  # δ = 1 / (4n), so that its term does not depend on n
             bounds.append((private_score - MEAN_WEIGHTED_DEVIATION * k / 4) * p / score_per_row)
         else:
             delta_per_row = MEAN_WEIGHTED_DEVIATION * k * delta * p

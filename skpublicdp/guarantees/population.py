@@ -47,7 +47,7 @@ class Cuts(NamedTuple):
 
     @property
     def radius(self) -> float:
-        """Largest share of public rows on which a rule may disagree with its representative."""
+        """Maximum share of public rows on which a rule and its representative disagree."""
         return min(1.0, self.per_rule * self.missed / self.rows)
 
 
@@ -67,10 +67,10 @@ class Promise(NamedTuple):
 
 
 def capped_guarantee(bound: float, reason: str) -> Promise:
-    """Return the guarantee of a bound that is a sum of terms, capped at 1.
+    """Return a guarantee whose bound is capped at 1, the largest possible error.
 
-    `reason` is a sentence without its full stop. A bound of 1 or more holds for every rule, which
-    a second sentence adds.
+    `reason` is a sentence without its full stop. If the cap applies, a second sentence states that
+    the bound is no restriction.
     """
     if bound < 1:
         return Promise(bound, f"{reason}.")
@@ -78,7 +78,7 @@ def capped_guarantee(bound: float, reason: str) -> Promise:
 
 
 def dichotomies_radius(m: int, beta: float, growth: int) -> float:
-    """Return the radius of a cover with one member for each dichotomy of m rows, for two labels.
+    """Return the radius in the population of a cover with one member per dichotomy of m rows.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def dichotomies_radius(m: int, beta: float, growth: int) -> float:
 
     Notes
     -----
-    This is Lemma 3.3 of the paper with tighter constants; `cover_radius` has the paper's constants.
+    It is for classes with two labels. This is Lemma 3.3 of the paper with tighter constants;
+    `cover_radius` has the paper's constants.
 
     References
     ----------
@@ -216,6 +217,7 @@ def sampling_error(n: int, beta: float, size: int) -> float:
     0.0365
     """
     check_ranges(n=n, beta=beta, size=size)
+    # logarithms of (number of members / failure probability), for the two terms
     log_all_members = math.log(3 * size) - math.log(beta)
     log_best_member = math.log(1.5) - math.log(beta)
     return (math.sqrt(log_all_members) + math.sqrt(log_best_member)) / math.sqrt(2 * n)

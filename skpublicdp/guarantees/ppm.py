@@ -21,9 +21,16 @@ four dimensions on the table of all intersections sets the limit. From seven on 
 def cone_count(supports: int, d: int) -> int:
     """Return the number of cones of d halfspaces through points in general position, 1 <= d <= 3.
 
-    It includes the empty set and the whole space. On a line each point has two half-lines.
+    It includes the empty set and the whole space. On a line the cones are the half-lines.
+
+    Parameters
+    ----------
+    supports : int
+        Number of points.
+    d : int
+        Dimension of the space.
     """
-    s = supports
+    s = supports  # as in the Notes of `n_ppm`; the first 2 are the empty set and the whole space
     if d == 1:
         return 2 + 2 * s
     if d == 2:
@@ -115,13 +122,15 @@ def ppm_guarantee(
         intersections.
     """
     check_ranges(beta=beta, epsilon=epsilon, d=d)
-    beta_share = beta / (3 + (supports < n_public))
-    k, _, log_reconstructions = _complexity(n, d, cones)
+    is_random_subset = supports < n_public
+    # the draw, sampling of the rule, sampling of the best halfspace, and the choice of supports
+    beta_share = beta / (4 if is_random_subset else 3)
+    complexity = _complexity(n, d, cones)
     cover_error = 0.0
-    if supports < n_public:
+    if is_random_subset:
         cover_error = support_loss(supports, beta_share, max(1, n_dimensions)) * n_public / n
     draw_error = excess_error(cover_size, n, epsilon, beta_share)
-    sampling_error = _compression_error(n, k, log_reconstructions, beta_share)
+    sampling_error = _compression_error(n, complexity, beta_share)
     reason = (
         f"With probability {1 - beta:g}, if the rows are independent draws from the mixture and "
         "all private rows have the private label, the excess error over the best halfspace is at "
@@ -132,7 +141,7 @@ def ppm_guarantee(
 
 
 class _Complexity(NamedTuple):
-    """Size of a family of rules, as the sampling bound needs it.
+    """Size of a family of halfspace intersections or cones, for the bound on the sampling error.
 
     Attributes
     ----------
@@ -141,8 +150,8 @@ class _Complexity(NamedTuple):
     log_members : float
         Natural logarithm of the number of rules, for the union bound over the private draw.
     log_reconstructions : float
-        Natural logarithm of N in the Notes of `n_ppm`: the ways to build a rule from its k rows,
-        in the space or in a proper flat. For the union bound over the sample.
+        Natural logarithm of N in the Notes of `n_ppm`: the number of ways to build a rule from its
+        k rows, which may also span a flat of lower dimension. For the union bound over the sample.
     """
 
     compression_size: int
@@ -151,10 +160,11 @@ class _Complexity(NamedTuple):
 
 
 def _complexity(n_rows: int, n_features: int, cones: bool) -> _Complexity:
-    """Count the rules that `n_rows` rows generate: cones, or intersections of halfspaces.
+    """Return the size of the family of rules that `n_rows` rows generate.
 
-    The bound is by sample compression (Littlestone and Warmuth 1986): a rule is a function of k
-    rows, and the other rows are a test set that is independent of it.
+    The rules are cones, or intersections of at most `n_features` halfspaces. The bound is by sample
+    compression (Littlestone and Warmuth 1986): a rule is a function of k rows, and the other rows
+    are a test set that is independent of it.
     """
     if cones:
         log_members = math.log(cone_count(n_rows, n_features))
@@ -166,15 +176,17 @@ def _complexity(n_rows: int, n_features: int, cones: bool) -> _Complexity:
     return _Complexity(k, log_members, log_members + math.log(n_subsets))
 
 
-def _compression_error(n: int, k: int, log_reconstructions: float, beta: float) -> float:
-    """Return the bound on the sampling error of rules that k of n rows determine.
+def _compression_error(n: int, complexity: _Complexity, beta: float) -> float:
+    """Return the bound on the sampling error of rules that k of the n rows determine.
 
     The first two terms are for the drawn rule, on the other n - k rows, and the last one for the
     best halfspace. Each of the two bounds fails with probability `beta`.
     """
+    k = complexity.compression_size
     if n <= k:
-        return 1.0
-    uniform = math.sqrt((log_reconstructions - math.log(beta)) / (2 * (n - k)))
+        return 1.0  # no row is left as a test set
+    log_failure = complexity.log_reconstructions - math.log(beta)
+    uniform = math.sqrt(log_failure / (2 * (n - k)))
     return k / n + uniform + math.sqrt(-math.log(beta) / (2 * n))
 
 
@@ -342,13 +354,20 @@ def _min_rows(
     d: int,
     realizable: bool,
     cones: bool,
-    supports: dict[int, int] | None = None,
+    supports_by_dimension: dict[int, int] | None = None,
     public_share: float = 1.0,
 ) -> int:
-    """Return the smallest number of rows at which the error bound is at most alpha.
+    """Return the smallest number of rows at which the error bound of `n_ppm` is at most alpha.
 
-    `supports` has the number of supporting rows for each dimension of the affine hull of the
-    public rows. By default all public rows support halfspaces.
+    Parameters
+    ----------
+    alpha, beta, epsilon, d, realizable, public_share
+        As for `n_ppm`.
+    cones : bool
+        Whether the rules are cones instead of intersections of at most d halfspaces.
+    supports_by_dimension : dict of int to int, optional
+        Number of random public rows that support halfspaces, for each dimension that the affine
+        hull of the public rows may have. By default all public rows support halfspaces.
     """
     d = int(d)  # integers of numpy would overflow
     min_rows = _complexity(1, d, cones).compression_size + 1
@@ -357,22 +376,26 @@ def _min_rows(
         def draw_error(log_members: float) -> float:
             return 2 * (log_members - math.log(beta_share)) / (epsilon * n)
 
-        if supports is None:
+        if supports_by_dimension is None:
             return draw_error(_complexity(n, d, cones).log_members)
-        return max(
-            public_share * support_loss(n_supports, beta_share, k)
-            + draw_error(_complexity(min(n, n_supports), k, k <= MAX_CONE_FEATURES).log_members)
-            for k, n_supports in supports.items()
-        )
+        # the dimension of the public rows is not known beforehand, so the maximum counts
+        errors = []
+        for dimension, n_supports in supports_by_dimension.items():
+            family = _complexity(min(n, n_supports), dimension, dimension <= MAX_CONE_FEATURES)
+            cover_error = public_share * support_loss(n_supports, beta_share, dimension)
+            errors.append(cover_error + draw_error(family.log_members))
+        return max(errors)
+
+    # the events between which beta is divided: the choice of supports, if they are random, and ...
+    n_cover_events = 0 if supports_by_dimension is None else 1
 
     def is_enough_agnostic(n: int) -> bool:
-        beta_share = beta / (3 if supports is None else 4)
-        k, _, log_reconstructions = _complexity(n, d, cones)
-        sampling_error = _compression_error(n, k, log_reconstructions, beta_share)
+        beta_share = beta / (3 + n_cover_events)  # ... the draw, and two for sampling
+        sampling_error = _compression_error(n, _complexity(n, d, cones), beta_share)
         return cover_and_draw_error(n, beta_share) + sampling_error <= alpha
 
     def is_enough_realizable(n: int) -> bool:
-        beta_share = beta / (2 if supports is None else 3)
+        beta_share = beta / (2 + n_cover_events)  # ... the draw, and one for sampling
         k, _, log_reconstructions = _complexity(n, d, cones)
         sampling_rate = (log_reconstructions - math.log(beta_share)) / (n - k)
         empirical_error = cover_and_draw_error(n, beta_share) * n / (n - k)

@@ -16,6 +16,9 @@ from skpublicdp.guarantees.growth import (
 MAX_PMW_ROUNDS = 2048
 """Maximum number of rounds. More take minutes, and the error bound hardly improves."""
 
+PMW_ROUND_CHOICES = (*range(1, 16), *(int(16 * 2 ** (i / 4)) for i in range(29)))
+"""Numbers of rounds to compare: 1 to 15, then 16 to 2048 in steps of a factor of 2^(1/4)."""
+
 
 def n_query_release(
     alpha: float,
@@ -120,10 +123,26 @@ def n_pmw_rows(
     rows_per_person: int = 1,
     enough: float | None = None,
 ) -> int:
-    """Return the smallest number of private rows at which rounds and sampling err at most `error`.
+    """Return the number of private rows with which multiplicative weights err at most `error`.
 
-    `error` must be above `min_pmw_error`, and `enough` is the `alpha` of `choose_n_rounds`. The
-    budget of a round comes from zCDP, reduced by 2^-10. The plan calculus allows at least as much.
+    The error is the sum of the bounds `pmw_error` and `release_sampling_error`, each at beta / 4.
+
+    Parameters
+    ----------
+    error : float
+        Largest error of an answer; it must be above `min_pmw_error`.
+    beta : float
+        Probability of which each of the two bounds gets a quarter.
+    epsilon, delta : float
+        Privacy budget of all rounds.
+    n_queries : int
+        Size of the cover.
+    log_cells : float
+        Natural logarithm of the size of the representative domain.
+    rows_per_person : int, default=1
+        Maximum number of private rows of a person.
+    enough : float, optional
+        The `alpha` of `choose_n_rounds`.
     """
     rho = float(zcdp_rho(exact_fraction(epsilon), exact_fraction(delta))) if delta else 0.0
 
@@ -131,6 +150,7 @@ def n_pmw_rows(
         n_rounds = choose_n_rounds(
             n, n_queries, log_cells, epsilon, rho, beta / 4, rows_per_person, enough
         )
+        # a little less than by zCDP composition, so that the release gets at least this much
         round_epsilon = (1 - 2**-10) * approximate_round_budget(n_rounds, epsilon, rho)
         round_error = pmw_error(
             n_rounds, round_epsilon, n, n_queries, log_cells, beta / 4, rows_per_person
@@ -141,7 +161,7 @@ def n_pmw_rows(
 
 
 def min_pmw_error(log_cells: float) -> float:
-    """Return the error bound of the maximum number of rounds without noise."""
+    """Return the smallest error bound of multiplicative weights: of all rounds, without noise."""
     return math.sqrt(max(log_cells, math.log(2)) / (2 * MAX_PMW_ROUNDS))
 
 
@@ -184,21 +204,31 @@ def choose_n_rounds(
         Maximum number of private rows of a person.
     alpha : float, optional
         Sufficient error. The rounds end when their error without noise is alpha / 2.
+
+    Returns
+    -------
+    int
+        The best of `PMW_ROUND_CHOICES`, or fewer if `alpha` needs fewer.
     """
 
     def error(n_rounds: int) -> float:
         round_epsilon = approximate_round_budget(n_rounds, epsilon, rho)
         return pmw_error(n_rounds, round_epsilon, n, n_queries, log_cells, beta, rows_per_person)
 
-    choices = [*range(1, 16), *(int(16 * 2 ** (i / 4)) for i in range(29))]
-    best: int = min((n_rounds for n_rounds in choices if n_rounds <= MAX_PMW_ROUNDS), key=error)
+    allowed = (n_rounds for n_rounds in PMW_ROUND_CHOICES if n_rounds <= MAX_PMW_ROUNDS)
+    best: int = min(allowed, key=error)
     if alpha is not None:
-        best = min(best, math.ceil(max(log_cells, math.log(2)) / (2 * (alpha / 2) ** 2)))
+        # with this number of rounds T the error without noise, √(ln N / 2T), is alpha / 2
+        sufficient = math.ceil(max(log_cells, math.log(2)) / (2 * (alpha / 2) ** 2))
+        best = min(best, sufficient)
     return best
 
 
 def approximate_round_budget(rounds: int, epsilon: float, rho: float) -> float:
-    """Return the ε of a round by basic or by zCDP composition, whichever is larger."""
+    """Return the largest ε of one of several rounds, by basic or by zCDP composition.
+
+    A draw at ε₀ is ε₀²/8-zCDP, so that all rounds together may use ε₀ = √(8 ρ / rounds).
+    """
     return max(epsilon / rounds, math.sqrt(8 * rho / rounds))
 
 
@@ -211,11 +241,11 @@ def pmw_error(
     beta: float,
     rows_per_person: int = 1,
 ) -> float:
-    """Return a bound on the error of the average weights on the private rows.
+    """Return a bound on the largest error of the averaged weights, as a share of the private rows.
 
-    With probability 1 - beta it is at most √(ln N / 2T) for T rounds on N cells, plus the error of
-    the draws. For k queries that is (2 / ε₀) ln(2k T / β) rows at ε₀ per round, times the rows of a
-    person, plus one row for rounding.
+    With probability 1 - beta the error of every query is at most √(ln N / 2T) for T rounds on N
+    cells, plus the error of the draws. For k queries the latter is (2 / ε₀) ln(2k T / β) rows at ε₀
+    per round, times the rows of a person, plus one row for rounding.
     """
     draw_rows = 2 * rows_per_person / round_epsilon * math.log(2 * n_queries * rounds / beta)
     return math.sqrt(max(log_cells, math.log(2)) / (2 * rounds)) + (draw_rows + 1) / n

@@ -90,7 +90,7 @@ def n_private(
 
 
 class SampleSize(NamedTuple):
-    """Numbers of private rows that a learner needs.
+    """Numbers of labelled and unlabelled private rows that a learner needs.
 
     Attributes
     ----------
@@ -151,6 +151,7 @@ def n_generic_learner(
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, domain_size=domain_size)
     min_uniform = n_uniform(alpha / 5, beta / 5, d)
+    # VC dimension of the symmetric differences h ⊕ f, v in the docstring
     pair_dimension = smallest_integer(lambda v: growth_function(v, d) ** 2 < 2**v) - 1
     n_points = math.ceil(5000 * pair_dimension / alpha**2 * math.log(10 / alpha))
     log_failure = math.log(5 / beta)

@@ -24,12 +24,21 @@ MIN_LEVELS, MAX_LEVELS = 2, 6
 UNBOUNDED_PRIOR_RATIO = 100_022
 """Sum of the prior weights of the candidates of a column without bounds, over the smallest."""
 
+MIN_MEDIAN_SIGNAL = 16
+"""Minimum of n ε for which a column is cut at all; with less, the drawn medians would be noise."""
+
+TWO_LEVEL_SIGNAL = 128
+"""Value of n ε at which a column has two levels of medians. Each factor of 4 adds a level."""
+
 MAX_MULTISETS = 1 << 16
-"""Maximum number of data sets among which the sanitizer draws."""
+"""Maximum number of data sets among which `BLRSanitizer` draws."""
+
+MAX_BLR_POINTS = 1000
+"""Maximum number of points of a data set that `BLRSanitizer` draws."""
 
 
 def n_levels(n: int, epsilon: float) -> int:
-    """Return the number of levels of medians of a column, from public numbers.
+    """Return the number of levels at which `QuantileSanitizer` bisects a column at medians.
 
     Parameters
     ----------
@@ -50,9 +59,10 @@ def n_levels(n: int, epsilon: float) -> int:
     [0, 2, 3, 5]
     """
     signal = n * epsilon
-    if signal < 16:
+    if signal < MIN_MEDIAN_SIGNAL:
         return 0
-    return min(max(2 + math.floor(math.log(signal / 128, 4)), MIN_LEVELS), MAX_LEVELS)
+    levels = 2 + math.floor(math.log(signal / TWO_LEVEL_SIGNAL, 4))
+    return min(max(levels, MIN_LEVELS), MAX_LEVELS)
 
 
 def max_spurious_mass(n_parts: int, scale: float) -> float:
@@ -109,7 +119,8 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
         return 1.0
     n_parts: int = 2 ** (levels + 1) - 1
     level_epsilon = column_epsilon * float(1 - COUNT_SHARE) / levels
-    # 2^-20 more, since noise scales are rounded up
+    # Replacing a row changes two counts by 1. The scale is 2^-20 larger, since noise scales are
+    # rounded up.
     scale = 2 / (column_epsilon * float(COUNT_SHARE)) * (1 + 2**-20)
     log_nodes = math.log(2**levels - 1)
     draw_rows = 4 / level_epsilon * (math.log(odds) + log_nodes - math.log(column_beta))
@@ -125,10 +136,10 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
 
 
 def _max_laplace_sum(n_terms: int, scale: float, beta: float) -> float:
-    """Return a bound on all partial sums of Laplace noise, with probability 1 - beta.
+    """Return a bound on the absolute value of all partial sums of n independent Laplace variables.
 
-    It is Doob's inequality with E exp(r Z) <= 1 / (1 - (r scale)^2), at the best rate of a grid.
-    The noise may be discrete or continuous.
+    The bound holds with probability 1 - beta. It is Doob's inequality with E exp(r Z) <= 1 / (1 -
+    (r scale)^2), at the best rate of a grid. The noise may be discrete or continuous.
     """
     rates = [step / 32 for step in range(1, 32)]
     log_failure = math.log(2 / beta)
@@ -204,7 +215,7 @@ def approximation_error(n_points: int, domain_size: int, n_queries: int) -> floa
 
 
 def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) -> int:
-    """Return the number of points that `BLRSanitizer` draws, by the theorem.
+    """Return the number of points at which the error bound of `BLRSanitizer` is smallest.
 
     Parameters
     ----------
@@ -235,19 +246,20 @@ def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) ->
 
 
 def max_points(domain_size: int) -> int:
-    """Return the largest number of points, up to 1000, with at most 2^16 data sets.
+    """Return the largest number of points of a data set that `BLRSanitizer` can draw.
 
-    It is at least 1: domains with more than 2^16 points are refused elsewhere.
+    It has at most 1000 points, and the domain has at most 2^16 data sets of this size. It is at
+    least 1: domains with more than 2^16 points are refused elsewhere.
     """
 
-    def are_too_many(n_points: int) -> bool:
-        return n_points > 1000 or n_multisets(n_points, domain_size) > MAX_MULTISETS
+    def is_too_large(n_points: int) -> bool:
+        return n_points > MAX_BLR_POINTS or n_multisets(n_points, domain_size) > MAX_MULTISETS
 
-    return max(1, smallest_integer(are_too_many) - 1)
+    return max(1, smallest_integer(is_too_large) - 1)
 
 
 class BLRSize(NamedTuple):
-    """Numbers of rows and points of the generic learner with `BLRSanitizer`.
+    """Sample sizes of `GenericLearnerClassifier` with `BLRSanitizer`.
 
     Attributes
     ----------
@@ -397,11 +409,14 @@ def n_quantile_learner(
     # The error decreases in n while the number of levels is constant, and rises where a level is
     # added. The smallest n from which on it is enough lies in the last interval of constant levels
     # that does not begin with enough rows.
-    starts = [0, *(math.ceil(128 * 4**k * n_columns / epsilon) for k in range(1, 5))]
+    starts = [0]  # each interval of constant levels begins after one of these numbers of rows
+    for added_levels in range(1, MAX_LEVELS - MIN_LEVELS + 1):
+        starts.append(math.ceil(TWO_LEVEL_SIGNAL * 4**added_levels * n_columns / epsilon))
     unlabelled = 0
     for start in reversed(starts):
         unlabelled = smallest_integer(is_enough, start=start + 1)
         if unlabelled > start + 1:
-            break
+            break  # the interval does not begin with enough rows
+    # cuts in any columns, and one of two labels for each of the cuts + 1 parts
     cover_size = (n_columns * math.floor(2 / spacing + 1)) ** cuts * 2 ** (cuts + 1)
     return SampleSize(n_finite(alpha / 2, beta / 2, epsilon, cover_size), unlabelled)

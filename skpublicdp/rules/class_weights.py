@@ -33,8 +33,9 @@ def integer_class_weights(
 
     Returns
     -------
-    tuple of int
-        Two integers in the ratio of the weights, or close to it.
+    private_weight, public_weight : int
+        Two integers in the ratio of the weights, or close to it. ``"balanced"`` weights are in
+        inverse proportion to the numbers of rows. Without one of the populations both are 1.
 
     Raises
     ------
@@ -55,10 +56,11 @@ def integer_class_weights(
             'class_weight must be "balanced" or map labels of y to positive numbers; '
             f"got {class_weight!r}."
         )
-    private_weight, public_weight = (
-        class_weight.get(classes[code % len(classes)], 1)
-        for code in (rows.private_code, 1 - rows.private_code)
-    )
+    # with a single label its code is 0, and both populations have its weight
+    private_label = classes[rows.private_code % len(classes)]
+    public_label = classes[(1 - rows.private_code) % len(classes)]
+    private_weight = class_weight.get(private_label, 1)
+    public_weight = class_weight.get(public_label, 1)
     smaller, larger = sorted([private_weight, public_weight])
     if larger > MAX_WEIGHT_RATIO * smaller:
         raise ValueError(
@@ -71,7 +73,10 @@ def integer_class_weights(
 def _small_integers(
     private_weight: float | Fraction, public_weight: float | Fraction
 ) -> tuple[int, int]:
-    """Return small integers in the ratio of two weights, or close to it."""
+    """Return integer weights of a private and a public row, close to the ratio of two weights.
+
+    A ratio with large integers is rounded to a denominator of at most `MAX_WEIGHT_DENOMINATOR`.
+    """
     smaller, larger = sorted([exact_fraction(private_weight), exact_fraction(public_weight)])
     ratio = larger / smaller
     if ratio.numerator > MAX_WEIGHT_RATIO:  # ratios of floats have denominators up to 2**52

@@ -1,4 +1,4 @@
-"""Search of a cover by repeated exponential mechanisms, each on a finer cover.
+"""Private search for a rule by a sequence of exponential mechanisms on finer and finer covers.
 
 The cover of each draw is built around the rule that the previous draw released.
 """
@@ -20,7 +20,7 @@ _DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
 
 
 class DrawnRule(NamedTuple):
-    """Result of a cover search.
+    """Rule that a private cover search selected, with its cover and its error bound.
 
     Attributes
     ----------
@@ -48,17 +48,18 @@ def search_cover(
     name: str = DRAW_NAME,
     proof: str = _DRAW_PROOF,
 ) -> DrawnRule:
-    """Return a rule that the exponential mechanism draws, from finer and finer covers.
+    """Draw a rule of a cover by the exponential mechanism, and refine the cover around it.
 
     Parameters
     ----------
     cover : Cover
         The first cover.
     tabulate : callable
-        Returns the additive table of all rows for a cover.
+        ``tabulate(cover)`` returns the counts of scored rows, from which the cover computes the
+        errors of all of its rules.
     ledger : Ledger
-        All of its ε is spent, by basic composition: each drawn rule is released, and the next
-        cover may depend on it.
+        Ledger of the fit. All of its ε is spent on the draws, by basic composition, since each
+        drawn rule is released and the next cover may depend on it.
     sensitivity : int
         Largest weight of a private row.
     scored : int
@@ -66,13 +67,13 @@ def search_cover(
     beta : float
         Probability with which the certificate may fail.
     name, proof : str
-        Mechanism and proof, as in the receipt.
+        Name of the mechanism and reference of its proof, for the receipt.
 
     Returns
     -------
     DrawnRule
-        The last rule. Draw t gets t shares of ε, since an early rule only needs to be near a good
-        one.
+        The rule of the last draw. The ε of draw t of T is in proportion to t, since an early rule
+        only needs to be near a good one.
     """
     group_sensitivity = sensitivity * ledger.rows_per_person
     n_draws = cover.rounds
@@ -81,18 +82,18 @@ def search_cover(
             cover.refinable_members.size, max(scored // group_sensitivity, 1), float(ledger.epsilon)
         )
     n_draws = int(n_draws)
-    share_unit = ledger.epsilon / (n_draws * (n_draws + 1) // 2)
+    share_unit = ledger.epsilon / (n_draws * (n_draws + 1) // 2)  # 1 + 2 + ... + n_draws shares
     ledger.plan(_plan(ledger.epsilon, share_unit, 1, n_draws))
     remaining = ledger.epsilon
     for draw in range(1, n_draws):
-        candidates = cover.refinable_members
+        candidates = cover.refinable_members  # a cover of the rules around which it can be refined
         event = Draw(share_unit * draw)
         remaining -= event.epsilon
         family = candidates.family(tabulate(candidates))
         path = ledger.draw(family, event, sensitivity, name=name, proof=proof)
         hypothesis = candidates.hypothesis(path)
         finer_cover = cover.refine(hypothesis, draw)
-        if finer_cover is cover:  # there is no finer cover: a last draw spends the remaining ε
+        if finer_cover is cover:  # it cannot be refined: the last draw gets the remaining ε
             break
         cover = finer_cover
     family = cover.family(tabulate(cover))
@@ -108,9 +109,19 @@ def search_cover(
 
 
 def _plan(remaining: Fraction, share_unit: Fraction, draw: int, n_draws: int) -> Event:
-    """Return the privacy event of draws `draw` to `n_draws`.
+    """Return the privacy event of all draws of a search from number `draw` on.
 
-    After each draw the released rule decides whether one last draw follows or a finer cover.
+    After each draw but the last, the released rule decides how to go on: with one last draw at the
+    remaining ε if the cover cannot be refined, otherwise with draws from a finer cover.
+
+    Parameters
+    ----------
+    remaining : Fraction
+        ε of all these draws together.
+    share_unit : Fraction
+        ε of the first draw of the search; draw t gets t times this number.
+    draw, n_draws : int
+        Number of the next draw, from 1, and of the last one.
     """
     if draw == n_draws:
         return Draw(remaining)

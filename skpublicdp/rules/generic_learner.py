@@ -54,6 +54,10 @@ from skpublicdp.rules.sanitizer_use import (
     unfitted_sanitizer,
 )
 
+MAX_SYNTHETIC_POINTS = 20_000
+"""Maximum number of synthetic points. Theorem 3.3 has up to millions, but the cover hardly improves
+beyond this number."""
+
 
 class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     """Pure ε-differentially private classifier for rows that are all private and partly labelled.
@@ -345,7 +349,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
 
     def _class(self) -> HypothesisClass:
-        """Return the hypothesis class, or the default one."""
+        """Return `hypotheses`, or the default class of decision trees if it is None."""
         return DecisionTrees() if self.hypotheses is None else self.hypotheses
 
     def _guarantee(
@@ -367,8 +371,12 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         def radius_at(beta: float) -> float | None:
             if sanitizer is None:
                 return cover_error(cover, hypotheses, self.n_features_in_, n_classes, m, beta)
-            bound = getattr(sanitizer, "cover_error", None)
-            return bound and bound(cover, hypotheses, beta, len(self.sanitized_))
+            if not hasattr(sanitizer, "cover_error"):
+                return None  # a sanitizer of the user, with no known error bound
+            radius: float | None = sanitizer.cover_error(
+                cover, hypotheses, beta, len(self.sanitized_)
+            )
+            return radius
 
         if rows_per_person > 1:
             return no_guarantee(DEPENDENT_ROWS)
@@ -394,8 +402,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         The reference sample, or no point if there are public rows, replaces a sanitizer that has
         too few rows to use.
         """
-        # Theorem 3.3 has thousands to millions of points; the cover hardly improves beyond 20,000
-        n_points = int(min(max(1000, 2 / self.alpha), 20_000))
+        n_points = int(min(max(1000, 2 / self.alpha), MAX_SYNTHETIC_POINTS))
         name = f"on the unlabelled rows: {type(sanitizer).__name__}"
         X, use = rows.X_unlabelled, SanitizerUse(depends_on_rows=False, secure_randomness=True)
         if len(X):
@@ -407,9 +414,10 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             points = np.asarray(sanitizer.sample(n_points), dtype=np.float64)
             if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
                 raise ValueError("sanitizer.sample must return finite rows with the columns of X.")
-            return SyntheticPoints(points, use.secure_randomness, True)
-        if len(rows.X_public):
-            return SyntheticPoints(rows.X_public[:0], True, False)
+            return SyntheticPoints(points, use.secure_randomness, depends_on_rows=True)
+        if len(rows.X_public):  # the cover is built from them alone, so no point is added
+            no_points = rows.X_public[:0]
+            return SyntheticPoints(no_points, secure_randomness=True, depends_on_rows=False)
         amount = "Too few" if len(X) else "No"
         n_bounded = len(parse_bounds(bounds, feature_names(self)))
         grid = (
@@ -422,10 +430,13 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             NoPublicDataWarning,
         )
         points = reference_sample(self.n_features_in_, bounds, n_points)
-        return SyntheticPoints(points, True, False)
+        return SyntheticPoints(points, secure_randomness=True, depends_on_rows=False)
 
     def _configure(self, sanitizer: Any, bounds: Any, ledger: Ledger) -> None:
-        """Set the budget of a sanitizer, and its bounds, hypotheses and seed if they are None."""
+        """Set the budget of an unfitted sanitizer, and the parameters that the user left at None.
+
+        These parameters are its bounds, hypotheses and seed, which the learner determines.
+        """
         parameters = sanitizer.get_params(deep=False)
         epsilon, delta = ledger.per_row(ledger.epsilon, ledger.delta)
         settings: dict[str, Any] = {

@@ -40,14 +40,15 @@ NO_THEOREM = "no theorem bounds the error of this learner in the population"
 
 
 def no_guarantee(why: str) -> Promise:
-    """Return a guarantee without a bound; `why` completes "No error bound is proved: ..."."""
+    """Return a `Promise` without a bound; `why` completes "No error bound is proved: ..."."""
     return Promise(None, f"No error bound is proved: {why}.")
 
 
 def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:
-    """Add the declared VC dimension of a `FiniteClass` to the reason of a guarantee.
+    """Return a guarantee whose reason names the declared VC dimension of a `FiniteClass`, if any.
 
-    The declaration is an assumption of the bound, since it is not checked.
+    The declaration is an assumption of the bound, since it is not checked. Without a bound or a
+    declared dimension the guarantee is returned unchanged.
     """
     classes = hypotheses.classes if isinstance(hypotheses, Union) else [hypotheses]
     finite_classes = [member for member in classes if isinstance(member, FiniteClass)]
@@ -61,7 +62,7 @@ def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:
 
 
 def why_no_guarantee(X_public: Any, *, several: bool) -> str:
-    """Return the reason why no bound can hold for these rows, or "" if one can.
+    """Return the reason why the rows of a fit allow no population bound, or "" if they do.
 
     `several` is true if a person may have several rows, which are then dependent.
     """
@@ -124,8 +125,8 @@ def _cut_error(cuts: Cuts, m: int, beta: float) -> float:
     """Return the bound of `cover_error` for a cover whose thresholds are public values."""
     if not cuts.per_rule:
         return 0.0
-    # A union bound over three events of probability beta / 3. Three even if fewer apply, since the
-    # public rows decide which of them do.
+    # Three events share beta: cuts in every gap, cuts that skip values, and merged columns. The
+    # shares are beta / 3 even if fewer events apply, since the public rows decide which of them do.
     max_skipped = cuts.allowed if cuts.missed else 0
     error = cuts_radius(m, beta / 3, cuts.per_rule, columns=cuts.columns, missed=max_skipped)
     if cuts.merged:
@@ -173,6 +174,7 @@ def excess_error_guarantee(
     """
     if drawn.cover is not cover:
         return no_guarantee(ADAPTIVE_COVER)
+    # every rule of the class is in the cover, so that its radius is 0 and needs no share of beta
     is_exact = cover.cuts is not None and not cover.cuts.per_rule
     remaining_beta = beta if is_exact else beta / 2
     radius = 0.0 if is_exact else radius_at(beta / 2)
@@ -186,6 +188,7 @@ def excess_error_guarantee(
             1.0 if growth is None else 2 * uniform_error(n_labelled, remaining_beta / 8, growth)
         )
         private_error = sampling_error(n, remaining_beta / 2, cover.size)
+        # the score is a weighted mean over both kinds of rows, and so is the bound on its error
         total_error = n * private_error + total_public_weight * min(public_error, 1.0)
         mean_sampling_error = total_error / (n + total_public_weight)
     else:
@@ -199,7 +202,7 @@ def excess_error_guarantee(
 
 
 def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
-    """Return the guarantee of a fitted base learner, for independent rows of the population.
+    """Return the guarantee that a fitted base learner states about its error in the population.
 
     Parameters
     ----------
@@ -218,7 +221,8 @@ def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
     if not hasattr(base, "guarantee_reason_"):
         return no_guarantee(f"{name} states no bound on its error in the population")
     base_beta = getattr(base, "beta", None)
-    if base.guarantee_ is not None and beta is not None and not (base_beta and base_beta <= beta):
+    is_too_weak = beta is not None and (not base_beta or base_beta > beta)
+    if base.guarantee_ is not None and is_too_weak:
         return no_guarantee(
             f"the bound of {name} may fail with a probability above {beta:g}, its share of beta; "
             f"set its beta to {beta:g} or less"

@@ -329,7 +329,8 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         self.hypothesis_ = cast(Polytope, drawn.hypothesis)
         self.halfspaces_ = (self.hypothesis_.normals, self.hypothesis_.offsets)
         self.cover_size_ = drawn.cover.size
-        # the code of a label, by the prediction of the polytope: inside (0) is the public label
+        # label code by the side that the polytope predicts: inside (0) is the public label. With a
+        # single label the only code is 0.
         self._codes = np.array([1 - rows.private_code, rows.private_code]) % len(rows.classes)
         self.privacy_ = ledger.receipt(
             assumptions=(
@@ -368,17 +369,26 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     def _supports(self, X_public: Floats, n_dimensions: int, ledger: Ledger) -> Floats:
-        """Return the public rows that generate halfspaces: all, or a random subset if too many."""
-        max_supports = 0  # no limit
-        if self._is_theorem() and n_dimensions:
-            max_supports = max_support_points(n_dimensions)
+        """Return the public rows that generate halfspaces.
+
+        These are all public rows. For the theorem, a uniformly random subset replaces them if they
+        are more than `max_support_points`.
+        """
+        if not (self._is_theorem() and n_dimensions):
+            return X_public
+        max_supports = max_support_points(n_dimensions)  # 0 if the theorem's family is too large
         if not max_supports or len(X_public) <= max_supports:
             return X_public
         return X_public[ledger.subset(len(X_public), max_supports)]
 
     def _cover(self, rows: MixedRows, supports: Floats) -> IntersectionCover | ConeCover:
-        """Return the family of intersections, whose inside gets the first label, the public one."""
-        order = [1 - rows.private_code, rows.private_code][-len(rows.classes) :]
+        """Return the family of rules: intersections of halfspaces with the public label inside.
+
+        The rules predict the first of their labels inside, so the public label comes first.
+        """
+        order = [rows.private_code]
+        if len(rows.classes) > 1:
+            order = [1 - rows.private_code, rows.private_code]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
         alpha = DEFAULT_ALPHA if self.alpha is None else float(self.alpha)
@@ -417,7 +427,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         supports: Floats,
         n_dimensions: int,
     ) -> Promise:
-        """Return the guarantee of Theorem 4.6."""
+        """Return the bound of Theorem 4.6 on the excess error over the best halfspace."""
         n_public, n_features = rows.X_public.shape
         return ppm_guarantee(
             max(len(rows.X_private) + n_public, 1),

@@ -1,4 +1,4 @@
-"""The sanitizer of a `GenericLearnerClassifier`: its copy, its budget and its receipt."""
+"""Check of the sanitizer of a `GenericLearnerClassifier`, and a record of its privacy cost."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from skpublicdp.typing import Floats
 
 
 class SanitizerUse(NamedTuple):
-    """How a fitted sanitizer used its rows.
+    """Facts about a fitted sanitizer that the receipt and the guarantee of the learner state.
 
     Attributes
     ----------
     depends_on_rows : bool
-        Whether its sample depends on the rows. Without enough rows it may not.
+        Whether its sample depends on the rows. A sanitizer with too few rows may ignore them.
     secure_randomness : bool
         Whether it drew from a secure generator, not from a seed.
     """
@@ -30,12 +30,12 @@ class SanitizerUse(NamedTuple):
 
 
 class SyntheticPoints(NamedTuple):
-    """The points that a cover is built from, with their origin.
+    """Points that replace the unlabelled rows of a `GenericLearnerClassifier` in its cover.
 
     Attributes
     ----------
     points : ndarray of float64, shape (n_points, n_features)
-        The points.
+        Sample of the sanitizer, or of a data-independent reference distribution.
     secure_randomness : bool
         Whether their randomness is from a secure generator.
     depends_on_rows : bool
@@ -48,7 +48,10 @@ class SyntheticPoints(NamedTuple):
 
 
 def unfitted_sanitizer(sanitizer: Any) -> tuple[Any, Fraction]:
-    """Return a copy of a sanitizer, and its δ; None means the default sanitizer."""
+    """Return an unfitted copy of the parameter `sanitizer` of a learner, and its δ.
+
+    None means a `QuantileSanitizer`. δ is 0 if the sanitizer has no parameter `delta`.
+    """
     copy = QuantileSanitizer() if sanitizer is None else clone(sanitizer)
     parameters = copy.get_params(deep=False)
     if "epsilon" not in parameters:
@@ -62,14 +65,17 @@ def unfitted_sanitizer(sanitizer: Any) -> tuple[Any, Fraction]:
 
 
 def record_sanitizer(sanitizer: Any, ledger: Ledger) -> SanitizerUse:
-    """Copy the receipt of a fitted sanitizer into a ledger, and check that it kept to its budget.
+    """Copy the mechanisms of a fitted sanitizer into the receipt of a ledger.
+
+    Raises ValueError if the sanitizer's own receipt exceeds the ε and δ that it was given.
 
     A sanitizer without a receipt is taken to use its rows.
     """
     parameters = sanitizer.get_params(deep=False)
     receipt = getattr(sanitizer, "privacy_", None)
     if receipt is None:
-        return SanitizerUse(True, parameters.get("random_state") is None)
+        is_unseeded = parameters.get("random_state") is None
+        return SanitizerUse(depends_on_rows=True, secure_randomness=is_unseeded)
     if receipt.epsilon > float(parameters["epsilon"]) or receipt.delta > float(ledger.delta):
         raise ValueError("sanitizer must not spend more than its parameters epsilon and delta.")
     for mechanism in receipt.mechanisms:

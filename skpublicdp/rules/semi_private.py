@@ -316,21 +316,21 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         return predict_batches(self, X, self._rule(), numeric=True)
 
     def _rule(self) -> Rule:
-        """Return the prediction function, without the estimator."""
+        """Return a function that predicts the labels of a table; it does not hold the estimator."""
         check_is_fitted(self)
         classes, hypothesis, schema = self.classes_, self.hypothesis_, self._schema
         return lambda table: classes[hypothesis.predict(schema.encode(table, clamp=False))]
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        """Return the columns of the schema."""
+        """Return the columns that `fit` was given, with their names and types."""
         return self._schema.columns
 
     # `SemiPrivateSearchCV` calls the following steps of `fit` itself, with one draw for all
     # candidates.
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> Dataset:
-        """Return the rows of `fit`, split into private and public ones and encoded."""
+        """Return the inputs of `fit` as a data set: private and public rows, encoded as numbers."""
         return read_fit_inputs(
             self,
             X,
@@ -342,9 +342,10 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         )
 
     def _min_public_rows(self) -> int | None:
-        """Return the number of public rows below which `bounds` are used as well.
+        """Return the number of public rows below which `bounds` are used as well, or None.
 
-        Quantiles at a spacing of alpha need 1 / alpha rows. A finite class needs no public rows.
+        Quantiles at a spacing of alpha need 1 / alpha rows, of which 20 are always enough. A finite
+        class needs no public rows, so there is no minimum (None).
         """
         if isinstance(self.hypotheses, FiniteClass):
             return None
@@ -357,7 +358,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         )
 
     def _class(self) -> HypothesisClass:
-        """Return the hypothesis class, or the default one."""
+        """Return `hypotheses`, or the default class of decision trees if it is None."""
         return DecisionTrees() if self.hypotheses is None else self.hypotheses
 
     def _guarantee(
@@ -396,9 +397,10 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
     def _why_no_guarantee(
         self, cover: Cover, rows: Dataset, described: tuple[str, ...], rows_per_person: int
     ) -> str | None:
-        """Return the reason why no bound can hold for these rows, or None."""
+        """Return the reason why the rows of a fit allow no population bound, or None if they do."""
         if rows_per_person > 1:
             return DEPENDENT_ROWS
+        # a finite class is its own cover, and has no cuts to approximate
         is_own_cover = cover.cuts is not None and not cover.cuts.per_rule
         if is_own_cover and not len(rows.targets.public):
             return None  # the public rows are not used
@@ -426,7 +428,10 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         return self
 
     def _table(self, cover: Cover, rows: Dataset) -> Integers:
-        """Return the additive table of all scored rows, public ones at their weight."""
+        """Return the counts from which a cover computes the errors of its rules on all scored rows.
+
+        A labelled public row counts `public_weight` times.
+        """
         table = rows.fold(lambda X, y: tabulate(cover, X, y), n_jobs=self.n_jobs)
         y_public = rows.targets.public
         if self.public_weight and len(y_public):
@@ -440,6 +445,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         if not len(X_public):
             grid = describe_reference(rows.schema, rows.bounded, "features")
             warn_no_public(f"the hypotheses come from a data-independent grid over {grid}")
+            # two rows for each quantile at a spacing of alpha, within limits
             n_reference = int(min(max(1000, 2 / self.alpha), 20_000))
             X_public = reference_rows(rows.schema, rows.bounded, n_reference)
         names = tuple(
