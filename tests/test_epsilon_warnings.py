@@ -130,7 +130,7 @@ class TestTooFewRows:
         assert caught[0].filename == __file__
         said = str(caught[0].message)
         assert said.startswith("For 5000 private rows at epsilon = 0.006 the noise is larger than")
-        assert "expect predictions close to chance" in said
+        assert "Expect predictions close to chance" in said
         # the same for any private rows
         other = RNG.permutation(y)
         assert str(self.boosting(0.006, other, **given)[1][0].message) == said
