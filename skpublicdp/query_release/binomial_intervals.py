@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
@@ -10,6 +12,16 @@ from skpublicdp.typing import Floats
 
 BINOMIAL_BISECTIONS = 80
 """Number of bisection steps when solving for the tilt at which the tail equals `failure`."""
+
+CONTINUITY_CORRECTION = 0.5
+"""Added to counts, which are integers, since the tail approximation is for continuous sums."""
+
+MIN_NOISE_VARIANCE = 1e-12
+"""Lower bound of the noise variance of a count, to avoid division by zero."""
+
+MIN_STANDARDIZED_TILT = 1e-3
+"""At smaller absolute tilts, in units of one over the standard deviation, the tail is set to 1/2:
+at zero the count is the mean, and the formula of Lugannani and Rice is 0/0."""
 
 
 def binomial_bounds(
@@ -53,20 +65,38 @@ def binomial_bounds(
     counts, variances = np.broadcast_arrays(
         np.asarray(noisy, float) * n, np.asarray(variance, float)
     )
-    variances = np.maximum(variances * n**2, 1e-12)
-    continuity = 0.5  # counts are integers, and the formula is for continuous sums
-    high = _upper_bound(counts + continuity, variances, n, failure, gaussian)
-    return 1 - _upper_bound(n - counts + continuity, variances, n, failure, gaussian), high
+    variances = np.maximum(variances * n**2, MIN_NOISE_VARIANCE)
+    high = _upper_bounds(counts + CONTINUITY_CORRECTION, variances, n, failure, gaussian)
+    # a lower bound is an upper bound of the fraction of persons that the count leaves out
+    complements = n - counts + CONTINUITY_CORRECTION
+    low = 1 - _upper_bounds(complements, variances, n, failure, gaussian)
+    return low, high
 
 
-def _upper_bound(
+class _SaddlePoint(NamedTuple):
+    """Population fractions with a given saddle point, and the tails at the noisy counts.
+
+    Attributes
+    ----------
+    fraction : ndarray
+        Success probabilities p of Binomial(n, p), whose noisy sums have the saddle point.
+    tail : ndarray
+        Probability of a noisy sum at or below the noisy count, for this p.
+    """
+
+    fraction: Floats
+    tail: Floats
+
+
+def _upper_bounds(
     counts: Floats, variance: Floats, n: float, failure: float, gaussian: bool
 ) -> Floats:
     """Return the largest fractions whose lower tail at the noisy counts is at least `failure`.
 
-    The bisection is over the tilt of the saddle point. For a given tilt, the fraction has a closed
-    form.
+    A bisection finds the tilt of the saddle point. For a given tilt, the fraction has a closed
+    form (see `_saddle_point`). It decreases with the tilt.
     """
+    # the smallest tilt makes the tilted fraction 1, or the cumulant of Laplace noise infinite
     if gaussian:
         low_tilt = np.minimum((counts - n) / variance, 0.0)
     else:
@@ -74,28 +104,29 @@ def _upper_bound(
     high_tilt = np.zeros(counts.shape)
     for _ in range(BINOMIAL_BISECTIONS):
         tilt = (low_tilt + high_tilt) / 2
-        is_rare = _saddle_point_tail(tilt, counts, variance, n, gaussian)[1] < failure
+        is_rare = _saddle_point(tilt, counts, variance, n, gaussian).tail < failure
         low_tilt = np.where(is_rare, tilt, low_tilt)
         high_tilt = np.where(is_rare, high_tilt, tilt)
-    return _saddle_point_tail(high_tilt, counts, variance, n, gaussian)[0]
+    return _saddle_point(high_tilt, counts, variance, n, gaussian).fraction
 
 
-def _saddle_point_tail(
+def _saddle_point(
     tilt: Floats, counts: Floats, variance: Floats, n: float, gaussian: bool
-) -> tuple[Floats, Floats]:
+) -> _SaddlePoint:
     """Return the fractions whose saddle point is `tilt`, and their lower tails at the counts.
 
-    With cumulant function K of Binomial(n, p) plus noise, the saddle point solves
-    K'(tilt) = count. The tail is the formula of Lugannani and Rice (1980).
+    K is the cumulant function of Binomial(n, p) plus noise. The saddle point is the solution of
+    K'(tilt) = count. The tail is the approximation of Lugannani and Rice (1980).
 
     Parameters
     ----------
     tilt : ndarray
-        Negative tilts.
+        Tilts, at most 0.
     counts, variance : ndarray of the same shape
         Noisy counts, with the continuity correction, and the noise variance of each.
     """
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # 0/0 and overflows are replaced at the end
+        # K and its first two derivatives at the tilt: first of the noise, then with the binomial
         if gaussian:
             cumulant = variance * tilt**2 / 2
             slope = variance * tilt
@@ -106,6 +137,7 @@ def _saddle_point_tail(
             cumulant = -np.log(denominator)
             slope = variance * np.sinh(tilt) / denominator
             curvature = variance * np.cosh(tilt) / denominator + slope**2
+        # K' = n q + slope, with the success probability q of the exponentially tilted binomial
         tilted_fraction = (counts - slope) / n
         clipped = np.clip(tilted_fraction, 1e-300, 1 - 1e-16)
         fraction = clipped / (clipped + (1 - clipped) * np.exp(tilt))
@@ -114,8 +146,9 @@ def _saddle_point_tail(
         signed_root = -np.sqrt(np.maximum(2 * (tilt * counts - cumulant), 1e-12))
         density = np.exp(-(signed_root**2) / 2) / np.sqrt(2 * np.pi)
         tail = ndtr(signed_root) + density * (1 / signed_root - 1 / (tilt * np.sqrt(curvature)))
-    # at a tilt of zero the count is the mean, and the formula is 0/0
-    tail = np.where(tilt * np.sqrt(curvature) > -1e-3, 0.5, np.clip(tail, 0, 1))
+    is_near_mean = tilt * np.sqrt(curvature) > -MIN_STANDARDIZED_TILT
+    tail = np.where(is_near_mean, 0.5, np.clip(tail, 0, 1))
+    # no fraction between 0 and 1 has this saddle point
     fraction = np.where(tilted_fraction >= 1, 1.0, np.where(tilted_fraction <= 0, 0.0, fraction))
     tail = np.where(tilted_fraction >= 1, 0.0, np.where(tilted_fraction <= 0, 1.0, tail))
-    return fraction, tail
+    return _SaddlePoint(fraction, tail)

@@ -27,9 +27,9 @@ MAX_COMPLETIONS = 64
 
 
 def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ...]]:
-    """Add the columns of `X` that a frame of public rows lacks, filled with one declared value.
+    """Add the columns of `X` that public rows lack, filled with one declared value.
 
-    The value only gives the column its type. `enumerate_completions` replaces it.
+    The value only determines the type of the column. `enumerate_completions` replaces it.
 
     Parameters
     ----------
@@ -53,8 +53,11 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     ValueError
         If neither the type of a missing column nor `bounds` declares its values.
     """
-    table = Table(as_rows(X).empty() if is_streamed(X) else X) if is_frame(X_public) else None
-    if table is None or not table.is_frame or not Table(X_public).shape[0]:
+    if not is_frame(X_public):
+        return X_public, ()
+    table = Table(as_rows(X).empty() if is_streamed(X) else X)
+    n_public = Table(X_public).shape[0]
+    if not table.is_frame or not n_public:
         return X_public, ()
     public_labels, names = Table(X_public).labels, column_names(table)
     missing = [
@@ -63,8 +66,8 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     has_names = all(isinstance(label, str) for label in table.labels)
     if not missing or not has_names or not set(public_labels) <= set(table.labels):
         return X_public, ()
-    limits = parse_bounds(bounds, names, table.types)
-    empty = table.take(slice(0, 0))
+    bounds_of_column = parse_bounds(bounds, names, table.types)
+    empty = table.take(slice(0, 0))  # without rows, so that no private value is read
     columns = []
     for position in missing:
         type_ = table.types[position]
@@ -75,8 +78,9 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
             value = category if isinstance(category, str) else None
         elif type_.kind == BOOLEAN:
             value = False
-        elif type_.kind in (NUMBER, DATE) and position in limits:
-            value = _value_within(*limits[position], empty.column(position).dtype)
+        elif type_.kind in (NUMBER, DATE) and position in bounds_of_column:
+            low, high = bounds_of_column[position]
+            value = _value_within(low, high, empty.column(position).dtype)
         else:
             raise ValueError(
                 f"X_public lacks column {names[position]}, and neither its type nor bounds declare "
@@ -89,21 +93,22 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
 
 
 def _value_within(low: float, high: float, dtype: np.dtype[Any]) -> float | datetime:
-    """Return a value within bounds of the kind of a column: a date, an integer or a float.
+    """Return a value between bounds that has the type of a column: a date, an integer or a float.
 
-    The float is not an integer (if there is one within the bounds), so that the column is taken for
-    continuous.
+    A float is not a whole number, if the bounds allow it: otherwise the schema would infer that the
+    column contains integers only.
     """
-    if dtype.kind == "M":
+    if dtype.kind == "M":  # the bounds are microseconds since 1970
         date: datetime = np.datetime64(int(low), "us").item()
         return date
-    return math.ceil(low) if dtype.kind in "iu" else float(np.nextafter(low, high))
+    is_integer = dtype.kind in "iu"
+    return math.ceil(low) if is_integer else float(np.nextafter(low, high))
 
 
 def enumerate_completions(rows: Dataset, missing: Collection[int]) -> tuple[Dataset, int]:
-    """Replace public rows by all combinations of declared values of their missing columns.
+    """Replace each public row by copies with all combinations of values of its missing columns.
 
-    If there are more than `MAX_COMPLETIONS` combinations, a Latin hypercube of them is taken.
+    If there are more than `MAX_COMPLETIONS` combinations, the copies are a Latin hypercube sample.
 
     Parameters
     ----------
@@ -116,46 +121,64 @@ def enumerate_completions(rows: Dataset, missing: Collection[int]) -> tuple[Data
     Returns
     -------
     rows : Dataset
-        Its public rows are the n_completions copies of the m given rows, copy by copy.
+        Its `X_public` has the shape (n_completions * m, n_features). Row i * m + j is completion i
+        of the given public row j.
     n_completions : int
-        Number of copies.
+        Number of copies of each row. 1 if no column is missing.
     """
     m, columns = rows.n_public, rows.schema.columns
     X_public = rows.X_public[:m]
     real_rows = X_public[~rows.is_synthetic[:m]]
-    completed = [
+    completed_positions = [
         position
         for position, column in enumerate(columns)
         if position in missing or _is_all_missing(column, real_rows[:, position])
     ]
-    if not completed:
+    if not completed_positions:
         return rows, 1
-    values = [_declared_values(columns[position]) for position in completed]
-    sizes = tuple(map(len, values))
-    max_completions = max(MAX_COMPLETIONS, *sizes)
-    if math.prod(sizes) <= max_completions:
-        value_indices = np.indices(sizes).reshape(len(sizes), -1)
-    else:
-        hypercube = reference_sample(len(sizes), (0, 1), max_completions)
-        value_indices = np.floor(hypercube * np.array(sizes)).astype(np.intp).T
+    values = [_declared_values(columns[position]) for position in completed_positions]
+    value_indices = _combinations(tuple(map(len, values)))
     n_completions = value_indices.shape[1]
     X_completed = np.tile(X_public, (n_completions, 1))
-    for position, column_values, indices in zip(completed, values, value_indices, strict=True):
+    for position, column_values, indices in zip(
+        completed_positions, values, value_indices, strict=True
+    ):
         X_completed[:, position] = np.repeat(column_values[indices], m)
     is_synthetic = np.ones(n_completions * m, dtype=bool)
     return replace(rows, X_public=X_completed, is_synthetic=is_synthetic), n_completions
 
 
+def _combinations(sizes: tuple[int, ...]) -> NDArray[np.intp]:
+    """Return index tuples of an array of shape `sizes`: all of them, or a Latin hypercube sample.
+
+    They are the columns of the result, which has the shape (len(sizes), n_combinations).
+    """
+    # a sample of this size contains each index of each axis
+    max_combinations = max(MAX_COMPLETIONS, *sizes)
+    if math.prod(sizes) <= max_combinations:
+        return np.indices(sizes).reshape(len(sizes), -1)
+    hypercube = reference_sample(len(sizes), (0, 1), max_combinations)  # in [0, 1)
+    indices: NDArray[np.intp] = np.floor(hypercube * np.array(sizes)).astype(np.intp)
+    return indices.T
+
+
 def _is_all_missing(column: Column, codes: NDArray[np.float64]) -> bool:
-    """Indicate whether a column with known categories is missing in all public rows."""
-    if not (column.categorical and len(column.values) and len(codes)):
+    """Indicate whether a column with known categories is missing in all public rows.
+
+    `codes` contains its encoded values in public rows, shape (n_public,).
+    """
+    n_categories = len(column.values)
+    if not column.categorical or not n_categories or not len(codes):
         return False
-    missing_code = len(column.values) + 1
+    missing_code = n_categories + 1  # the code n_categories is "(other)"
     return bool((codes == missing_code).all())
 
 
 def _declared_values(column: Column) -> NDArray[np.float64]:
-    """Return the codes of all categories, or a grid of numbers between the bounds."""
+    """Return the values that may complete a column: codes of categories, or a grid of numbers.
+
+    The grid has `N_GRID_VALUES` numbers between the bounds, or fewer whole numbers.
+    """
     if column.categorical:
         return np.arange(len(column.values), dtype=np.float64)
     numbers = np.linspace(column.low, column.high, N_GRID_VALUES)

@@ -33,12 +33,12 @@ MAX_BINNED_CELLS = 1 << 20
 
 
 class Discretizer(ABC):
-    """A map of encoded rows to integer codes, and a list of tables over them.
+    """A map from encoded rows to columns of integer codes, and the tables to release over them.
 
     Attributes
     ----------
     sizes : tuple of int
-        Number of codes of each column.
+        Number of codes of each column. Codes are integers from 0 to size - 1.
     workload : list of tuple of int
         The tables, each a tuple of column positions.
     """
@@ -48,12 +48,15 @@ class Discretizer(ABC):
 
     @abstractmethod
     def codes(self, rows: Floats) -> Integers:
-        """Return the codes of encoded rows. The codes of a row depend on this row alone."""
+        """Return the codes of encoded rows, shape (n_rows, n_columns).
+
+        The codes of a row depend on this row alone.
+        """
 
     def parallel_codes(self, rows: Floats, n_jobs: int | None) -> Integers:
-        """Return `codes`, computed chunk by chunk in threads."""
+        """Return the codes of encoded rows, computed in `n_jobs` threads over chunks of rows."""
         starts = range(0, len(rows), TABULATION_CHUNK_ROWS)
-        if len(starts) < 2:
+        if len(starts) < 2:  # no rows, or a single chunk
             return self.codes(rows)
         chunks = Parallel(n_jobs=n_jobs, require="sharedmem")(
             delayed(self.codes)(rows[start : start + TABULATION_CHUNK_ROWS]) for start in starts
@@ -73,11 +76,14 @@ class PublicBins(Discretizer):
         self.workload = workload
 
     def codes(self, rows: Floats) -> Integers:
-        """Return the bin of each row in each column."""
+        """Return the bin of each numeric value and the code of each category."""
         return self.bins.codes(rows)
 
     def tables(self, rows: Floats, workload: list[tuple[int, ...]]) -> Integers:
-        """Return the number of rows in each cell of each table. The counts add up over chunks."""
+        """Return the number of rows in each cell of each table, concatenated over tables.
+
+        Counts of several chunks of rows may be added.
+        """
         codes = np.empty(rows.shape, np.min_scalar_type(max(self.sizes)), order="F")
         for position, cuts in enumerate(self.bins.cuts):
             column = rows[:, position]
@@ -85,7 +91,7 @@ class PublicBins(Discretizer):
         return marginal_tables(codes, workload, self.sizes)
 
     def rows(self, codes: Integers) -> Floats:
-        """Return an encoded row for each row of codes, with public values of its bins."""
+        """Return an encoded row for each row of codes, with public values in the bins."""
         return self.bins.sample_public_values(codes, self._X_public, self._schema)
 
 
@@ -132,11 +138,12 @@ class ReleasedBins(PublicBins):
         for position, cdf in self.cdfs.items():
             levels = np.concatenate([[0.0], cdf.cdf(self._cuts_of_column[position]), [1.0]])
             low, high = levels[codes[:, position]], levels[codes[:, position] + 1]
+            # inverse transform sampling within the bin
             rows[:, position] = cdf.quantile(low + (high - low) * generator.random(len(codes)))
         return rows
 
     def column_marginals(self) -> dict[tuple[int, ...], Floats]:
-        """Return the released fraction of each bin of each numeric column."""
+        """Return the one-way table of each numeric column, from its released CDF."""
         return {
             (position,): np.diff(cdf.cdf(self._cuts_of_column[position]), prepend=0.0, append=1.0)
             for position, cdf in self.cdfs.items()
@@ -144,18 +151,20 @@ class ReleasedBins(PublicBins):
 
 
 def _quantile_cuts(cdf: ReleasedCDF, n_bins: int) -> Floats:
-    """Return cuts at quantiles.
+    """Return the cuts between about `n_bins` bins of equal released mass.
 
-    A value that equals several quantiles is heavy. It is cut on both sides, and has its own bin.
+    A value that equals several quantiles has at least the mass of a bin. There is a cut on each
+    side of it, so that it is a bin of its own.
     """
     levels = np.arange(1, n_bins) / n_bins
     quantiles, multiplicity = np.unique(cdf.quantile(levels), return_counts=True)
-    cuts: Floats = np.union1d(quantiles, just_below(quantiles[multiplicity > 1]))
+    heavy_values = quantiles[multiplicity > 1]
+    cuts: Floats = np.union1d(quantiles, just_below(heavy_values))
     return cuts
 
 
 class QueryIndicators(Discretizer):
-    """One binary column for each query of a list: 1 if the query holds."""
+    """Discretizer with one binary column for each custom query: 1 if the query holds for a row."""
 
     def __init__(self, queries: CustomQueries, X_public: Floats) -> None:
         self._queries = queries
@@ -168,24 +177,27 @@ class QueryIndicators(Discretizer):
         return self._queries.holds(self._all_queries, rows).T.astype(np.int64)
 
     def count(self, rows: Floats) -> Integers:
-        """Return the number of rows for which each query holds. It adds up over chunks."""
+        """Return the number of rows for which each query holds, shape (n_queries,).
+
+        Counts of several chunks of rows may be added.
+        """
         holds = self._queries.holds(self._all_queries, rows)
         counts: Integers = holds.sum(axis=1, dtype=np.int64)
         return counts
 
 
 def releases_columns_first(queries: QueryClass) -> bool:
-    """Indicate whether the CDF of each numeric column is released before any table.
+    """Indicate whether a query class has bins between released quantiles of numeric columns.
 
-    The released quantiles then cut the columns into bins.
+    The CDF of each numeric column is then released before any table.
     """
     return isinstance(queries, StumpQueries | RectangleQueries | HalfspaceQueries)
 
 
 def column_workload(queries: QueryClass, n_features: int) -> list[tuple[int, ...]]:
-    """Return all one-way tables for stumps, and all two-way tables for boxes and halfspaces.
+    """Return the tables for stumps (all one-way), or for boxes and halfspaces (all two-way).
 
-    For halfspaces, two-way tables were more accurate than bins along directions.
+    For halfspaces, two-way tables were more accurate in tests than bins of projections of the rows.
     """
     order = 1 if isinstance(queries, StumpQueries) else min(2, n_features)
     return list(combinations(range(n_features), order))
@@ -198,10 +210,10 @@ def choose_discretizer(
     cdfs: dict[int, ReleasedCDF],
     snr: float,
 ) -> Discretizer:
-    """Return the discretizer with the bins and tables that answer a class of queries.
+    """Return the discretizer whose bins and tables answer the queries of a class.
 
-    Between released quantiles there are as many bins as keep the signal-to-noise ratio of a cell
-    at `MIN_CELL_SNR`, when all tables share the budget.
+    The number of bins between released quantiles gives an average cell the signal-to-noise ratio
+    `MIN_CELL_SNR`, if all tables share the budget equally.
 
     Parameters
     ----------
@@ -214,7 +226,7 @@ def choose_discretizer(
     cdfs : dict of int to ReleasedCDF
         The CDFs of the numeric columns, if `releases_columns_first`.
     snr : float
-        Signal-to-noise ratio of the count of all private rows, see `signal_to_noise`.
+        Signal-to-noise ratio of the count of all private rows (see `signal_to_noise`).
     """
     n_features = len(schema.columns)
     match queries:
@@ -223,7 +235,7 @@ def choose_discretizer(
             return PublicBins(schema, bins, queries.tables(schema), X_public)
         case StumpQueries() | RectangleQueries() | HalfspaceQueries():
             tables = column_workload(queries, n_features)
-            order = len(tables[0])
+            order = len(tables[0])  # a table has n_bins ** order cells
             max_bins = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))
             bins_at_snr = (snr / len(tables) / MIN_CELL_SNR) ** (1 / order)
             n_bins = int(np.clip(bins_at_snr, MIN_RELEASED_BINS, max_bins))

@@ -9,7 +9,8 @@ import numpy as np
 from skpublicdp.typing import Floats
 
 SHIFT_VARIANCE_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])
-"""Grid of shift variances, in units of one over a number of rows: 0, then four per power of ten."""
+"""Grid of shift variances, in units of one over a number of rows: 0, then four per power of ten.
+The shift variance is the variance between the public and the private distribution."""
 
 NO_SHIFT_PROBABILITY, MIN_SHIFT_VARIANCE = 0.2, 1e-2
 """Prior probability of no shift, for intervals, and the smallest variance that counts as a shift.
@@ -17,11 +18,14 @@ Chosen for coverage with shifted public rows (benchmarks/bench_intervals.py). Th
 other values are in benchmarks/ablate.py."""
 
 SHIFT_QUANTILE_LEVELS = np.array([0.0, 0.5, 0.75, 0.9, 0.975, 1.0])
-"""Quantile levels that cut the posterior of the shift into parts. The median of a part represents
-it. Parts are finer in the upper tail, which determines the ends of intervals."""
+"""Quantile levels that cut the posterior of the shift variance into parts. The median of each part
+represents it. Parts are finer in the upper tail, which determines the ends of intervals."""
 
 SHIFT_PART_WEIGHTS = np.diff(SHIFT_QUANTILE_LEVELS)
-"""Probabilities of the parts."""
+"""Posterior probabilities of the parts."""
+
+MIN_VARIANCE = 1e-30
+"""Added to the variance of a difference, so that it is positive without noise."""
 
 
 class EffectiveSizePosterior(NamedTuple):
@@ -32,8 +36,9 @@ class EffectiveSizePosterior(NamedTuple):
     rows : ndarray of shape (n_sizes,)
         Effective numbers of rows.
     parts : ndarray of shape (n_sizes, n_parts)
-        Joint probability of a size and of a part of the posterior of the shift. The parts are those
-        of `SHIFT_QUANTILE_LEVELS`. Each part has one size, its median.
+        Joint probability of each size and each part of the posterior of the shift variance. The
+        parts are between consecutive `SHIFT_QUANTILE_LEVELS`. All mass of a part has the same size,
+        so that each column has one positive entry.
     """
 
     rows: Floats
@@ -41,22 +46,23 @@ class EffectiveSizePosterior(NamedTuple):
 
     @property
     def weights(self) -> Floats:
-        """The probability of each size."""
+        """Posterior probability of each size, shape (n_sizes,)."""
         weights: Floats = self.parts.sum(axis=1)
         return weights
 
     def conditional_weights(self, condition: EffectiveSizePosterior) -> Floats:
         """Return the probabilities of the sizes, conditional on each size of `condition`.
 
-        One posterior is for one-way tables, the other for wider ones. Both shifts are taken to be
-        in the same part, at the same quantile.
+        `condition` is the posterior for one-way tables, for instance, and `self` the one for wider
+        tables. The shifts of both are assumed to be in the same part of their posteriors.
 
         Returns
         -------
         ndarray of shape (n_condition_sizes, n_sizes)
             Each row adds up to 1.
         """
-        joint: Floats = condition.parts @ (self.parts > 0).T.astype(np.float64)
+        has_part = (self.parts > 0).astype(np.float64)  # (n_sizes, n_parts)
+        joint: Floats = condition.parts @ has_part.T  # (n_condition_sizes, n_sizes)
         return joint / condition.weights[:, None]
 
 
@@ -74,10 +80,10 @@ def effective_sample_size(
 ) -> float:
     """Return the posterior median of the effective public sample size, in private rows.
 
-    A difference of a noisy and a public answer is normal with variance
-    ``variance_per_shift * (base_variance + shift) + noise_variance``. The prior gives half of its
-    mass to no shift and spreads the rest evenly over `SHIFT_VARIANCE_GRID`. Noise that hides the
-    shift therefore leaves the posterior median at no shift.
+    The difference between a noisy and a public answer is normal with variance
+    ``variance_per_shift * (base_variance + shift) + noise_variance``. The prior of the shift
+    variance has half of its mass at 0 and the rest evenly on the other points of
+    `SHIFT_VARIANCE_GRID`. The posterior median is therefore 0 if noise hides the shift.
 
     Parameters
     ----------
@@ -104,7 +110,7 @@ def effective_sample_size(
     posterior = _likelihood(
         squared_differences, variance_per_shift, noise_variance, base_variance, degrees_of_freedom
     )
-    posterior[0] *= len(posterior) - 1  # the prior odds of no shift against a shift are 1
+    posterior[0] *= len(posterior) - 1  # prior odds of 1 between no shift and any shift
     cumulative = np.cumsum(posterior)
     median_shift = SHIFT_VARIANCE_GRID[np.searchsorted(cumulative, cumulative[-1] / 2)]
     return float(1 / (base_variance + median_shift))
@@ -117,11 +123,11 @@ def effective_size_posterior(
     base_variance: float,
     degrees_of_freedom: Floats | float = 1.0,
 ) -> EffectiveSizePosterior:
-    """Return the posterior of the effective public sample size, for intervals.
+    """Return the posterior distribution of the effective public sample size, for intervals.
 
-    The prior of `effective_sample_size` avoids estimating a shift from mere noise. An interval must
-    also hold if noise hides a shift, so that its prior has more mass on shifts
-    (`NO_SHIFT_PROBABILITY`).
+    The prior differs from the one of `effective_sample_size`, which avoids estimating a shift from
+    mere noise. Intervals must also hold if noise hides a shift. Their prior has less mass on no
+    shift (`NO_SHIFT_PROBABILITY`).
 
     Parameters
     ----------
@@ -143,9 +149,9 @@ def effective_size_posterior(
     cumulative = np.cumsum(prior * likelihood)
     median_levels = (SHIFT_QUANTILE_LEVELS[1:] + SHIFT_QUANTILE_LEVELS[:-1]) / 2
     median_indices = np.searchsorted(cumulative / cumulative[-1], median_levels)
-    shift_indices, size_of_part = np.unique(
-        np.minimum(median_indices, len(SHIFT_VARIANCE_GRID) - 1), return_inverse=True
-    )
+    median_indices = np.minimum(median_indices, len(SHIFT_VARIANCE_GRID) - 1)  # rounding errors
+    # several parts may have the same median, and are one size
+    shift_indices, size_of_part = np.unique(median_indices, return_inverse=True)
     parts = np.zeros((len(shift_indices), len(SHIFT_PART_WEIGHTS)))
     parts[size_of_part, np.arange(len(SHIFT_PART_WEIGHTS))] = SHIFT_PART_WEIGHTS
     return EffectiveSizePosterior(1 / (base_variance + SHIFT_VARIANCE_GRID[shift_indices]), parts)
@@ -158,10 +164,13 @@ def _likelihood(
     base_variance: float,
     degrees_of_freedom: Floats | float,
 ) -> Floats:
-    """Return the normal likelihood of each shift variance of the grid, divided by the maximum."""
+    """Return the likelihood of each shift variance of the grid, divided by its maximum.
+
+    The parameters are those of `effective_sample_size`. The shape is (n_shift_variances,).
+    """
     log_likelihoods = np.empty(len(SHIFT_VARIANCE_GRID))
     for i, shift in enumerate(SHIFT_VARIANCE_GRID):
-        variance = variance_per_shift * (base_variance + shift) + noise_variance + 1e-30
+        variance = variance_per_shift * (base_variance + shift) + noise_variance + MIN_VARIANCE
         terms = squared_differences / variance + np.log(variance)
         log_likelihoods[i] = -float((degrees_of_freedom * terms).sum()) / 2
     likelihood: Floats = np.exp(log_likelihoods - log_likelihoods.max())

@@ -45,7 +45,7 @@ from skpublicdp.query_release.spending import (
     signal_to_noise,
 )
 from skpublicdp.query_release.weighted_rows import WeightedRows
-from skpublicdp.typing import Floats, Integers
+from skpublicdp.typing import Integers
 
 
 def release_auto(
@@ -55,10 +55,10 @@ def release_auto(
     ledger: Ledger,
     missing_columns: Collection[int] = (),
 ) -> FittedRelease:
-    """Measure the private rows, and combine the noisy answers with the public rows.
+    """Release answers with ``method="auto"``: a posterior given noisy answers and public rows.
 
-    The whole budget of the ledger is spent. `missing_columns` are the positions of columns that
-    public rows lack, which only `CustomQueries` support.
+    The whole budget of the ledger is spent. `missing_columns` contains the positions of columns
+    that public rows lack. Only `CustomQueries` support them.
     """
     if isinstance(queries, CustomQueries):
         return _release_query_list(estimator, queries, rows, ledger, missing_columns)
@@ -70,11 +70,15 @@ def release_auto(
 def release_public(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Answer from the public rows alone. Of the private rows only the number is used."""
+    """Return the release with ``method="public"``: public rows with equal weights.
+
+    No private value is used.
+    """
     m = len(rows.X_public)
-    table = WeightedRows(rows.X_public, np.full(m, 1 / m))
-    size = float(rows.n_public)
-    return FittedRelease(bind_queries(queries, rows), rows.schema, table, size)
+    weighted_rows = WeightedRows(rows.X_public, np.full(m, 1 / m))
+    return FittedRelease(
+        bind_queries(queries, rows), rows.schema, weighted_rows, float(rows.n_public)
+    )
 
 
 def _release_query_list(
@@ -84,17 +88,23 @@ def _release_query_list(
     ledger: Ledger,
     missing_columns: Collection[int],
 ) -> FittedRelease:
-    """Measure all queries of a list once, and combine the noisy answers with the public ones."""
+    """Release the answers to custom queries: one noisy count of rows for each query.
+
+    The posterior of the answers combines the counts with the answers of public rows.
+    """
     rows, n_completions = enumerate_completions(rows, missing_columns)
     bound = bind_queries(queries, rows)
     indicators = QueryIndicators(bound, rows.X_public)
     codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
     m, n_queries = rows.n_public, codes_public.shape[1]
+    counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
+    # If there are no public rows (m = 0), X_public is a reference sample. It is used for synthetic
+    # rows, but not for the prior of the fractions.
+    holds_on_public = codes_public[: n_completions * m].reshape(n_completions, m, n_queries)
     release = release_linear_queries(
-        rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs),
+        counts,
         rows.n_private,
-        # without public rows, X_public is a reference sample, and is no evidence of fractions
-        codes_public[: n_completions * m].reshape(n_completions, m, n_queries),
+        holds_on_public,
         ledger=ledger,
         trust=_trusted_size(estimator, m),
     )
@@ -108,14 +118,12 @@ def _release_one_column(
     """Release the CDF of the single column, which answers thresholds and intervals."""
     bound = bind_queries(queries, rows)
     cdf = _release_column_cdf(0, estimator, rows, ledger)
-    # the median of each cell represents it
+    # for statistics other than the CDF: one row for each cell, at the median of the cell
     median_levels = np.cumsum(cdf.weights) - cdf.weights / 2
-    table = WeightedRows(
-        np.asarray(cdf.quantile(np.clip(median_levels, 0, 1)))[:, None],
-        cdf.weights / cdf.weights.sum(),
-    )
+    medians = np.asarray(cdf.quantile(np.clip(median_levels, 0, 1)))
+    weighted_rows = WeightedRows(medians[:, None], cdf.weights / cdf.weights.sum())
     size = float(cdf.effective_public_size) if rows.n_public else 0.0
-    return FittedRelease(bound, rows.schema, table, size, cdf)
+    return FittedRelease(bound, rows.schema, weighted_rows, size, cdf)
 
 
 def _release_column_cdf(
@@ -135,29 +143,29 @@ def _release_column_cdf(
 def _release_over_tables(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Release tables, and the CDFs of numeric columns before them if the class needs released bins.
+    """Release tables over bins and categories, and estimate answers from them.
 
-    Stumps are answered column by column: by the CDF of a numeric column and the table of a
-    categorical one.
+    For stumps, rectangles and halfspaces, the CDF of each numeric column is released first. Its
+    quantiles cut the column into bins. A stump about a numeric column is answered by the CDF, and
+    needs no table.
     """
     bound = bind_queries(queries, rows)
     n_jobs, noise = estimator.n_jobs, all_noise(ledger)
     cdfs, remaining_share = _release_column_cdfs(estimator, bound, rows, ledger)
-    if remaining_share:  # otherwise all columns are numeric stumps, and no table is measured
+    if remaining_share:  # 0 for stumps if all columns are numeric: then no table is measured
         noise = scaled_noise(noise, remaining_share)
     persons = rows.n_private / ledger.rows_per_person
     discretizer = choose_discretizer(
         bound, rows.schema, rows.X_public, cdfs, signal_to_noise(noise, persons)
     )
     codes_public = discretizer.parallel_codes(rows.X_public, n_jobs)
-    # a numeric stump is answered by its CDF and needs no table
-    by_column = isinstance(bound, StumpQueries)
-    workload = [
-        columns for columns in discretizer.workload if not by_column or columns[0] not in cdfs
-    ]
-    release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))
+    is_by_column = isinstance(bound, StumpQueries)
+    workload = discretizer.workload
+    if is_by_column:
+        workload = [columns for columns in workload if columns[0] not in cdfs]
+    release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))  # without tables
     if workload:
-        if cdfs:
+        if cdfs:  # they were charged for the other shares of the budget
             ledger = ledger.sub_ledger(
                 noise, name=mechanism_name("tables", noise), proof=MARGINALS_PROOF
             )
@@ -165,16 +173,17 @@ def _release_over_tables(
             discretizer,
             workload,
             rows,
-            codes_public[: rows.n_public],  # none if X_public is a reference sample
+            codes_public[: rows.n_public],  # no rows if X_public is a reference sample
             ledger=ledger,
             trust=_trusted_size(estimator, rows.n_public),
             n_jobs=n_jobs,
         )
-    if isinstance(discretizer, ReleasedBins) and by_column:
+    if isinstance(discretizer, ReleasedBins) and is_by_column:
+        # synthetic rows need a table of every column
         fractions = {**release.fractions, **discretizer.column_marginals()}
         release = replace(release, fractions=fractions)
-    answers = ColumnAnswers if by_column else TableAnswers
-    table = answers(release, discretizer, codes_public, rows.X_public)
+    answers_class = ColumnAnswers if is_by_column else TableAnswers
+    table = answers_class(release, discretizer, codes_public, rows.X_public)
     cdf_sizes = [cdf.effective_public_size for cdf in cdfs.values()]
     size = min([release.effective_public_size, *cdf_sizes]) if rows.n_public else 0.0
     return FittedRelease(bound, rows.schema, table, size)
@@ -183,14 +192,15 @@ def _release_over_tables(
 def _release_column_cdfs(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> tuple[dict[int, ReleasedCDF], Fraction]:
-    """Release the CDF of each numeric column, if the class needs them before its tables.
+    """Release the CDF of each numeric column, if the query class has bins at released quantiles.
 
-    Each CDF and each table of the workload and its margins get an equal share of the budget.
+    The budget is divided equally among all columns and all tables of the downward closure of the
+    workload. For stumps there are no other tables, since each column has a CDF or a table.
 
     Returns
     -------
     cdfs : dict of int to ReleasedCDF
-        By position of the column. Empty if the class needs none.
+        Released CDFs by position of the column. Empty for other query classes.
     remaining_share : Fraction
         Share of the budget that is left for the tables.
     """
@@ -198,7 +208,7 @@ def _release_column_cdfs(
     remaining_share = Fraction(1)
     if not releases_columns_first(queries):
         return cdfs, remaining_share
-    rows.check(estimator.n_jobs)
+    rows.check(estimator.n_jobs)  # raises an error for invalid rows before any budget is spent
     noise, n_features = all_noise(ledger), len(rows.schema.columns)
     n_tables = 0
     if not isinstance(queries, StumpQueries):
@@ -212,14 +222,14 @@ def _release_column_cdfs(
             proof="docs/proofs/prefix_sums.md",
         )
         cdf = _release_column_cdf(position, estimator, rows, column_ledger)
-        cdfs[position] = replace(cdf, covariance=None)  # it would take megabytes per column
+        cdfs[position] = replace(cdf, covariance=None)  # megabytes for each column
         remaining_share -= share
     return cdfs, remaining_share
 
 
 def _trusted_size(estimator: Any, n_public: int) -> str | float:
-    """Return the effective public sample size that the parameter `trust` sets, or "auto"."""
-    trust = estimator.trust
+    """Return the effective public sample size that the user sets by `trust`, or "auto"."""
+    trust = estimator.trust  # private rows per public row
     return trust if trust == "auto" else float(trust) * max(n_public, 1)
 
 
@@ -233,18 +243,36 @@ def _measure_tables(
     trust: str | float,
     n_jobs: int | None,
 ) -> MarginalRelease:
-    """Release the tables of a workload, counted chunk by chunk from the private rows."""
+    """Release the tables of a workload, which are counted from the private rows.
+
+    Parameters
+    ----------
+    discretizer : PublicBins or ReleasedBins
+        Maps rows to the codes that the tables count.
+    workload : list of tuple of int
+        The tables, each a tuple of column positions.
+    rows : Dataset
+        Its private rows are read once for each list of tables that `release_tables` counts.
+    codes_public : ndarray of int, shape (n_public, n_columns)
+        Codes of the public rows, possibly none.
+    trust : "auto" or float
+        Effective public sample size, in private rows.
+    """
     assert isinstance(discretizer, PublicBins)
-    bins, sizes = discretizer, discretizer.sizes
+    bins = discretizer  # for mypy, which does not narrow types inside nested functions
 
-    def count(tables: list[tuple[int, ...]]) -> NDArray[np.int64]:
-        def count_chunk(X: Floats, _: NDArray[Any]) -> NDArray[np.int64]:
-            return bins.tables(X, tables)
-
-        return rows.fold(count_chunk, n_jobs)
+    def count_tables(tables: list[tuple[int, ...]]) -> NDArray[np.int64]:
+        """Return the concatenated cell counts of tables over all private rows."""
+        return rows.fold(lambda X, _: bins.tables(X, tables), n_jobs)
 
     return release_tables(
-        count, rows.n_private, codes_public, sizes, workload, ledger=ledger, trust=trust
+        count_tables,
+        rows.n_private,
+        codes_public,
+        discretizer.sizes,
+        workload,
+        ledger=ledger,
+        trust=trust,
     )
 
 

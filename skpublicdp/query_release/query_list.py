@@ -1,4 +1,4 @@
-"""Release of a list of linear queries: one noisy measurement and a Gaussian posterior."""
+"""Release of a list of linear queries: one noisy count for each, and a normal posterior."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from skpublicdp.typing import Floats
 
 
 class LinearPrior(NamedTuple):
-    """Normal prior of the true fractions, from public rows.
+    """Normal prior of the fractions of private rows that satisfy queries, from public rows.
 
-    The prior covariance is ``covariance * scale + diag(extra_variance)``. The scale is estimated
-    from the measurement.
+    The prior covariance is ``covariance * scale + diag(extra_variance)``. The scale is one over the
+    effective public sample size, and is estimated from the noisy counts.
 
     Attributes
     ----------
     mean : ndarray of shape (n_queries,)
+        Prior mean of each fraction.
     covariance : ndarray of shape (n_queries, n_queries)
-        Covariance of the answers of one row.
+        Covariance of the answers (0 or 1) of one row.
     extra_variance : ndarray of shape (n_queries,)
-        Variance due to the values that public rows do not show.
+        Variance due to columns that public rows lack. It is 0 if no column is missing.
     """
 
     mean: Floats
@@ -37,13 +38,14 @@ class LinearPrior(NamedTuple):
 
 
 class LinearPosterior(NamedTuple):
-    """Normal posterior of the true fractions.
+    """Normal posterior of the fractions of private rows that satisfy queries.
 
     Attributes
     ----------
     mean, variance : ndarray of shape (n_queries,)
+        Posterior mean and variance of each fraction.
     scale : float
-        The factor of the prior covariance: one over the effective public sample size.
+        Factor of the prior covariance: one over the effective public sample size.
     """
 
     mean: Floats
@@ -59,7 +61,7 @@ def release_linear_queries(
     ledger: Ledger,
     trust: str | float = "auto",
 ) -> MarginalRelease:
-    """Release the fraction of rows for which each query of a list holds.
+    """Release the fractions of private rows that satisfy the queries of a list.
 
     Parameters
     ----------
@@ -132,19 +134,22 @@ def release_linear_queries(
     posterior = _posterior(
         _public_prior(public),
         values,
-        np.full(n_queries, variance),
-        1 / (m + 1) + 1 / persons,
-        None if isinstance(trust, str) else min(float(trust), m + 1),
+        noise_variance=np.full(n_queries, variance),
+        base_scale=1 / (m + 1) + 1 / persons,
+        effective_size=None if isinstance(trust, str) else min(float(trust), m + 1),
     )
     fractions = np.clip(posterior.mean, 0, 1)
-    deviations = np.sqrt(posterior.variance + fractions * (1 - fractions) / persons)
+    sampling_variance = fractions * (1 - fractions) / persons
+    deviations = np.sqrt(posterior.variance + sampling_variance)
+    # query j is column j of the tables, with the codes 0 (does not hold) and 1 (holds)
     return MarginalRelease(
         fractions={(j,): np.array([1 - p, p]) for j, p in enumerate(fractions)},
-        deviations={(j,): np.array([s, s]) for j, s in enumerate(deviations)},
+        deviations={(j,): np.array([sd, sd]) for j, sd in enumerate(deviations)},
         sizes=(2,) * n_queries,
         effective_public_size=min(1 / posterior.scale, float(m)),
         measured={
-            (j,): TableMeasurement(np.array([1 - v, v]), variance) for j, v in enumerate(values)
+            (j,): TableMeasurement(np.array([1 - value, value]), variance)
+            for j, value in enumerate(values)
         },
         persons=persons,
         gaussian=isinstance(noise, Gaussian),
@@ -152,7 +157,9 @@ def release_linear_queries(
 
 
 def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
-    """Return the prior of the fractions, see the notes of `release_linear_queries`.
+    """Return the prior of the fractions of private rows, given the answers of public rows.
+
+    Its formulas are in the notes of `release_linear_queries`.
 
     Parameters
     ----------
@@ -160,17 +167,20 @@ def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
         1 if a query holds for a completed public row.
     """
     n_completions, m, n_queries = public.shape
-    row_means = public.mean(axis=0)  # (m, n_queries): averages over the completions
+    row_means = public.mean(axis=0)  # averages over the completions, (m, n_queries)
+    # one additional row with the answer 1/2 and the variance 1/4, so that covariances are regular
     mean = (row_means.sum(axis=0) + 0.5) / (m + 1)
     covariance, extra_variance = 0.25 * np.eye(n_queries) / (m + 1), np.zeros(n_queries)
     if m:
         centred, row_variances = row_means - row_means.mean(axis=0), row_means * (1 - row_means)
         covariance += centred.T @ centred / (m + 1)
+        # root mean square of U - p for U uniform on [0, 1], where completions have both answers
         distances = np.where(row_variances > 0, np.sqrt(1 / 3 - row_variances), 0)
         extra_variance = distances.mean(axis=0) ** 2
         # an answer may be constant only because completions have a few of the possible values
         is_constant = ((row_means == row_means[0]) & (row_variances == 0)).all(axis=0)
-        extra_variance[is_constant & (n_completions > 1)] = 1 / 3
+        if n_completions > 1:
+            extra_variance[is_constant] = 1 / 3
     return LinearPrior(mean, covariance, extra_variance)
 
 
@@ -181,13 +191,15 @@ def _posterior(
     base_scale: float,
     effective_size: float | None = None,
 ) -> LinearPosterior:
-    """Return the normal posterior of the fractions, and the scale of the prior covariance.
+    """Return the normal posterior of the fractions, and the scale of their prior covariance.
 
-    With the prior covariance P and the noise covariance W, the posterior mean is
-    y - W (P + W)⁻¹ (y - μ), and the posterior covariance is W - W (P + W)⁻¹ W. With the
-    whitening D, and eigenvectors U and eigenvalues λ of the whitened prior covariance,
-    (P + W)⁻¹ = D U diag(1 / (scale λ + 1)) Uᵀ D. These forms keep their precision if the noise is
-    close to zero.
+    For noisy fractions y, prior mean μ, prior covariance P and noise covariance W, the posterior
+    mean is y - W (P + W)⁻¹ (y - μ) and the posterior covariance is W - W (P + W)⁻¹ W.
+
+    The diagonal matrix D whitens the noise and the extra variance. Let U and λ be the eigenvectors
+    and eigenvalues of the prior covariance after whitening. Then
+    (P + W)⁻¹ = D U diag(1 / (scale λ + 1)) Uᵀ D. This remains precise if the noise is close to
+    zero.
 
     Parameters
     ----------
@@ -203,9 +215,9 @@ def _posterior(
     eigenvalues, eigenvectors = np.linalg.eigh(prior.covariance * whitening[:, None] * whitening)
     eigenvalues = np.maximum(eigenvalues, 0)
     residuals = eigenvectors.T @ (whitening * (values - prior.mean))
-    scale = 1 / (
-        effective_size or effective_sample_size(residuals**2, eigenvalues, 1.0, base_scale)
-    )
+    if effective_size is None:
+        effective_size = effective_sample_size(residuals**2, eigenvalues, 1.0, base_scale)
+    scale = 1 / effective_size
     gain = (noise_variance * whitening)[:, None] * eigenvectors  # W D U
     shrinkage = 1 / (scale * eigenvalues + 1)
     variance = noise_variance - (gain**2) @ shrinkage

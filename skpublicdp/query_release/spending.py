@@ -15,18 +15,18 @@ from skpublicdp.privacy.ledger import Ledger
 Noise = Gaussian | Pure
 
 LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
-"""Upper bound of δ for ``delta=None``. For few rows, 1/n² would be too large."""
+"""Upper bound of δ for ``delta=None``. For few rows, 1/n² alone would be too large."""
 
 MIN_CELL_SNR = 4
 """Target signal-to-noise ratio of a cell: rows per standard deviation of the noise."""
 
 
 def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
-    """Open the ledger of a fit.
+    """Return the ledger of a fit, with the ε and δ of the estimator.
 
     The default δ depends on the number of private rows, which is not protected.
     """
-    if estimator.method == "public":
+    if estimator.method == "public":  # no private value is used, and nothing is spent
         return Ledger.from_estimator(estimator, delta=0, event=Steps(()))
     delta = estimator.delta
     if delta is None:
@@ -48,7 +48,7 @@ def default_delta(n: int) -> float:
 
 
 def _n_rows(X: Any) -> int:
-    """Return the number of rows, or 0 for an invalid `X`, which `read_fit_inputs` refuses."""
+    """Return the number of rows, or 0 if `X` is invalid. `read_fit_inputs` raises the error."""
     if is_streamed(X):
         return as_rows(X).n_rows
     try:
@@ -58,14 +58,14 @@ def _n_rows(X: Any) -> int:
 
 
 def all_noise(ledger: Ledger) -> Noise:
-    """Return the noise that spends the whole budget: Gaussian, or Laplace if δ = 0."""
+    """Return the noise that spends the whole budget of a ledger: Gaussian, or Laplace if δ = 0."""
     event = ledger.event
     assert isinstance(event, Noise)
     return event
 
 
 def scaled_noise(noise: Noise, share: Fraction) -> Noise:
-    """Return the noise that costs a fraction of the budget of `noise`.
+    """Return noise of the same kind whose privacy cost is the fraction `share` of the given one.
 
     Examples
     --------
@@ -78,7 +78,11 @@ def scaled_noise(noise: Noise, share: Fraction) -> Noise:
 
 
 def signal_to_noise(noise: Noise, persons: float) -> float:
-    """Return the signal-to-noise ratio of the count of all n persons: n μ, or n ε / 2."""
+    """Return the number of persons n divided by the scale of the noise: n μ, or n ε / 2.
+
+    The scale is the standard deviation 1/μ of Gaussian noise at sensitivity 1, or the scale 2/ε of
+    Laplace noise at sensitivity 2.
+    """
     if isinstance(noise, Gaussian):
         return persons * math.sqrt(noise.mu_squared)
     return persons * (float(noise.epsilon) / 2)

@@ -24,11 +24,12 @@ MIN_SYNTHETIC_MASS = 1e-6
 SWEEP_RANGE = 3, 60
 """Minimum and maximum number of raking sweeps over the workload."""
 
-MAX_CELL_VISITS = 400_000_000
-"""Rows times tables times sweeps that raking aims at, between the limits of `SWEEP_RANGE`."""
+MAX_WEIGHT_UPDATES = 400_000_000
+"""Target number of weight updates of raking: rows times tables times sweeps. It determines the
+number of sweeps within `SWEEP_RANGE`."""
 
 MAX_CACHED_CELLS = 1 << 24
-"""Row-to-cell indices are cached if rows times tables is at most this."""
+"""The cells of all rows in all tables are kept in memory if there are at most this number."""
 
 UNDAMPED_SWEEPS = 10
 """Raking is damped after this many sweeps (step ∝ 1/sweep), since noisy tables may disagree."""
@@ -41,7 +42,7 @@ def synthesize(
     public: Integers,
     public_size: float,
 ) -> tuple[Integers, Floats]:
-    """Return synthetic rows of codes, and weights under which they have the tables of a workload.
+    """Return synthetic rows of codes, and weights for which their tables are the released ones.
 
     The rows are public rows, a sample of the Chow-Liu tree of the two-way tables, and one row for
     each cell of the workload that neither of them contains. Public rows contribute the dependences
@@ -56,7 +57,7 @@ def synthesize(
     sizes : tuple of int
         Number of codes of each column.
     public : ndarray of int, shape (m, n_columns)
-        Codes of the public rows.
+        Codes of the public rows, possibly none.
     public_size : float
         Effective public sample size, in private rows.
 
@@ -68,25 +69,21 @@ def synthesize(
     """
     generator = np.random.default_rng(0)
     tree_rows = _sample_chow_liu_tree(fractions, sizes, generator)
-    n_cells = np.mean([fractions[columns].size for columns in workload])
-    # the tree counts as one row for each cell of a table of average size
-    public_share = public_size / (public_size + n_cells) if len(public) else 0.0
+    # a pooled distribution, in which the tree counts as one row per cell of an average table
+    mean_cells = np.mean([fractions[columns].size for columns in workload])
+    public_share = public_size / (public_size + mean_cells) if len(public) else 0.0
     rows = np.concatenate([public, tree_rows])
-    weights = np.repeat(
-        [public_share / max(len(public), 1), (1 - public_share) / len(tree_rows)],
-        [len(public), len(tree_rows)],
+    public_weights = np.full(len(public), public_share / max(len(public), 1))
+    tree_weights = np.full(len(tree_rows), (1 - public_share) / len(tree_rows))
+    cell_rows = [
+        _rows_in_empty_cells(rows, tree_rows, columns, fractions[columns], sizes, generator)
+        for columns in workload
+    ]
+    n_cell_rows = sum(map(len, cell_rows))
+    rows = np.concatenate([rows, *cell_rows])
+    weights = np.concatenate(
+        [public_weights, tree_weights, np.full(n_cell_rows, MIN_SYNTHETIC_MASS)]
     )
-    cell_rows = np.concatenate(
-        [
-            rows[:0],
-            *(
-                _rows_in_empty_cells(rows, tree_rows, columns, fractions[columns], sizes, generator)
-                for columns in workload
-            ),
-        ]
-    )
-    rows = np.concatenate([rows, cell_rows])
-    weights = np.concatenate([weights, np.full(len(cell_rows), MIN_SYNTHETIC_MASS)])
     is_positive = weights > 0
     rows, weights = rows[is_positive], weights[is_positive]
     return rows, rake_weights(rows, weights, fractions, workload, sizes)
@@ -102,7 +99,19 @@ def _rows_in_empty_cells(
 ) -> Integers:
     """Return a row for each cell of positive released mass that contains none of `rows`.
 
-    The columns of the table are set to the cell, and the others are copied from a random tree row.
+    Masses up to `MIN_SYNTHETIC_MASS` count as zero. The columns of the table get the codes of the
+    cell. The other columns are copied from a random row of `tree_rows`.
+
+    Parameters
+    ----------
+    rows, tree_rows : ndarray of int, shapes (n_rows, n_columns) and (n_tree_rows, n_columns)
+        All rows so far, and the rows that were drawn from the Chow-Liu tree.
+    columns : tuple of int
+        Positions of the columns of the table.
+    table : ndarray
+        Released fractions, with one axis for each column of the table.
+    sizes : tuple of int
+        Number of codes of each column.
     """
     masses = table.ravel()
     is_occupied = np.zeros(len(masses), dtype=bool)
@@ -120,10 +129,12 @@ def rake_weights(
     workload: Sequence[Attributes],
     sizes: Attributes,
 ) -> Floats:
-    """Return weights of rows whose tables agree with the released ones, by damped IPF (raking).
+    """Return weights for which the tables of rows agree with released ones, by damped IPF (raking).
 
-    Each step multiplies the weights of a cell by a power of the ratio of its released and its
-    current mass. Powers below 1, after the first sweeps, average tables that contradict each other.
+    A sweep passes over all tables of the workload. For each cell of a table, it multiplies the
+    weights of the rows in the cell by a power of the ratio of the released and the current mass.
+    The power is 1 in the first `UNDAMPED_SWEEPS`, as in IPF. Smaller powers in later sweeps make
+    the weights converge to a compromise if noisy tables contradict each other.
 
     Parameters
     ----------
@@ -139,17 +150,17 @@ def rake_weights(
     ndarray of shape (n_rows,)
         Weights with sum 1.
     """
-    min_sweeps, max_sweeps = SWEEP_RANGE
-    n_visits = len(rows) * len(workload)
-    is_cached = n_visits <= MAX_CACHED_CELLS
+    updates_per_sweep = len(rows) * len(workload)
+    n_sweeps = int(np.clip(MAX_WEIGHT_UPDATES // updates_per_sweep, *SWEEP_RANGE))
+    is_cached = updates_per_sweep <= MAX_CACHED_CELLS
     cached_cells = {columns: ravel_codes(rows, columns, sizes) for columns in workload if is_cached}
-    for sweep in range(int(np.clip(MAX_CELL_VISITS // n_visits, min_sweeps, max_sweeps))):
+    for sweep in range(n_sweeps):
         exponent = min(1.0, UNDAMPED_SWEEPS / (sweep + 1))
         for columns in workload:
             target = fractions[columns].ravel()
             cell_of_row = cached_cells[columns] if is_cached else ravel_codes(rows, columns, sizes)
             masses = np.bincount(cell_of_row, weights, minlength=len(target))
-            is_positive = masses > np.finfo(np.float64).tiny  # a ratio to less could overflow
+            is_positive = masses > np.finfo(np.float64).tiny  # below, the ratio could overflow
             ratios = np.divide(target, masses, out=np.ones(len(target)), where=is_positive)
             weights = weights * (ratios**exponent)[cell_of_row]
     weights /= weights.sum()
@@ -161,8 +172,9 @@ def _sample_chow_liu_tree(
 ) -> Integers:
     """Draw `N_TREE_ROWS` rows from the Chow-Liu tree of the two-way tables (Chow and Liu 1968).
 
-    The tree maximises the sum of mutual informations along its edges. Each column is drawn given
-    its parent. A column without a table is uniform.
+    The nodes of the tree are columns. It maximises the sum of the mutual informations of the pairs
+    of columns along its edges. Each column is drawn given its parent. A column without a table is
+    uniform. The graph is a forest if some pairs of columns have no table.
 
     Returns
     -------
@@ -177,32 +189,47 @@ def _sample_chow_liu_tree(
     tree = minimum_spanning_tree(csr_matrix(-information))
     tree = tree + tree.T
     rows = np.zeros((N_TREE_ROWS, n_columns), dtype=np.int64)
-    undrawn = set(range(n_columns))
-    while undrawn:  # one pass for each connected component of the tree
-        order, parents = breadth_first_order(tree, min(undrawn), directed=False)
+    remaining_columns = set(range(n_columns))
+    while remaining_columns:  # one connected component of the forest in each pass
+        order, parents = breadth_first_order(tree, min(remaining_columns), directed=False)
         for column in order:
             parent = parents[column]
             if (column,) not in fractions:
                 rows[:, column] = generator.integers(sizes[column], size=N_TREE_ROWS)
-            elif parent < 0:
+            elif parent < 0:  # the root, by a convention of scipy
                 rows[:, column] = _systematic_sample(fractions[column,], N_TREE_ROWS, generator)
             else:
                 pair = (min(parent, column), max(parent, column))
                 table = fractions[pair] if parent < column else fractions[pair].T
-                for code in range(sizes[parent]):
-                    children = np.flatnonzero(rows[:, parent] == code)
-                    rows[children, column] = _systematic_sample(
-                        table[code], len(children), generator
-                    )
-        undrawn -= set(order.tolist())
+                rows[:, column] = _sample_given_parent(rows[:, parent], table, generator)
+        remaining_columns -= set(order.tolist())
     return rows
+
+
+def _sample_given_parent(
+    parent_codes: Integers, table: Floats, generator: np.random.Generator
+) -> Integers:
+    """Draw a code of a column for each row, given the row's code in the parent column.
+
+    Parameters
+    ----------
+    parent_codes : ndarray of int, shape (n_rows,)
+        Codes in the parent column.
+    table : ndarray of shape (n_parent_codes, n_codes)
+        Fractions of the two-way table. Each row is proportional to a conditional distribution.
+    """
+    codes = np.zeros(len(parent_codes), dtype=np.int64)
+    for parent_code, fractions in enumerate(table):
+        children = np.flatnonzero(parent_codes == parent_code)
+        codes[children] = _systematic_sample(fractions, len(children), generator)
+    return codes
 
 
 def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator) -> Integers:
     """Draw n codes by systematic sampling, and return them in random order.
 
     The number of draws of a code differs from n times its fraction by less than 1. The fractions
-    need not add up to 1. If they are all zero, codes are uniform.
+    are normalised to the sum 1. If all are zero, the distribution is uniform.
     """
     total = fractions.sum()
     if not total > 0:
@@ -215,7 +242,10 @@ def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator
 
 
 def _mutual_information(table: Floats) -> float:
-    """Return the mutual information, in nats, of the two columns of a table of fractions."""
+    """Return the mutual information, in nats, of the two columns of a two-way table of fractions.
+
+    It is the Kullback-Leibler divergence of the table from the product of its margins.
+    """
     rows, columns = np.nonzero(table)
     joint = table[rows, columns]
     # a sum of logarithms, since the product of two tiny margins could underflow

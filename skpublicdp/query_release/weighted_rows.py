@@ -12,7 +12,7 @@ from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.typing import Floats, Integers
 
 MAX_GROUP_ID = 1 << 62
-"""Upper bound of the integers that number combinations of codes, below the limit of int64."""
+"""Upper bound of the integers that identify combinations of codes, below the limit of int64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +31,23 @@ class WeightedRows:
     weights: Floats
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the total weight of the rows that satisfy each query."""
+        """Return the total weight of the rows that satisfy each encoded query."""
         return np.clip(queries.weighted_mean(Q, self.rows, self.weights), 0, 1)
 
     def cdf(self, x: Floats) -> Floats:
-        """Return the weight of the rows at or below each number, for rows of one column."""
+        """Return the total weight of the rows with values at or below each number.
+
+        The rows must have a single column.
+        """
         values, cumulative = self._ecdf()
-        return np.concatenate([[0.0], cumulative])[np.searchsorted(values, x, side="right")]
+        n_values_up_to_x = np.searchsorted(values, x, side="right")
+        return np.concatenate([[0.0], cumulative])[n_values_up_to_x]
 
     def quantile(self, p: Floats) -> Floats:
-        """Return the smallest values at which `cdf` reaches given fractions, for one column."""
+        """Return the smallest values at which `cdf` reaches each fraction in `p`.
+
+        The rows must have a single column.
+        """
         values, cumulative = self._ecdf()
         return values[np.minimum(np.searchsorted(cumulative, p), len(values) - 1)]
 
@@ -49,7 +56,10 @@ class WeightedRows:
         return self.rows[generator.choice(len(self.rows), size=n, p=self.weights)]
 
     def _ecdf(self) -> tuple[Floats, Floats]:
-        """Return the distinct values of the first column, and the cumulative weight at each."""
+        """Return the sorted distinct values of the first column, and the cumulative weight at each.
+
+        Both arrays have the shape (n_values,). The last cumulative weight is 1.
+        """
         values, value_of_row = np.unique(self.rows[:, 0], return_inverse=True)
         cumulative = np.cumsum(np.bincount(value_of_row.ravel(), weights=self.weights))
         return values, np.minimum(cumulative / cumulative[-1], 1)
@@ -62,16 +72,17 @@ def spread_weights(
     X_public: Floats,
     representatives: Floats,
 ) -> WeightedRows:
-    """Divide the weight of each combination of codes evenly among the rows that have it.
+    """Divide the weight of each combination of codes evenly among the rows with these codes.
 
-    These rows are the representative of the combination and all public rows with these codes.
+    These rows are all public rows with the codes, and the representative of the combination. Real
+    values inside the bins then come from public rows.
 
     Parameters
     ----------
     codes : ndarray of int, shape (n_combinations, n_columns)
-        Combinations of codes, which may repeat.
+        Combinations of codes. The same one may occur several times.
     weights : ndarray of shape (n_combinations,)
-        Their weights.
+        Weight of each combination.
     codes_public : ndarray of int, shape (m, n_columns)
         The codes of the public rows.
     X_public : ndarray of float64, shape (m, n_features)
@@ -79,11 +90,12 @@ def spread_weights(
     representatives : ndarray of float64, shape (n_combinations, n_features)
         An encoded row for each combination.
     """
+    # a group is the set of all representatives and public rows with the same codes
     group_of_row = _group_ids(np.concatenate([codes, codes_public]))
-    totals = np.bincount(group_of_row[: len(codes)], weights, minlength=int(group_of_row.max()) + 1)
-    weight_per_row = np.divide(
-        totals, np.bincount(group_of_row), out=np.zeros(len(totals)), where=totals > 0
-    )
+    n_groups = int(group_of_row.max()) + 1
+    totals = np.bincount(group_of_row[: len(codes)], weights, minlength=n_groups)
+    group_sizes = np.bincount(group_of_row)
+    weight_per_row = np.divide(totals, group_sizes, out=np.zeros(n_groups), where=totals > 0)
     row_weights = weight_per_row[group_of_row]
     is_positive = row_weights > 0
     rows = np.concatenate([representatives, X_public])[is_positive]
@@ -91,11 +103,11 @@ def spread_weights(
 
 
 def _group_ids(codes: Integers) -> NDArray[np.intp]:
-    """Return an integer for each row of codes, from 0 on, equal for equal rows."""
-    ids, n_ids = np.zeros(len(codes), dtype=np.int64), 1
+    """Return an identifier of the combination of codes in each row, from 0 to n_groups - 1."""
+    ids, n_ids = np.zeros(len(codes), dtype=np.int64), 1  # mixed radix numbers of the codes
     for column in codes.T:
         n_codes = int(column.max()) + 1
-        if n_ids * n_codes > MAX_GROUP_ID:
+        if n_ids * n_codes > MAX_GROUP_ID:  # renumbered, to avoid overflow
             ids = np.unique(ids, return_inverse=True)[1].ravel()
             n_ids = int(ids.max()) + 1
         ids = ids * n_codes + column
