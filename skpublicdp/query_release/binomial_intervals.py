@@ -16,7 +16,7 @@ BINOMIAL_BISECTIONS = 80
 CONTINUITY_CORRECTION = 0.5
 """Added to counts, which are integers, since the tail approximation is for continuous sums."""
 
-MIN_NOISE_VARIANCE = 1e-12
+MIN_COUNT_NOISE_VARIANCE = 1e-12
 """Lower bound of the noise variance of a count, to avoid division by zero."""
 
 MIN_STANDARDIZED_TILT = 1e-3
@@ -65,7 +65,7 @@ def binomial_bounds(
     counts, variances = np.broadcast_arrays(
         np.asarray(noisy, float) * n, np.asarray(variance, float)
     )
-    variances = np.maximum(variances * n**2, MIN_NOISE_VARIANCE)
+    variances = np.maximum(variances * n**2, MIN_COUNT_NOISE_VARIANCE)
     high = _upper_bounds(counts + CONTINUITY_CORRECTION, variances, n, failure, gaussian)
     # a lower bound is an upper bound of the fraction of persons that the count leaves out
     complements = n - counts + CONTINUITY_CORRECTION

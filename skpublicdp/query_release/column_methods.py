@@ -67,7 +67,7 @@ class ColumnMethodsMixin:
 
         Returns
         -------
-        ndarray of the shape of x and (2,)
+        ndarray of shape (*x.shape, 2)
             Low and high.
 
         Raises
@@ -82,7 +82,7 @@ class ColumnMethodsMixin:
         ends = distribution.fraction_intervals(
             np.full(len(up_to), -np.inf),
             up_to,
-            checked_level(level),
+            check_level(level),
             simultaneous=bool(simultaneous),
         )
         return ends.reshape(*numbers.shape, 2)
@@ -103,7 +103,7 @@ class ColumnMethodsMixin:
             Numbers or dates, increasing with p.
         """
         distribution, schema_column = self._distribution(column)
-        return schema_column.to_user(distribution.quantile(_checked_fractions(p)))
+        return schema_column.to_user(distribution.quantile(_check_fractions(p)))
 
     def quantile_interval(
         self,
@@ -126,7 +126,7 @@ class ColumnMethodsMixin:
 
         Returns
         -------
-        ndarray of the shape of p and (2,)
+        ndarray of shape (*p.shape, 2)
             Low and high: the range of the numbers at which `cdf_interval` contains p.
 
         Raises
@@ -137,7 +137,7 @@ class ColumnMethodsMixin:
         """
         distribution, schema_column = self._distribution_with_intervals(column)
         ends = distribution.quantile_interval(
-            _checked_fractions(p), checked_level(level), simultaneous=bool(simultaneous)
+            _check_fractions(p), check_level(level), simultaneous=bool(simultaneous)
         )
         return schema_column.to_user(ends)
 
@@ -164,7 +164,7 @@ class ColumnMethodsMixin:
             If the bins do not cover the bounds of the column, so that rows may be outside all bins.
         """
         distribution, schema_column = self._distribution(column)
-        above, up_to = _bin_ends(edges, schema_column)
+        above, up_to = _encode_bins(edges, schema_column)
         return distribution.cdf(up_to) - distribution.cdf(above)
 
     def histogram_interval(
@@ -203,9 +203,9 @@ class ColumnMethodsMixin:
             As in `histogram`.
         """
         distribution, schema_column = self._distribution_with_intervals(column)
-        bins = _bin_ends(edges, schema_column)
+        above, up_to = _encode_bins(edges, schema_column)
         return distribution.fraction_intervals(
-            *bins, checked_level(level), simultaneous=bool(simultaneous)
+            above, up_to, check_level(level), simultaneous=bool(simultaneous)
         )
 
     def mean(self, column: str | int | None = None) -> Any:
@@ -222,13 +222,17 @@ class ColumnMethodsMixin:
             The mean, after moving numbers outside the bounds to the nearer bound.
         """
         distribution, schema_column = self._distribution(column)
-        numbers = distribution.quantile((np.arange(N_MEAN_QUANTILES) + 0.5) / N_MEAN_QUANTILES)
-        return schema_column.to_user(np.array(numbers.mean())).item()
+        levels = (np.arange(N_MEAN_QUANTILES) + 0.5) / N_MEAN_QUANTILES
+        mean = distribution.quantile(levels).mean()  # the mean is the integral of all quantiles
+        return schema_column.to_user(np.array(mean)).item()
 
     def _distribution_with_intervals(
         self, column: str | int | None
     ) -> tuple[ReleasedCDF | BinnedColumn, Column]:
-        """Return the released distribution of a column, which must have intervals."""
+        """Return the released distribution of a numeric column, and its entry in the schema.
+
+        Raises a ValueError if the distribution has no confidence intervals.
+        """
         distribution, schema_column = self._distribution(column)
         if isinstance(distribution, WeightedRows):
             raise ValueError(
@@ -254,10 +258,13 @@ class ColumnMethodsMixin:
         return self._released.column(position), self._schema.columns[position]
 
 
-def _bin_ends(edges: ArrayLike, column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the encoded ends (a, b) of the bins a < x <= b.
+def _encode_bins(
+    edges: ArrayLike, column: Column
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the ends of the user's bins a < x <= b, encoded as floats: all a and all b.
 
-    The first a is moved just below its edge, so that the first bin contains it.
+    The first a is just below the first edge, so that the first bin contains this edge. Warns if the
+    bins do not cover the bounds of the column.
     """
     numbers = column.from_user(edges)
     if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
@@ -275,15 +282,15 @@ def _bin_ends(edges: ArrayLike, column: Column) -> tuple[NDArray[np.float64], ND
     return above, numbers[1:]
 
 
-def checked_level(level: Any) -> float:
-    """Return a coverage level as a float, after checking that it lies in (0, 1)."""
+def check_level(level: Any) -> float:
+    """Return the level of confidence intervals as a float, after checking that it is in (0, 1)."""
     if not (isinstance(level, Real) and 0 < float(level) < 1):
         raise ValueError(f"level must be in (0, 1); got {level!r}.")
     return float(level)
 
 
-def _checked_fractions(p: ArrayLike) -> NDArray[np.float64]:
-    """Return fractions as floats, after checking that they lie in [0, 1]."""
+def _check_fractions(p: ArrayLike) -> NDArray[np.float64]:
+    """Return levels of quantiles as floats, after checking that they are in [0, 1]."""
     p = np.asarray(p, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError("p must lie in [0, 1].")

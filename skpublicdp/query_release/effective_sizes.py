@@ -24,7 +24,7 @@ represents it. Parts are finer in the upper tail, which determines the ends of i
 SHIFT_PART_WEIGHTS = np.diff(SHIFT_QUANTILE_LEVELS)
 """Posterior probabilities of the parts."""
 
-MIN_VARIANCE = 1e-30
+MIN_DIFFERENCE_VARIANCE = 1e-30
 """Added to the variance of a difference, so that it is positive without noise."""
 
 
@@ -170,7 +170,9 @@ def _likelihood(
     """
     log_likelihoods = np.empty(len(SHIFT_VARIANCE_GRID))
     for i, shift in enumerate(SHIFT_VARIANCE_GRID):
-        variance = variance_per_shift * (base_variance + shift) + noise_variance + MIN_VARIANCE
+        variance = (
+            variance_per_shift * (base_variance + shift) + noise_variance + MIN_DIFFERENCE_VARIANCE
+        )
         terms = squared_differences / variance + np.log(variance)
         log_likelihoods[i] = -float((degrees_of_freedom * terms).sum()) / 2
     likelihood: Floats = np.exp(log_likelihoods - log_likelihoods.max())

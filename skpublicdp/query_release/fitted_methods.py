@@ -19,7 +19,7 @@ from skpublicdp.data.schema import Column
 from skpublicdp.data.tables import is_frame
 from skpublicdp.data.validation import read_table
 from skpublicdp.privacy.ledger import public_seed
-from skpublicdp.query_release.column_methods import ColumnMethodsMixin, checked_level
+from skpublicdp.query_release.column_methods import ColumnMethodsMixin, check_level
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 
@@ -55,7 +55,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
             estimate from the other tables.
         """
         check_is_fitted(self)
-        return self._released.answer(self._checked_queries(Q))
+        return self._released.answer(self._check_queries(Q))
 
     def holds(self, Q: Any, X: Any) -> NDArray[np.bool_]:
         """Evaluate queries on rows, without using the released results.
@@ -75,7 +75,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         check_is_fitted(self)
         queries, schema = self._released.queries, self._schema
         rows = apply_rule(self, X, schema.encode)
-        return queries.holds(queries.encode(self._checked_queries(Q), schema), rows)
+        return queries.holds(queries.encode(self._check_queries(Q), schema), rows)
 
     def interval(
         self, Q: Any, level: float | Fraction = 0.95, *, simultaneous: bool = False
@@ -107,7 +107,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         """
         check_is_fitted(self)
         return self._released.interval(
-            self._checked_queries(Q), checked_level(level), bool(simultaneous)
+            self._check_queries(Q), check_level(level), bool(simultaneous)
         )
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -190,7 +190,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         check_is_fitted(self)
         columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
         positions = [self._schema.position(column) for column in columns]
-        return self._released.describe_table(positions, checked_level(level), bool(simultaneous))
+        return self._released.describe_table(positions, check_level(level), bool(simultaneous))
 
     def sample(self, n: int | Integral = 1) -> Any:
         """Draw synthetic rows.
@@ -212,7 +212,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         generator = np.random.default_rng([seed, 1])  # independent of the stream of `fit`
         return self._schema.decode(self._released.sample(int(n), generator))
 
-    def _checked_queries(self, Q: Any) -> Any:
+    def _check_queries(self, Q: Any) -> Any:
         """Return the user's queries, after comparing their columns with the columns of `fit`.
 
         Only queries that have the same columns as rows are compared: thresholds, and cells as

@@ -18,15 +18,26 @@ from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.typing import Floats
 
 MAX_HOLDOUT_QUERIES = 256
-"""Number of thresholds, boxes or halfspaces, evenly spaced over the held-out rows."""
+"""Number of thresholds, boxes or halfspaces, at evenly spaced ranks of the held-out rows."""
+
+MIN_COLUMN_DEVIATION = 1e-12
+"""Lower bound of the standard deviation of a column, which standardises normals of halfspaces."""
 
 
 def holdout_queries(queries: QueryClass, X: Floats) -> NDArray[Any]:
-    """Return queries of a class, for the mean error of its answers on the rows `X`.
+    """Return the encoded queries of a class over which `PAPQueryRelease.score` averages errors.
 
-    Thresholds, ends of intervals and corners of boxes are order statistics of `X`, about
-    `MAX_HOLDOUT_QUERIES` in all (of stumps, in each column). Halfspaces pass through rows and have
-    random normals. Classes that are finite return all their queries.
+    Classes with a finite list return all queries. Otherwise there are up to `MAX_HOLDOUT_QUERIES`
+    queries (of stumps, in each column). Thresholds and ends of intervals are quantiles of a column
+    of `X`. Boxes have a row as upper corner. Halfspaces have a row on the boundary and random
+    normals.
+
+    Parameters
+    ----------
+    queries : QueryClass
+        The class, bound to the schema.
+    X : ndarray of float64, shape (n, n_features)
+        Encoded held-out rows.
     """
     n, n_features = X.shape
     ranks = np.unique(np.linspace(0, n - 1, min(n, MAX_HOLDOUT_QUERIES)).astype(np.intp))
@@ -35,7 +46,8 @@ def holdout_queries(queries: QueryClass, X: Floats) -> NDArray[Any]:
         case ThresholdQueries():
             return quantiles
         case IntervalQueries():
-            return np.column_stack([np.full(len(quantiles), -np.inf), quantiles])
+            low = np.full(len(quantiles), -np.inf)
+            return np.column_stack([low, quantiles])
         case StumpQueries():
             stumps = [
                 _column_stumps(queries, position, values)
@@ -43,11 +55,13 @@ def holdout_queries(queries: QueryClass, X: Floats) -> NDArray[Any]:
             ]
             return np.concatenate(stumps)
         case RectangleQueries():
-            return np.stack([np.full((len(ranks), n_features), -np.inf), X[ranks]], axis=2)
+            low = np.full((len(ranks), n_features), -np.inf)
+            return np.stack([low, X[ranks]], axis=2)
         case HalfspaceQueries():
             normals = np.random.default_rng(0).normal(size=(len(ranks), n_features))
-            normals /= np.maximum(X.std(axis=0), 1e-12)
-            return np.column_stack([normals, (normals * X[ranks]).sum(axis=1)])
+            normals /= np.maximum(X.std(axis=0), MIN_COLUMN_DEVIATION)
+            offsets = (normals * X[ranks]).sum(axis=1)
+            return np.column_stack([normals, offsets])
         case CustomQueries():
             return queries.all_queries(X)
         case MarginalQueries():
@@ -56,7 +70,10 @@ def holdout_queries(queries: QueryClass, X: Floats) -> NDArray[Any]:
 
 
 def _column_stumps(queries: StumpQueries, position: int, values: Floats) -> Floats:
-    """Return the stumps at the distinct values of one column, shape (n_stumps, 2)."""
+    """Return the encoded stumps at distinct values of one column, shape (n_stumps, 2).
+
+    The encoding of `StumpQueries` replaces the position of a categorical column by -1 - position.
+    """
     values = np.unique(values)
-    column = -1.0 - position if queries.is_categorical(position) else position
-    return np.column_stack([np.full(len(values), column), values])
+    encoded_column = -1.0 - position if queries.is_categorical(position) else position
+    return np.column_stack([np.full(len(values), encoded_column), values])

@@ -76,8 +76,8 @@ class PAPQueryRelease(FittedReleaseMixin):
         Protects persons instead of rows. `fit` then requires `groups`, and uses the first
         `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it cannot pay, `fit` raises an error before it reads a
-        private row. ``method="public"`` is not charged.
+        Budget that the fit is charged to. If it does not suffice, `fit` raises an error before it
+        reads a private row. ``method="public"`` is not charged.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         this error of the population's fractions, if private and public rows are independent draws
         from the same population. ``None`` if no bound is proved.
     guarantee_reason_ : str
-        The parts of the guarantee, or the reason why there is none, in one sentence.
+        The terms of the guarantee, or the reason why there is none, in one sentence.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -233,9 +233,10 @@ class PAPQueryRelease(FittedReleaseMixin):
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)
-        options: dict[str, Any] = {}
+        method_options: dict[str, Any] = {}
         if isinstance(self.queries, CustomQueries) and self.method == "auto" and is_public is None:
-            X_public, options["missing_columns"] = add_missing_columns(X, X_public, self.bounds)
+            X_public, missing_columns = add_missing_columns(X, X_public, self.bounds)
+            method_options["missing_columns"] = missing_columns
         rows = read_fit_inputs(
             self,
             X,
@@ -251,16 +252,18 @@ class PAPQueryRelease(FittedReleaseMixin):
         if queries is None:
             is_one_number = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
             queries = ThresholdQueries() if is_one_number else MarginalQueries(k=2)
-        released = METHODS[self.method](self, queries, rows, ledger, **options)
+        release = METHODS[self.method]
+        released = release(self, queries, rows, ledger, **method_options)
 
         self.queries_ = queries
         self._schema = rows.schema
         self._released = released
         self.effective_public_size_ = released.effective_public_size
-        promise = released.promise
-        if promise.bound and public_data_assumptions(X_public):
-            promise = no_guarantee(WRITTEN_FROM_DESCRIPTION)
-        self.guarantee_, self.guarantee_reason_ = promise
+        guarantee = released.promise
+        if guarantee.bound and public_data_assumptions(X_public):
+            # it assumes a sample of the population, not rows written from a description
+            guarantee = no_guarantee(WRITTEN_FROM_DESCRIPTION)
+        self.guarantee_, self.guarantee_reason_ = guarantee
         assumptions = ["the number of private rows, and the names and types of columns, are known"]
         if isinstance(queries, CustomQueries):
             assumptions.append(

@@ -19,7 +19,7 @@ from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.rules.population_guarantee import cover_error
 
 MAX_RULES = 1 << 12
-"""Maximum number of rules, each of which is a query."""
+"""Maximum number of rules of `ErrorQueries.of`. There is one query for each rule."""
 
 
 class ErrorQueries(CustomQueries):
@@ -47,7 +47,7 @@ class ErrorQueries(CustomQueries):
     """
 
     def __init__(self, rules: Sequence[Hypothesis]) -> None:
-        super().__init__(self._errors)
+        super().__init__(self._evaluate_errors)
         self.rules = rules
         self._source: _CoverSource | None = None
 
@@ -87,9 +87,11 @@ class ErrorQueries(CustomQueries):
                 f"{hypotheses!r} has {cover.size:.1e} rules on these public rows and {MAX_RULES} "
                 "are allowed; raise alpha or pass fewer public rows."
             )
-        family = cover.family(tabulate(cover, X[:0], []))
+        no_rows = X[:0]  # the errors of the members do not matter, only the list of them
+        family = cover.family(tabulate(cover, no_rows, []))
         queries = cls([cover.hypothesis(path) for path, _, _ in family.members()])
-        queries._source = _CoverSource(cover, hypotheses, *X.shape)
+        m, n_features = X.shape
+        queries._source = _CoverSource(cover, hypotheses, m, n_features)
         return queries
 
     def cover_error(self, beta: float) -> float | None:
@@ -108,20 +110,33 @@ class ErrorQueries(CustomQueries):
             0 if the rules were passed as a list, which then is the class. ``None`` if no bound is
             proved.
         """
-        if self._source is None:
+        if self._source is None:  # the rules were passed as a list
             return 0.0
         cover, hypotheses, m, n_features = self._source
-        return cover_error(cover, hypotheses, n_features, 2, m, beta)
+        return cover_error(cover, hypotheses, n_features, n_classes=2, m=m, beta=beta)
 
-    def _errors(self, rows: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether each rule errs on each row, shape (n, n_rules)."""
+    def _evaluate_errors(self, rows: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each rule errs on each row, shape (n, n_rules).
+
+        The last column of `rows` contains the code of the label, and the others the features.
+        """
         rows = np.asarray(rows, dtype=np.float64)
-        X, codes = rows[:, :-1], rows[:, -1]
-        return np.column_stack([rule.predict(X) != codes for rule in self.rules])
+        X, label_codes = rows[:, :-1], rows[:, -1]
+        return np.column_stack([rule.predict(X) != label_codes for rule in self.rules])
 
 
 class _CoverSource(NamedTuple):
-    """The cover that rules come from, its class, and the shape of the public rows."""
+    """The cover whose members are the rules of `ErrorQueries`, and how it was built.
+
+    Attributes
+    ----------
+    cover : Cover
+        The cover.
+    hypotheses : HypothesisClass
+        The class that it covers.
+    m, n_features : int
+        Shape of the public rows from which it was built.
+    """
 
     cover: Cover
     hypotheses: HypothesisClass
@@ -201,8 +216,9 @@ def learner_from_release(
     else:
         predict 0
     """
-    errors = np.asarray(release.answer(np.arange(len(queries.rules))[:, None]))
-    max_deviation = getattr(release, "guarantee_", None)
+    all_positions = np.arange(len(queries.rules))[:, None]
+    errors = np.asarray(release.answer(all_positions))
+    max_deviation = getattr(release, "guarantee_", None)  # of an answer from the true error
     radius = 0.0 if beta is None else queries.cover_error(beta)
     guarantee = None
     if max_deviation is not None and radius is not None:

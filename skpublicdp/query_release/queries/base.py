@@ -21,9 +21,9 @@ Answers = NDArray[np.bool_]
 class QueryClass(BaseEstimator, ABC):
     """A class of queries. A query is a property that a row has or does not have.
 
-    Rows are encoded: numeric columns as they are, categorical columns as the codes of a schema.
-    `PAPQueryRelease.fit` binds a class to the schema (`bind`), and `encode` checks and encodes the
-    queries that a user passes.
+    Rows are encoded as floats: a number remains itself, and a category is its code in the schema.
+    `PAPQueryRelease.fit` binds a class to the schema by `bind`. The method `encode` validates and
+    encodes the queries that a user passes.
     """
 
     @abstractmethod
@@ -84,9 +84,9 @@ class QueryClass(BaseEstimator, ABC):
         return None
 
     def weighted_mean(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
-        """Return the weighted mean of each query over rows, for weights with the sum 1.
+        """Return the total weight of the rows for which each query holds.
 
-        It is the total weight of the rows for which the query holds.
+        It is the weighted mean of the query, since the weights have the sum 1.
 
         Parameters
         ----------
@@ -102,19 +102,19 @@ class QueryClass(BaseEstimator, ABC):
         ndarray of shape (n_queries,)
         """
         totals = np.empty(len(Q))
-        step = max(1, ANSWER_BLOCK // max(1, len(X)))
-        for start in range(0, len(Q), step):
+        block_size = max(1, ANSWER_BLOCK // max(1, len(X)))  # queries at a time, to limit memory
+        for start in range(0, len(Q), block_size):
+            block = slice(start, start + block_size)
             # one sum for each query, so that its rounding does not depend on the other queries
-            holds = self.holds(Q[start : start + step], X)
-            totals[start : start + step] = [weights[row].sum() for row in holds]
+            totals[block] = [weights[satisfied].sum() for satisfied in self.holds(Q[block], X)]
         return totals
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[Any]:
-        """Return queries in the encoding of the class, after checking the user's input."""
+        """Return the user's queries in the encoding of the class, after validating them."""
         return self._validated(Q, len(schema.columns))
 
     def check_columns(self, schema: Schema) -> None:
-        """Raise a ValueError if the class does not support the columns."""
+        """Raise a ValueError if the query class does not support the columns of the schema."""
         if not schema.numeric.all():
             name = schema.names[int(np.flatnonzero(~schema.numeric)[0])]
             raise ValueError(
@@ -129,11 +129,17 @@ class QueryClass(BaseEstimator, ABC):
             )
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return the class bound to a schema, for rows that the schema encodes."""
+        """Return a copy of the query class for rows that a schema encodes.
+
+        The base class depends on no schema, and returns itself.
+        """
         return self
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the queries label m rows."""
+        """Return an upper bound of the number of ways in which the queries label m rows.
+
+        By default it is 2^m, the number of all labelings.
+        """
         return 1 << m
 
     def growth(self, m: int, n_features: int) -> int:
@@ -166,10 +172,10 @@ class QueryClass(BaseEstimator, ABC):
 
     @abstractmethod
     def _validated(self, Q: Any, n_features: int) -> NDArray[Any]:
-        """Return encoded queries as an array, after checking its shape and values."""
+        """Return encoded queries as an array, after validating its shape and values."""
 
     def _as_floats(self, Q: Any, shape: tuple[int, ...], entries: str) -> Floats:
-        """Return queries as floats of shape (n_queries, *shape), without NaN.
+        """Return encoded queries as an array of floats, shape (n_queries, *shape).
 
         Parameters
         ----------
@@ -179,6 +185,11 @@ class QueryClass(BaseEstimator, ABC):
             Shape of one query.
         entries : str
             Description of the entries of a query, for the error message.
+
+        Raises
+        ------
+        ValueError
+            If `Q` contains no numbers, has another shape, or contains NaN.
         """
         name = type(self).__name__
         try:
@@ -201,7 +212,10 @@ class QueryClass(BaseEstimator, ABC):
 
 
 def one_dimensional_message(name: str, width: int) -> str:
-    """Return the error message for one-dimensional queries, beginning like scikit-learn's."""
+    """Return the error message for queries in a one-dimensional array.
+
+    scikit-learn's estimator checks require the beginning and the end of the text.
+    """
     return (
         f"Expected 2D array, got 1D array instead: queries of {name} have shape "
         f"(n_queries, {width}); Reshape your data with array.reshape(-1, {width})."
@@ -209,13 +223,16 @@ def one_dimensional_message(name: str, width: int) -> str:
 
 
 class BoxQueries(QueryClass):
-    """Axis-parallel boxes: an interval in each column, with one or two finite ends."""
+    """Axis-parallel boxes: a row satisfies a query if its values are in an interval per column.
+
+    Subclasses with `n_ends` = 1 have intervals (-inf, high], and otherwise [low, high].
+    """
 
     n_ends = 2
-    """Number of ends of an interval that a query specifies."""
+    """Number of ends of each interval that a query specifies."""
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Return whether each row lies in each box."""
+        """Return whether each row lies in each box, shape (n_queries, n)."""
         boxes = self._boxes(self._validated(Q, X.shape[1]))
         inside = np.ones((len(boxes), len(X)), dtype=bool)
         for column in range(X.shape[1]):
@@ -224,15 +241,15 @@ class BoxQueries(QueryClass):
         return inside
 
     def build_cover(self, X_public: Floats) -> BoxQueryCover:
-        """Return the cover by boxes whose ends are cuts between public values."""
+        """Return the cover that consists of the boxes with ends at cuts between public values."""
         return BoxQueryCover(X_public, self.n_ends)
 
     def nearest_members(self, Q: NDArray[Any], members: BoxQueryCover) -> Codes:
-        """Return the position of the box that rounds the ends of each query to the nearest cuts."""
+        """Return the position in the cover of each box, after rounding its ends to nearest cuts."""
         return members.find(self._boxes(Q))
 
     def dual_vc_dimension(self, n_features: int) -> int:
-        """Return e p for p columns, with e the number of ends of an interval.
+        """Return the VC dimension of the dual class: e p, for e ends per interval and p columns.
 
         A row x is in the boxes with low <= x <= high, which are an orthant in the space of
         (low, -high). Among e p + 1 boxes there are e p that are extreme in its coordinates, and an
@@ -247,11 +264,14 @@ class BoxQueries(QueryClass):
 
     @abstractmethod
     def _boxes(self, Q: Floats) -> Floats:
-        """Return the lower and upper ends in each column, shape (n_queries, n_features, 2)."""
+        """Return the boxes of validated queries, shape (n_queries, n_features, 2).
+
+        The last axis contains the lower and the upper end in each column.
+        """
 
 
 class _OneColumnQueries(BoxQueries):
-    """Intervals of the numbers of a single column."""
+    """Query classes about the numbers of a single column: thresholds and intervals."""
 
     def check_columns(self, schema: Schema) -> None:
         """Raise a ValueError unless there is exactly one column, and it is numeric."""
@@ -259,18 +279,18 @@ class _OneColumnQueries(BoxQueries):
         self._check_single_column(len(schema.columns))
 
     def encode(self, Q: Any, schema: Schema) -> Floats:
-        """Return queries as floats, after encoding dates and checking the user's input."""
+        """Return the user's queries as floats, after encoding dates and validating them."""
         (column,) = schema.columns
         return self._validated(column.from_user(Q) if column.has_offset else Q, 1)
 
     def _validated(self, Q: Any, n_features: int) -> Floats:
-        """Return thresholds, or low and high, as floats, after checking shape and values."""
+        """Return thresholds, or low and high, as floats of shape (n_queries, n_ends)."""
         self._check_single_column(n_features)
         entries = "the threshold" if self.n_ends == 1 else "low and high"
         return self._as_floats(Q, (self.n_ends,), entries)
 
     def _check_single_column(self, n_features: int) -> None:
-        """Raise a ValueError unless there is exactly one column."""
+        """Raise a ValueError unless rows have exactly one column."""
         if n_features != 1:
             raise ValueError(f"{type(self).__name__} are about one column; X has {n_features}.")
 

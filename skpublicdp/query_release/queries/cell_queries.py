@@ -1,9 +1,9 @@
-"""Conversion of queries about cells from the user's formats to codes, and names of cells."""
+"""Conversion of queries about cells of tables from the user's formats to codes, and cell names."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,14 @@ from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.query_release.queries.base import one_dimensional_message
 from skpublicdp.typing import Integers
 
+MAX_LISTED_COLUMNS, MAX_LISTED_CATEGORIES = 5, 10
+"""Maximum numbers of names that an error message lists."""
+
 Objects = NDArray[np.object_]
 
 
 def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
-    """Return queries about cells as codes.
+    """Return the user's queries about cells of tables as codes of bins and categories.
 
     Parameters
     ----------
@@ -30,9 +33,9 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
     schema : Schema
         The columns.
     bins : Bins
-        Their bins.
+        The bins of numeric columns.
     wildcard : int
-        The code of "any value".
+        The code that stands for any value.
 
     Returns
     -------
@@ -48,20 +51,22 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
         values = table[is_restricted, position]
         if column.categorical:
             check_categories(values, column)
+        # bins are defined for entire rows, so that the other columns are set to zero
         rows = np.zeros((len(values), len(schema.columns)))
-        # dates may be given in every form that `cdf` accepts
+        # `from_user` accepts dates in more forms than `encode`, as in `cdf`
         rows[:, position] = column.from_user(values) if column.has_offset else column.encode(values)
         codes[is_restricted, position] = bins.codes(rows)[:, position]
     return codes
 
 
 def _object_table(Q: Any, schema: Schema) -> Objects:
-    """Return queries in any format as an array of objects, shape (n_queries, n_columns).
+    """Return the user's queries about cells as an array of objects, shape (n_queries, n_columns).
 
-    None, or a missing value, stands for any value.
+    `read_cells` lists the accepted formats. Entries are values of columns. None, or a missing
+    value, stands for any value.
     """
     n_columns = len(schema.columns)
-    if isinstance(Q, Mapping):
+    if isinstance(Q, Mapping):  # a single query
         Q = [Q]
     if isinstance(Q, list | tuple) and len(Q) and all(isinstance(query, Mapping) for query in Q):
         table = np.full((len(Q), n_columns), None, dtype=object)
@@ -82,7 +87,7 @@ def _frame_to_objects(Q: Any, schema: Schema) -> Objects:
     table = np.full((len(Q), len(schema.columns)), None, dtype=object)
     for number, name in enumerate(frame.labels):
         values: Any = np.ma.asarray(frame.column(number))
-        if values.dtype.kind == "M":  # as objects, nanoseconds would be integers and not dates
+        if values.dtype.kind == "M":  # numpy converts nanoseconds to integer objects, not dates
             values = values.astype("datetime64[us]")
         values = np.ma.filled(values.astype(object), None)
         table[:, schema.position(name)] = values
@@ -90,14 +95,18 @@ def _frame_to_objects(Q: Any, schema: Schema) -> Objects:
 
 
 def _array_to_objects(Q: Any, schema: Schema) -> Objects:
-    """Return the queries of an array-like with one column for each column of the schema."""
+    """Return queries about cells, passed as an array-like, as an array of objects.
+
+    The array must have the shape (n_queries, n_columns). It may be one-dimensional if there is a
+    single column.
+    """
     names, n_columns = schema.names, len(schema.columns)
     array = np.asarray(Q)
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(
             "Queries of MarginalQueries contain NaN; in an array, write None for any value."
         )
-    if array.dtype.kind == "M":
+    if array.dtype.kind == "M":  # numpy converts nanoseconds to integer objects, not dates
         array = array.astype("datetime64[us]")
     array = array.astype(object)
     if array.ndim == 1 and n_columns == 1:
@@ -105,38 +114,44 @@ def _array_to_objects(Q: Any, schema: Schema) -> Objects:
     if array.ndim == 1:
         raise ValueError(one_dimensional_message("MarginalQueries", n_columns))
     if array.ndim != 2 or array.shape[1] != n_columns:
-        shown_names = ", ".join(names[:5]) + (", ..." if n_columns > 5 else "")
+        listed_names = _join_first(names, MAX_LISTED_COLUMNS)
         raise ValueError(
-            f"Expected a value, or None for any, for each of {n_columns} columns ({shown_names}), "
+            f"Expected a value, or None for any, for each of {n_columns} columns ({listed_names}), "
             f"shape (n_queries, {n_columns}); got shape {array.shape}. To restrict only some "
             "columns, pass a dict of column to value."
         )
     return array
 
 
+def _join_first(texts: Sequence[str], max_texts: int) -> str:
+    """Return the first `max_texts` texts, separated by commas, with an ellipsis for the rest."""
+    ellipsis = ["..."] if len(texts) > max_texts else []
+    return ", ".join([*texts[:max_texts], *ellipsis])
+
+
 def check_categories(values: Objects, column: Column) -> None:
-    """Raise a ValueError if a value is not a category of the column."""
-    names = column.names
-    categories = set(names)
+    """Raise a ValueError if a value in a query is not a category of the column."""
+    categories = set(column.names)
     for value in values:
         if value not in categories:
-            shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+            listed_categories = _join_first(list(map(repr, column.names)), MAX_LISTED_CATEGORIES)
             raise ValueError(
                 f"Column {column.name} has no category {value!r} in public rows or in its type. "
-                f"Its categories are {shown}."
+                f"Its categories are {listed_categories}."
             )
 
 
 def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any]:
-    """Return the names of the cells of a column, in the order of their codes.
+    """Return a name for each code of a column: a category, a number, or the range of a bin as text.
 
-    They are categories, public values, or ranges as text.
+    `cuts` contains the cuts between the bins of a numeric column, and is None for a categorical
+    one.
     """
     if column.categorical:
         return list(column.names)
     assert cuts is not None
     values = column.values
-    if len(values) == len(cuts) + 1:  # each public value has its own bin
+    if len(values) == len(cuts) + 1:  # each distinct public value has a bin, named after it
         return list(column.decode(values).tolist())
     ends = [column.low, *cuts.tolist(), column.high]
     texts = [column.format(end) if column.has_offset else f"{end:g}" for end in ends]

@@ -58,12 +58,12 @@ class CustomQueries(QueryClass):
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Return whether each query holds for each row, shape (n_queries, n)."""
         positions = self._validated(Q, X.shape[1])[:, 0]
-        answers = self._answers(X)
+        answers = self._evaluate(X)
         self._check_positions(positions, len(answers))
         return answers[positions]
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.intp]:
-        """Return positions in the list, after checking the user's input."""
+        """Return the user's queries, which are positions in the list, after validating them."""
         positions = self._validated(Q, len(schema.columns))
         self._check_positions(positions, self._n_listed)
         return positions
@@ -73,27 +73,38 @@ class CustomQueries(QueryClass):
         return split_sample_cover(self.holds, self.all_queries(X_public), X_public)
 
     def all_queries(self, X: Floats) -> NDArray[np.intp]:
-        """Return the positions of all queries, shape (n_listed, 1). At least one row is needed."""
-        return np.arange(len(self._answers(X[:1])))[:, None]
+        """Return the positions of all queries of the list, shape (n_listed, 1).
+
+        The function is called on the first row of `X`, since the number of its answers is unknown.
+        """
+        n_listed = len(self._evaluate(X[:1]))
+        return np.arange(n_listed)[:, None]
 
     def check_columns(self, schema: Schema) -> None:
         """Do nothing, since all columns are supported."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return the class bound to a schema, with the number of queries on public rows."""
-        bound = copy.copy(self)
-        bound._schema = schema
-        bound._n_listed = len(bound.all_queries(X_public))
-        if not bound._n_listed:
+        """Return a copy for rows that a schema encodes, with the number of queries.
+
+        The function is called on a public row, to count its answers.
+        """
+        bound_queries = copy.copy(self)
+        bound_queries._schema = schema
+        bound_queries._n_listed = len(bound_queries.all_queries(X_public))
+        if not bound_queries._n_listed:
             raise ValueError(
                 "The function of CustomQueries must return at least one column; for public rows it "
                 "returned an array without columns."
             )
-        return bound
+        return bound_queries
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the queries label m rows."""
-        return min(1 << m, getattr(self, "_n_listed", 1 << m) + 1)
+        """Return an upper bound of the number of ways in which the queries label m rows.
+
+        It is the number of all labelings, or the length of the list plus one if it is smaller.
+        """
+        n_labelings = 1 << m
+        return min(n_labelings, getattr(self, "_n_listed", n_labelings) + 1)
 
     def _check_positions(self, positions: NDArray[np.intp], n_listed: int) -> None:
         """Raise a ValueError if a position is outside the list of queries."""
@@ -103,17 +114,23 @@ class CustomQueries(QueryClass):
                 f"function returns {n_listed} columns."
             )
 
-    def _answers(self, X: Floats) -> Answers:
-        """Return the answers of the function, shape (n_listed, n), after checking them.
+    def _evaluate(self, X: Floats) -> Answers:
+        """Return the answers of the function about rows, shape (n_listed, n), after checking them.
 
         After `bind` the rows may be private. Errors then contain nothing that depends on values.
         """
-        array, error = call_silently(self._call, X)
-        n_listed = getattr(self, "_n_listed", None)
-        if error is None and array.dtype == bool and array.shape[:1] == (len(X),):
-            answers: Answers = array.T
-            if array.ndim == 2 and n_listed in (None, len(answers)):
-                return answers
+        result, error = call_silently(self._call_function, X)
+        n_listed = getattr(self, "_n_listed", None)  # None before `bind`
+        is_valid = (
+            error is None
+            and result.dtype == bool
+            and result.ndim == 2
+            and len(result) == len(X)
+            and n_listed in (None, result.shape[1])
+        )
+        if is_valid:
+            answers: Answers = result.T
+            return answers
         if n_listed is not None:
             raise RefusedError(
                 "The function of CustomQueries must return booleans for all possible rows, one row "
@@ -124,17 +141,21 @@ class CustomQueries(QueryClass):
             raise ValueError(f"The function of CustomQueries raised {type(error).__name__}.")
         raise ValueError(
             "The function of CustomQueries must return booleans, one row per row of X; got "
-            f"{array.dtype} of shape {array.shape}."
+            f"{result.dtype} of shape {result.shape}."
         )
 
-    def _call(self, X: Floats) -> Answers:
-        """Return the unchecked result of the function, shape (n, n_listed)."""
+    def _call_function(self, X: Floats) -> Answers:
+        """Return the result of the user's function on encoded rows, shape (n, n_listed).
+
+        The result is not checked. After `bind` the rows are decoded one by one, so that the type of
+        a column does not depend on private values.
+        """
         rows = self._schema.decode_rowwise(X) if hasattr(self, "_schema") else X
         answers = np.asarray(self.function(rows))
         return answers[:, None] if answers.ndim == 1 else answers
 
     def _validated(self, Q: Any, n_features: int) -> NDArray[np.intp]:
-        """Return positions as integers, shape (n_queries, 1), after checking the user's input."""
+        """Return positions in the list as integers of shape (n_queries, 1), after validation."""
         positions = self._as_floats(Q, (1,), "positions in the list")
         if not (positions == np.floor(positions)).all():
             raise ValueError("Queries of CustomQueries must be whole numbers.")

@@ -23,6 +23,10 @@ from skpublicdp.typing import Codes, Floats
 MAX_HALFSPACES = 400
 """Maximum number of halfspaces in a cover. In the plane 400 halfspaces make 18,000 cells."""
 
+MAX_DICHOTOMY_POINTS = 48
+"""Maximum number of public rows whose dichotomies are in a cover. It matters for a single column
+only: with more columns, fewer rows have `MAX_HALFSPACES` dichotomies."""
+
 SIDE_BLOCK = 1 << 16
 """Number of query-row answers that are computed at a time, so that they fit into a cache."""
 
@@ -50,11 +54,11 @@ class RectangleQueries(BoxQueries):
     """
 
     def _boxes(self, Q: Floats) -> Floats:
-        """Return the queries, which are low and high of each column."""
+        """Return the queries unchanged, since they have low and high of each column."""
         return Q
 
     def _validated(self, Q: Any, n_features: int) -> Floats:
-        """Return boxes as floats, after checking shape and values."""
+        """Return boxes as floats of shape (n_queries, n_features, 2), after validation."""
         return self._as_floats(Q, (n_features, 2), "low and high of each column")
 
 
@@ -75,36 +79,41 @@ class HalfspaceQueries(QueryClass):
     """
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Return whether each row is in each halfspace."""
+        """Return whether each row is in each halfspace, shape (n_queries, n)."""
         Q = self._validated(Q, X.shape[1])
         answers = np.empty((len(Q), len(X)), dtype=bool)
-        step = max(1, SIDE_BLOCK // max(1, len(Q)))
-        for start in range(0, len(X), step):
-            rows = X[start : start + step]
-            # A matrix product could round a row's sum depending on the other rows. A warning would
-            # reveal huge private values.
+        normals, offsets = Q[:, :-1], Q[:, -1:]
+        block_size = max(1, SIDE_BLOCK // max(1, len(Q)))
+        for start in range(0, len(X), block_size):
+            block = slice(start, start + block_size)
+            rows = X[block]
+            # A loop over columns, since the rounding of a matrix product could depend on the other
+            # rows. Warnings are ignored, since they would reveal huge private values.
             with np.errstate(over="ignore", invalid="ignore"):
-                values = Q[:, :1] * rows[:, 0]
+                projections = normals[:, :1] * rows[:, 0]
                 for column in range(1, X.shape[1]):
-                    values += Q[:, column : column + 1] * rows[:, column]
-            np.greater_equal(values, Q[:, -1:], out=answers[:, start : start + step])
+                    projections += normals[:, column : column + 1] * rows[:, column]
+            answers[:, block] = projections >= offsets
         return answers
 
     def build_cover(self, X_public: Floats) -> ExplicitCover:
         """Return a cover with one halfspace for each dichotomy of a few public rows.
 
         These rows come from the first half of the public rows. The second half estimates the share
-        of rows in cells that the cover does not list.
+        of rows in cells that the cover does not list. Several random choices of the few rows are
+        compared by how well their dichotomies approximate the halfspaces on the first half.
         """
         n_features = X_public.shape[1]
         first_half, second_half = np.array_split(X_public, 2)
-        distinct = np.unique(first_half, axis=0)
+        distinct_rows = np.unique(first_half, axis=0)
         n_points = max(
-            m for m in range(1, 49) if self.growth_function(m, n_features) <= MAX_HALFSPACES
+            m
+            for m in range(1, MAX_DICHOTOMY_POINTS + 1)
+            if self.growth_function(m, n_features) <= MAX_HALFSPACES
         )
         generator = np.random.default_rng(0)  # fixed, since only public rows enter
         trials = [
-            HalfspaceDichotomies(generator.permutation(distinct)[:n_points])
+            HalfspaceDichotomies(generator.permutation(distinct_rows)[:n_points])
             for _ in range(N_DICHOTOMY_TRIALS)
         ]
         dichotomies = min(trials, key=lambda trial: trial.disagreement_bound(first_half))
@@ -112,25 +121,28 @@ class HalfspaceQueries(QueryClass):
         disagreement = 1.0  # no bound holds if rounding lost the halfspace of a dichotomy
         if len(cover) == len(dichotomies.signs):
             disagreement = dichotomies.disagreement_bound(X_public)
-        candidates = distinct
-        if n_features == 2:
+        candidates = distinct_rows  # rows whose cells are listed
+        if n_features == 2:  # all cells of lines in the plane are known
             candidates = np.concatenate([candidates, line_arrangement_points(cover, points)])
         return ExplicitCover(self.holds, cover, candidates, second_half, points, disagreement)
 
     def dual_vc_dimension(self, n_features: int) -> int:
-        """Return p for p columns.
+        """Return the VC dimension of the dual class, which is the number of columns p.
 
-        p hyperplanes can make 2^p cells, and p + 1 hyperplanes make fewer than 2^(p + 1) (Schläfli
-        1901).
+        p hyperplanes can divide the space into 2^p cells. p + 1 hyperplanes divide it into fewer
+        than 2^(p + 1) cells (Schläfli 1901).
         """
         return n_features
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways to divide m rows (Cover 1965)."""
+        """Return an upper bound of the number of ways in which the queries label m rows.
+
+        It is exact for rows in general position (Cover 1965).
+        """
         return min(1 << m, 2 * growth_function(max(m - 1, 0), n_features))
 
     def _validated(self, Q: Any, n_features: int) -> Floats:
-        """Return normals and offsets as floats, after checking shape and values."""
+        """Return normals and offsets as floats of shape (n_queries, n_features + 1)."""
         return self._as_floats(Q, (n_features + 1,), "the normal, then the offset")
 
 
@@ -155,29 +167,31 @@ class StumpQueries(QueryClass):
     """
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Return whether each stump holds for each row."""
+        """Return whether each encoded stump holds for each row, shape (n_queries, n)."""
         Q = self._validated(Q, X.shape[1])
-        column = Q[:, 0].astype(np.intp)
-        is_category = column < 0
-        values = X.T[np.where(is_category, -1 - column, column)]
-        return np.where(is_category[:, None], values == Q[:, 1:], values <= Q[:, 1:])
+        positions, is_categorical = _stump_columns(Q)
+        values = X.T[positions]  # (n_queries, n)
+        return np.where(is_categorical[:, None], values == Q[:, 1:], values <= Q[:, 1:])
 
     def build_cover(self, X_public: Floats) -> ProductCover:
-        """Return the cover by cuts of numeric columns between public values, and by categories."""
-        axes = [QuantileAxis(column, 1, MAX_AXIS_CELLS) for column in X_public.T]
-        for position, n_codes in self._n_codes().items():  # including categories not in public rows
-            axes[position] = QuantileAxis(np.arange(n_codes), 0, n_codes)
+        """Return the cover of stumps at cuts of numeric columns between public values.
+
+        It contains the stumps of all categories, also of categories that no public row has.
+        """
+        axes = [QuantileAxis(column, n_ends=1, max_cells=MAX_AXIS_CELLS) for column in X_public.T]
+        for position, n_codes in self._n_codes().items():
+            axes[position] = QuantileAxis(np.arange(n_codes), n_ends=0, max_cells=n_codes)
         return ProductCover(axes)
 
     def nearest_members(self, Q: NDArray[Any], members: ProductCover) -> Codes:
-        """Return the position of the stump at the nearest cut, or at the category."""
-        column = Q[:, 0].astype(np.intp)
-        is_category = column < 0
-        low = np.where(is_category, Q[:, 1], -np.inf)
-        return members.find(np.where(is_category, -1 - column, column), low, Q[:, 1])
+        """Return the position in the cover of the stump at the nearest cut, or at the category."""
+        positions, is_categorical = _stump_columns(Q)
+        high = Q[:, 1]
+        low = np.where(is_categorical, high, -np.inf)
+        return members.find(positions, low, high)
 
     def dual_vc_dimension(self, n_features: int) -> int:
-        """Return p for p columns.
+        """Return the VC dimension of the dual class, which is the number of columns.
 
         Of two stumps on one column, one implies the other or its negation, so that they are not
         shattered. One stump on each column is shattered (Bassily et al. 2020, section 4).
@@ -188,17 +202,17 @@ class StumpQueries(QueryClass):
         """Do nothing, since all columns are supported."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return the class bound to a schema, with the categorical columns."""
-        bound = copy.copy(self)
-        bound._codes = {
+        """Return a copy for rows that a schema encodes, which stores the categorical columns."""
+        bound_queries = copy.copy(self)
+        bound_queries._n_codes_of_column = {
             position: column.n_categories
             for position, column in enumerate(schema.columns)
             if column.categorical
         }
-        return bound
+        return bound_queries
 
     def encode(self, Q: Any, schema: Schema) -> Floats:
-        """Return encoded stumps, see `holds`, after checking the user's input."""
+        """Return the user's stumps in the encoding of the class, after validating them."""
         table = np.asarray(Q, dtype=object)
         if table.ndim != 2 or table.shape[1] != 2:
             raise ValueError(
@@ -219,17 +233,32 @@ class StumpQueries(QueryClass):
         return encoded
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the stumps label m rows."""
-        return min(1 << m, n_features * max(m - 1, 0) + 2 + len(self._n_codes()))
+        """Return an upper bound of the number of ways in which the stumps label m rows.
+
+        A numeric column has m - 1 thresholds between m values. A categorical column has at most m
+        categories. The two labelings of no row and of all rows are counted once for all columns.
+        """
+        n_thresholds, n_categorical = n_features * max(m - 1, 0), len(self._n_codes())
+        return min(1 << m, n_thresholds + 2 + n_categorical)
 
     def is_categorical(self, position: int) -> bool:
         """Indicate whether a column is categorical, for a bound class."""
         return position in self._n_codes()
 
     def _n_codes(self) -> dict[int, int]:
-        """Return the number of codes of each categorical column. It is empty before `bind`."""
-        return getattr(self, "_codes", {})
+        """Return the number of codes by position of a categorical column, or {} before `bind`."""
+        return getattr(self, "_n_codes_of_column", {})
 
     def _validated(self, Q: Any, n_features: int) -> Floats:
-        """Return encoded stumps as floats, after checking shape and values."""
+        """Return encoded stumps as floats of shape (n_queries, 2), after validation."""
         return self._as_floats(Q, (2,), "column and threshold")
+
+
+def _stump_columns(Q: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the column of each encoded stump, and whether it is categorical, shapes (n_queries,).
+
+    Encoded stumps have -1 - position instead of the position of a categorical column.
+    """
+    encoded_columns = Q[:, 0].astype(np.intp)
+    is_categorical = encoded_columns < 0
+    return np.where(is_categorical, -1 - encoded_columns, encoded_columns), is_categorical

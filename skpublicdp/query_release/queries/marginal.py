@@ -1,4 +1,4 @@
-"""Queries about cells of marginals, and the workload of marginals."""
+"""Queries about cells of marginal tables, and the workload of marginals."""
 
 from __future__ import annotations
 
@@ -79,9 +79,12 @@ class MarginalQueries(QueryClass):
         self.bins = bins
 
     def holds(self, Q: ArrayLike, X: NDArray[Any]) -> Answers:
-        """Return whether each row, encoded or as integer codes, is in each cell."""
+        """Return whether each row is in each cell, shape (n_queries, n).
+
+        `X` contains encoded rows as floats, or integer codes of bins and categories.
+        """
         Q = self._validated(Q, X.shape[1])
-        codes = self._codes(X)
+        codes = self._to_codes(X)
         is_inside = np.ones((len(Q), len(codes)), dtype=bool)
         for column in range(codes.shape[1]):
             restricting = np.flatnonzero(Q[:, column] != WILDCARD)
@@ -89,42 +92,40 @@ class MarginalQueries(QueryClass):
         return is_inside
 
     def weighted_mean(self, Q: NDArray[Any], X: NDArray[Any], weights: Floats) -> Floats:
-        """Return the total weight of the rows in each cell.
+        """Return the total weight of the rows in each cell, shape (n_queries,).
 
-        Rows and queries about the same columns are numbered by their combination of codes, so that
-        one `bincount` answers all of these queries.
+        All queries that restrict the same columns are answered together. Their cells and the rows
+        are identified by the combination of codes in these columns, and one `bincount` returns the
+        weight of each combination.
         """
-        codes = self._codes(X)
+        codes = self._to_codes(X)
         totals = np.zeros(len(Q))
-        patterns, pattern_of_query = np.unique(Q != WILDCARD, axis=0, return_inverse=True)
+        is_restricted = Q != WILDCARD  # (n_queries, n_columns)
+        patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
             indices = np.flatnonzero(pattern_of_query.ravel() == number)
             columns = np.flatnonzero(pattern)
-            cells = np.concatenate([codes[:, columns], Q[np.ix_(indices, columns)]])
-            ids = np.zeros(len(cells), dtype=np.int64)
-            for column in cells.T:  # renumbered after each column, to avoid overflow
-                ids = ids * (int(column.max()) + 1) + column
-                ids = np.unique(ids, return_inverse=True)[1].ravel()
+            ids = _combination_ids(np.concatenate([codes[:, columns], Q[np.ix_(indices, columns)]]))
             id_of_row, id_of_query = ids[: len(codes)], ids[len(codes) :]
             total_of_id = np.bincount(id_of_row, weights=weights, minlength=int(ids.max()) + 1)
             totals[indices] = total_of_id[id_of_query]
         return totals
 
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
-        """Return the workload: the columns of each marginal, as increasing positions."""
+        """Return the marginals of the workload, each as a tuple of increasing column positions."""
         n_columns = len(schema.columns)
         if self.workload is None:
             return list(combinations(range(n_columns), min(int(self.k), n_columns)))
         tables = [tuple(map(schema.position, table)) for table in self.workload]
         if not tables or any(len(set(table)) != len(table) or not table for table in tables):
             raise ValueError("workload must list tables, each of one or more different columns.")
-        return list(dict.fromkeys(tuple(sorted(table)) for table in tables))
+        return list(dict.fromkeys(tuple(sorted(table)) for table in tables))  # without repetitions
 
     def build_cover(self, X_public: Floats) -> ExplicitCover:
-        """Return the cover by all cells of the workload.
+        """Return the cover that contains the queries about all cells of the workload.
 
-        Its cells are all cells of the full table. If there are too many, they are the cells of
-        public rows.
+        The cells of the cover are the cells of the table over all columns. If there are too many,
+        only the cells of public rows are listed.
         """
         sizes = self._bins.sizes
         queries = self.all_cells
@@ -135,7 +136,7 @@ class MarginalQueries(QueryClass):
         return split_sample_cover(self.holds, queries, X_public)
 
     def dual_vc_dimension(self, n_features: int) -> int:
-        """Return 2 p for p columns, since cells are boxes (see `RectangleQueries`)."""
+        """Return the bound 2 p for p columns, since cells are boxes (see `RectangleQueries`)."""
         return 2 * n_features
 
     def check_columns(self, schema: Schema) -> None:
@@ -150,20 +151,23 @@ class MarginalQueries(QueryClass):
         self.tables(schema)
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return the class bound to a schema, with bins cut at public values."""
-        bound = copy.copy(self)
-        bound._schema = schema
-        bound._bins = cut_columns(schema, X_public, int(self.bins))
-        return bound
+        """Return a copy for rows that a schema encodes, with bins cut at public values."""
+        bound_queries = copy.copy(self)
+        bound_queries._schema = schema
+        bound_queries._bins = cut_columns(schema, X_public, int(self.bins))
+        return bound_queries
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways to label m rows: one more than the cells."""
+        """Return an upper bound of the number of ways in which the queries label m rows.
+
+        After `bind` it is the number of cells of the workload, plus one for the labeling of no row.
+        """
         if not hasattr(self, "_bins"):
             return super().growth_function(m, n_features)
         return min(1 << m, self._n_cells() + 1)
 
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
-        """Return the cells of a table as queries, and their names in each column.
+        """Return the cells of a marginal table as encoded queries, and the names of their codes.
 
         Parameters
         ----------
@@ -188,14 +192,17 @@ class MarginalQueries(QueryClass):
         return cells, names
 
     def cuts(self, position: int) -> Floats:
-        """Return the cuts between the bins of a numeric column, for a bound class."""
+        """Return the cuts between the bins of the numeric column at `position`, after `bind`."""
         cuts: Floats | None = self._bins.cuts[position]
         assert cuts is not None
         return cuts
 
     @property
     def all_cells(self) -> NDArray[np.int64]:
-        """All cells of the workload as encoded queries, for a bound class."""
+        """All cells of the workload as encoded queries, shape (n_cells, n_columns).
+
+        The class must be bound to a schema (`bind`).
+        """
         check_cover_size(self._n_cells())
         queries = []
         for table in self.tables(self._schema):
@@ -211,18 +218,18 @@ class MarginalQueries(QueryClass):
         return sum(math.prod(self._bins.sizes[column] for column in table) for table in tables)
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
-        """Return queries as codes, after checking the user's input. The class must be bound."""
+        """Return the user's queries as codes, after validating them. `bind` must come before."""
         return read_cells(Q, schema, self._bins, WILDCARD)
 
-    def _codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the codes of encoded rows. Integers are codes already."""
-        if X.dtype.kind in "iu":
+    def _to_codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the codes of bins and categories of encoded rows, shape (n, n_columns)."""
+        if X.dtype.kind in "iu":  # codes already
             return X
         codes: NDArray[np.int64] = self._bins.codes(X)
         return codes
 
     def _validated(self, Q: Any, n_features: int) -> NDArray[np.int64]:
-        """Return cells as an array of codes, after checking its shape and dtype."""
+        """Return encoded queries as an array of codes, after validating its shape and dtype."""
         codes = np.asarray(Q)
         if codes.ndim != 2 or codes.shape[1] != n_features or codes.dtype.kind not in "iu":
             raise ValueError(
@@ -230,3 +237,12 @@ class MarginalQueries(QueryClass):
                 f"{codes.dtype} of shape {codes.shape}."
             )
         return codes
+
+
+def _combination_ids(codes: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return an identifier of the combination of codes in each row: 0, 1, 2 and so on."""
+    ids = np.zeros(len(codes), dtype=np.intp)
+    for column in codes.T:
+        ids = ids * (int(column.max()) + 1) + column
+        ids = np.unique(ids, return_inverse=True)[1].ravel()  # renumbered, to avoid overflow
+    return ids
