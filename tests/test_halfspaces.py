@@ -240,7 +240,7 @@ def test_bins_equal_a_sorted_search(cuts, seed):
         near = np.concatenate([np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e308, -1e308]
     keys = np.concatenate([cuts, near, rng.standard_cauchy(size=50), special])
-    np.testing.assert_array_equal(sweep._bins(keys, 0), np.searchsorted(cuts, keys))
+    np.testing.assert_array_equal(sweep._find_bins(keys, 0), np.searchsorted(cuts, keys))
 
 
 def test_huge_values_are_coded_alike_wherever_they_appear():

@@ -31,7 +31,7 @@ def leaf_and_path(lines, holds):
 
 def check(tree, leaf_texts, rows, holds):
     """Compare lines with leaves; each printed leaf is reached, and no two sides are equal."""
-    lines = tree.lines(leaf_texts)
+    lines = tree.format_lines(leaf_texts)
     found = [leaf_and_path(lines, lambda condition, row=row: holds(row, condition)) for row in rows]
     assert [text for text, _ in found] == [leaf_texts[leaf] for leaf in tree.apply(rows)]
     assert len({taken for _, taken in found}) == sum(
@@ -73,7 +73,7 @@ def split_trees(draw):
 def test_trees_of_numbers(tree):
     leaf_texts = [f"predict {label}" for label in tree.leaves]
     check(tree, leaf_texts, GRID, above)
-    assert tree.rule() == "\n".join(tree.lines(leaf_texts))
+    assert tree.rule() == "\n".join(tree.format_lines(leaf_texts))
 
 
 # a number of 4 cells, of which the last is missing, and a category of 4: two, (other), (missing)
@@ -119,8 +119,8 @@ def test_columns_that_determine_the_leaf(tree):
     outcome = tree.predict(GRID).reshape(4, 4)
     decides = tuple(axis for axis in (0, 1) if (np.diff(outcome, axis=axis) != 0).any())
     # a column that never decides may be asked about first: (a, then b alike in all but the order)
-    assert set(decides) <= set(tree.depends_on(leaf_texts))
-    assert set(tree.depends_on(leaf_texts)) <= set(tree.splits.features.tolist())
+    assert set(decides) <= set(tree.relevant_columns(leaf_texts))
+    assert set(tree.relevant_columns(leaf_texts)) <= set(tree.splits.features.tolist())
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
     columns = []
     for tree, leaf_scores in zip(model.trees, model.leaf_scores, strict=True):
         leaf_texts = [str(scores) for scores in leaf_scores.T.tolist()]  # equal for equal scores
-        columns.append(tree.depends_on(leaf_texts))
+        columns.append(tree.relevant_columns(leaf_texts))
     return columns
 
 

@@ -133,7 +133,7 @@ def describe_terms(
             if len(term.trees) > 1:
                 lines.append(f"    tree {position + 1}")
                 indent *= 2
-            lines += [indent + line for line in model.trees[position].lines(leaf_texts)]
+            lines += [indent + line for line in model.trees[position].format_lines(leaf_texts)]
     weaker = ranked[N_TERMS_SHOWN:]
     if weaker:
         total_importance = sum(term.importance for term in weaker)

@@ -36,9 +36,9 @@ class FeatureName(str):
     Parameters
     ----------
     name : str
-        Name.
+        Name of the column.
     write : callable, optional
-        Returns the text of a number.
+        Function that returns the text of a number of the column, for printed rules.
     """
 
     write: Callable[[float], str]
@@ -98,7 +98,8 @@ class Hypothesis(ABC):
 class Cover(ABC):
     """A finite public family of hypotheses that represents a hypothesis class.
 
-    A cover is public. Only `tabulate` reads private rows, and its result has these properties:
+    A cover depends on public rows alone. Only `tabulate` reads private rows, and its table has
+    these properties:
 
     - **additive**: the table of two sets of rows is the sum of their tables;
     - **row-local**: a row's contribution depends on that row and the cover alone;
@@ -120,10 +121,12 @@ class Cover(ABC):
     into a bound for the population."""
 
     cuts: Cuts | None = None
-    """Distance of rules that cut single columns from the members; None for other rules."""
+    """Distance, in public rows, between the cuts of a rule and those of the nearest member.
+
+    None for classes whose rules do not compare single columns with thresholds."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Define members of a subclass under their current and under their earlier name."""
+        """Make methods of a subclass available under their current and their earlier name."""
         super().__init_subclass__(**kwargs)
         for name, earlier_name in EARLIER_NAMES.items():
             if name in vars(cls):
@@ -164,7 +167,7 @@ class Cover(ABC):
 
     @abstractmethod
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the integer table of some rows.
+        """Return the additive integer table of rows, from which `family` computes error counts.
 
         Parameters
         ----------
@@ -183,11 +186,11 @@ class Cover(ABC):
 
     @abstractmethod
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all members, given a table."""
+        """Return the error counts of all members, given the table of the rows to count."""
 
     @abstractmethod
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the member at a path of `family`."""
+        """Return the member at a path of `family`, for example the path of a private draw."""
 
 
 class HypothesisClass(BaseEstimator, ABC):
@@ -219,18 +222,25 @@ class HypothesisClass(BaseEstimator, ABC):
 
 
 def assumptions_of_class(hypotheses: HypothesisClass | None) -> tuple[str, ...]:
-    """Return the assumptions of receipts about the rules of a class and of its member classes."""
+    """Return the assumptions of a hypothesis class that the privacy receipt of a fit must state.
+
+    The assumptions of classes that are parameters of the class, as in `Union`, are included. Each
+    assumption is returned once. Without a class (None) there are none.
+    """
+    if hypotheses is None:
+        return ()
+    # a dict is an ordered set
     assumptions: dict[str, None] = dict.fromkeys(getattr(hypotheses, "_assumptions", ()))
-    parameters = {} if hypotheses is None else hypotheses.get_params(deep=False)
-    for value in parameters.values():
-        for member in value if isinstance(value, list | tuple) else (value,):
+    for value in hypotheses.get_params(deep=False).values():
+        members = value if isinstance(value, list | tuple) else [value]
+        for member in members:
             if isinstance(member, HypothesisClass):
-                assumptions.update(dict.fromkeys(assumptions_of_class(member)))
+                assumptions |= dict.fromkeys(assumptions_of_class(member))
     return tuple(assumptions)
 
 
 def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
-    """Raise ValueError for more than two labels, for classes of binary rules."""
+    """Raise ValueError if there are more than two labels, which binary rules cannot predict."""
     if len(public.classes) > 2:
         raise ValueError(
             f"{type(hypotheses).__name__} needs at most two classes and y has "
@@ -252,7 +262,7 @@ def tabulate(
     weights: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Integers:
-    """Return the table of rows, computed in chunks on several workers.
+    """Return the table of rows that `cover.tabulate` defines, computed in chunks by joblib workers.
 
     The table does not depend on the chunks or on the number of workers.
 
@@ -283,7 +293,8 @@ def tabulate(
 def tabulate_chunks(
     cover: Cover, X: NDArray[Any], y: Codes, weights: Integers, n_jobs: int | None = None
 ) -> Integers:
-    """Return the table of rows that are already arrays; X has any dtype that the cover accepts."""
+    """Return the table of `tabulate` for arrays; X has any dtype that the cover accepts."""
+    # without rows there is one empty chunk, whose table has the right shape
     chunks = [
         slice(start, start + TABULATION_CHUNK_ROWS)
         for start in range(0, max(len(X), 1), TABULATION_CHUNK_ROWS)

@@ -46,12 +46,13 @@ class Conjunction(Hypothesis):
         self.splits = splits
         self.above = above
         last = len(public.classes) - 1
+        # codes that are predicted if a literal fails, and if all literals hold
         self._codes = (0, last) if above else (min(constant, last),) * 2
         self._labels = [str(public.classes[code]) for code in self._codes]
         self._names = public.feature_names
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of each row."""
+        """Return the code of the predicted label of each row."""
         is_above = self.splits.indicators(X) == 1
         holds = (is_above == np.array(self.above, dtype=bool)[:, None]).all(axis=0)
         return np.where(holds, self._codes[1], self._codes[0]).astype(np.intp)
@@ -64,10 +65,9 @@ class Conjunction(Hypothesis):
             self.splits.describe(index, self._names, above=above)
             for index, above in enumerate(self.above)
         ]
-        condition = " and ".join(dict.fromkeys(literals))
-        return (
-            f"if {condition}:\n    predict {self._labels[1]}\nelse:\n    predict {self._labels[0]}"
-        )
+        condition = " and ".join(dict.fromkeys(literals))  # without repetitions
+        label_otherwise, label = self._labels
+        return f"if {condition}:\n    predict {label}\nelse:\n    predict {label_otherwise}"
 
 
 class ConjunctionCover(Cover):
@@ -90,7 +90,7 @@ class ConjunctionCover(Cover):
     ) -> None:
         self.splits = splits
         self.literals = literals if len(splits) else 0
-        self._prior = np.concatenate([prior, prior])
+        self._prior = np.concatenate([prior, prior])  # both literals of a split have its weight
         self._public = public
 
     @property
@@ -100,7 +100,10 @@ class ConjunctionCover(Cover):
         return conjunctions + 2
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of labels by combination of `literals` splits: `Splits.tabulate`."""
+        """Return the weight of rows by label and by the splits that they are above.
+
+        The shape is (n_classes,) + literals * (n_splits + 1,), as in `Splits.tabulate`.
+        """
         return self.splits.tabulate(X, y, weights, len(self._public.classes), self.literals)
 
     def family(self, table: Integers) -> Family:
@@ -111,26 +114,29 @@ class ConjunctionCover(Cover):
         With a single label all errors are 0.
         """
         excess = table[0] - table[-1]
-        last_label = int(table[-1].flat[0]) if len(table) > 1 else 0
-        constants = np.array([last_label, last_label + int(excess.flat[0])], dtype=np.int64)
+        # the first entry, for the splits that are always true, is the total over all rows
+        last_label_weight = int(table[-1].flat[0]) if len(table) > 1 else 0
+        first_label_weight = last_label_weight + int(excess.flat[0])
+        # predicting the first label errs on the last label, and the other way around
+        constants = np.array([last_label_weight, first_label_weight], dtype=np.int64)
         if not self.literals:
             return Leaf(constants)
 
         def build(start: int, stop: int) -> Family:
-            """Return the conjunctions with consecutive first literals."""
+            """Return the conjunctions whose first literals are ``start:stop``."""
             excess_of_first = _by_literal(excess, 0)[start:stop]
-            return self._conjunctions(last_label, excess_of_first, self.literals - 1)
+            return self._conjunctions(last_label_weight, excess_of_first, self.literals - 1)
 
         n_literals = 2 * len(self.splits)
         step = max(1, MAX_BLOCK_ERRORS // n_literals ** (self.literals - 1))
         return OneOf([Choice(Lazy(n_literals, build, step), self._prior), Leaf(constants)])
 
-    def _conjunctions(self, base: int, excess: Integers, n_literals: int) -> Family:
-        """Return nested choices of the remaining literals.
+    def _conjunctions(self, base_errors: int, excess: Integers, n_literals: int) -> Family:
+        """Return nested choices of the literals that are not chosen yet.
 
         Parameters
         ----------
-        base : int
+        base_errors : int
             Errors of the rule that never holds.
         excess : ndarray of int64, shape (*batch, *n_literals * (n_splits + 1,))
             Excess of the first label where the literals chosen so far and further splits hold.
@@ -138,12 +144,16 @@ class ConjunctionCover(Cover):
             Number of literals that remain to be chosen.
         """
         if n_literals == 0:
-            return Leaf(base + excess[..., None])
+            return Leaf(base_errors + excess[..., None])  # a family of one conjunction each
         excess = _by_literal(excess, excess.ndim - n_literals)
-        return Choice(self._conjunctions(base, excess, n_literals - 1), self._prior)
+        return Choice(self._conjunctions(base_errors, excess, n_literals - 1), self._prior)
 
     def hypothesis(self, path: Path) -> Conjunction:
-        """Return the rule at a path: nested indices of literals, or a constant."""
+        """Return the rule at a path of `family`.
+
+        With two literals the path is (0, (first literal, (second literal, 0))), and (1, code) for a
+        constant. Without literals the path is the code.
+        """
         literals: list[int] = []
         if self.literals:
             option, inner = path
@@ -210,7 +220,7 @@ class Conjunctions(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of labelings of m rows.
+        """Return a bound on the number of ways in which conjunctions label m rows.
 
         A rule is the intersection of at most `max_literals` of the subsets that splits define.
         """
@@ -219,10 +229,19 @@ class Conjunctions(HypothesisClass):
 
 
 def _by_literal(values: Integers, axis: int) -> Integers:
-    """Return sums over the rows of each literal, given the sums over the rows above each split.
+    """Return sums over the rows for which each literal holds.
 
-    The first entry of the axis is the sum over all rows. In the result the literals
-    `x > threshold` come first, then the literals `x <= threshold`.
+    Parameters
+    ----------
+    values : ndarray of int64
+        Along the axis: the sum over all rows, then the sum over the rows above each split.
+    axis : int
+        The axis.
+
+    Returns
+    -------
+    ndarray of int64
+        Along the axis: the sum for each literal `x > threshold`, then for each `x <= threshold`.
     """
     total, above = np.split(values, [1], axis=axis)
     return np.concatenate([above, total - above], axis=axis)

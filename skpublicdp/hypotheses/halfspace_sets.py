@@ -33,10 +33,19 @@ MAX_SUPPORTED_DIMENSIONS = 3
 PERTURBATIONS = (0.4, 0.2, 0.1, 0.05)
 """Sizes of the first random changes of a released halfspace, in standard deviations."""
 
+HYPERPLANES_PER_FACET = 8
+"""One in eight random supported hyperplanes is a facet of a convex hull."""
+
+ROWS_PER_FACET_DIMENSION = 4
+"""Least number of rows per dimension in a random subset whose convex hull is computed."""
+
+SPARSE_SHARE = 0.1
+"""Fraction of sparse directions among those of random halfspaces."""
+
 
 @dataclass(frozen=True, eq=False)
 class HalfspaceSet:
-    """Closed halfspaces `normal @ x >= offset`.
+    """Closed halfspaces, the sets of rows x with `normal @ x >= offset`.
 
     Parameters
     ----------
@@ -56,7 +65,7 @@ class HalfspaceSet:
         return HalfspaceSet(self.normals[index], self.offsets[index])
 
     def contains(self, X: Floats, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return which rows are inside which halfspaces, for scoring and for predicting.
+        """Return whether each row is inside each halfspace, for scoring and for predicting.
 
         Parameters
         ----------
@@ -87,7 +96,7 @@ def concatenate_sets(*sets: HalfspaceSet) -> HalfspaceSet:
 
 
 class _SupportedHyperplanes(NamedTuple):
-    """Hyperplanes through subsets of the points, each with both of its halfspaces."""
+    """Hyperplanes through subsets of the public points, each with both of its halfspaces."""
 
     halfspaces: HalfspaceSet
     """Halfspaces in the direction of the normals."""
@@ -96,7 +105,10 @@ class _SupportedHyperplanes(NamedTuple):
     """Halfspaces in the opposite direction."""
 
     contains_point: Mask
-    """Points on each hyperplane, up to rounding, shape (n_hyperplanes, m)."""
+    """Whether each of the m points is on each hyperplane, up to rounding.
+
+    Shape (n_hyperplanes, m).
+    """
 
 
 class AffineHull:
@@ -122,21 +134,25 @@ class AffineHull:
     def __init__(self, points: Floats) -> None:
         varies, scale = scales(points)
         standard = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
-        # with more points than features, a full matrix of left vectors would be m x m
-        full = len(standard) < standard.shape[1]
-        _, singular_values, basis = np.linalg.svd(standard, full_matrices=full)
+        # The full basis includes the normals of the hull. With more points than features the
+        # reduced basis is full already, and full left vectors would need an m x m matrix.
+        needs_full_basis = len(standard) < standard.shape[1]
+        _, singular_values, basis = np.linalg.svd(standard, full_matrices=needs_full_basis)
         is_positive = singular_values > RANGE_TOLERANCE * singular_values.max(initial=0)
         rank = int(is_positive.sum())
         self.coordinates = standard @ basis[:rank].T
         self.axes = np.arange(rank)
         if 0 < rank < len(scale):
-            self.axes = np.sort(qr(basis[:rank], mode="r", pivoting=True)[1][:rank])
+            # the first pivots of a QR decomposition are linearly independent features
+            _, pivots = qr(basis[:rank], mode="r", pivoting=True)
+            self.axes = np.sort(pivots[:rank])
         self.points = points
         self._basis = basis[:rank]
         self._scale = scale
-        first_point = np.zeros((len(basis) - rank, 1), int)
-        planes = self._hyperplanes_through(basis[rank:], first_point)
-        # further rows of the hull deviate from it by their own rounding error
+        # the other basis vectors are normals of hyperplanes that contain the hull, and its points
+        index_of_point = np.zeros((len(basis) - rank, 1), int)
+        planes = self._hyperplanes_through(basis[rank:], index_of_point)
+        # other rows in the hull are off these hyperplanes by their own rounding error
         slack = np.abs(planes.halfspaces.normals) @ self._rounding_error()
         self.halfspaces = concatenate_sets(
             HalfspaceSet(planes.halfspaces.normals, planes.halfspaces.offsets - slack),
@@ -165,17 +181,26 @@ class AffineHull:
         halfspaces = concatenate_sets(*(group.halfspaces for group in planes))
         opposites = concatenate_sets(*(group.opposites for group in planes))
         contains_point = np.concatenate([group.contains_point for group in planes])
-        _, first = np.unique(np.packbits(contains_point, axis=1), axis=0, return_index=True)
+        point_sets = np.packbits(contains_point, axis=1)  # one row of bits per hyperplane
+        _, first = np.unique(point_sets, axis=0, return_index=True)
         distinct = np.sort(first)
         return concatenate_sets(halfspaces[distinct], opposites[distinct])
 
     def _normals(self, subsets: Codes) -> Floats:
-        """Return a unit normal to each subset of the points, in coordinates of the hull."""
-        vertices = self.coordinates[subsets]
+        """Return a unit normal to each subset of the points, in coordinates of the hull.
+
+        Parameters
+        ----------
+        subsets : ndarray of intp, shape (n_subsets, size)
+            Indices of points. Any direction is normal to a single point, and the first one is used.
+        """
+        vertices = self.coordinates[subsets]  # (n_subsets, size, n_dimensions)
         spans = vertices[:, 1:] - vertices[:, :1]
         if not spans.shape[1]:
             return np.tile(np.eye(1, self.coordinates.shape[1]), (len(subsets), 1))
-        return np.asarray(np.linalg.svd(spans, full_matrices=True)[2][:, -1])
+        # the right singular vector of the least singular value is orthogonal to all spans
+        _, _, right_vectors = np.linalg.svd(spans, full_matrices=True)
+        return np.asarray(right_vectors[:, -1])
 
     def _hyperplanes_through(self, normals: Floats, subsets: Codes) -> _SupportedHyperplanes:
         """Return the hyperplanes with given normals through given subsets of the points.
@@ -195,19 +220,20 @@ class AffineHull:
         # linear algebra libraries differ in the sign of singular vectors
         normals = normals * np.sign(leading)[:, None] / np.abs(normals).max(axis=1, keepdims=True)
         contains_point = np.empty((len(normals), len(self.points)), dtype=bool)
-        ends = np.empty((len(normals), 2))
+        # projections of the points on a plane differ by rounding errors; both halfspaces hold all
+        offsets, opposite_offsets = np.empty(len(normals)), np.empty(len(normals))
         for index, (normal, subset) in enumerate(zip(normals, subsets, strict=True)):
             projected = project(normal, columns)
             slack = np.abs(normal) @ rounding_error
             contains_point[index] = np.abs(projected - projected[subset].mean()) <= slack
             on_plane = projected[contains_point[index]]
-            ends[index] = on_plane.min(), on_plane.max()
+            offsets[index], opposite_offsets[index] = on_plane.min(), -on_plane.max()
         return _SupportedHyperplanes(
-            HalfspaceSet(normals, ends[:, 0]), HalfspaceSet(-normals, -ends[:, 1]), contains_point
+            HalfspaceSet(normals, offsets), HalfspaceSet(-normals, opposite_offsets), contains_point
         )
 
     def _rounding_error(self) -> Floats:
-        """Return a bound on the rounding error of a point in each feature."""
+        """Return a bound on the rounding error of a point in each feature, shape (n_features,)."""
         return np.asarray(
             RANGE_TOLERANCE * np.ptp(self.points, axis=0)
             + MAGNITUDE_TOLERANCE * np.abs(self.points).max(axis=0)
@@ -237,7 +263,9 @@ def all_supported_halfspaces(hull: AffineHull, min_points: int = 1) -> Halfspace
         for size in range(min_points, d + 1)
         if size <= m
     ]
-    return hull.supported_halfspaces(*subsets) if subsets else hull.halfspaces[:0]
+    if not subsets:  # a single point: its hull has dimension 0 and no hyperplanes
+        return hull.halfspaces[:0]
+    return hull.supported_halfspaces(*subsets)
 
 
 def n_supported_halfspaces(m: int, d: int, min_points: int = 1) -> int:
@@ -266,9 +294,10 @@ def net_size(alpha: float, d: int) -> int:
     >>> net_size(0.05, 1), net_size(0.05, 2), net_size(0.2, 2)
     (420, 1640, 110)
     """
-    return n_supported_halfspaces(
-        math.ceil(d / alpha * (1 - 1e-9)), 2 if d < 3 else MAX_SUPPORTED_DIMENSIONS
-    )
+    # the factor keeps a quotient that is an integer, up to rounding, from being rounded up
+    n_points = math.ceil(d / alpha * (1 - 1e-9))
+    max_subset_size = 2 if d < 3 else MAX_SUPPORTED_DIMENSIONS
+    return n_supported_halfspaces(n_points, max_subset_size)
 
 
 def random_supported_halfspaces(
@@ -293,22 +322,27 @@ def random_supported_halfspaces(
         of a random subset of the rows. Observation 4.2 needs facets if hardly any row is
         mislabelled, and d random rows rarely support one.
     """
+    n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
     if hull.coordinates.shape[1] == 1:
-        n_points = max_halfspaces // 2
-        ranks = (2 * np.arange(n_points) + 1) * len(point_of_row) // (2 * n_points)
+        # the middles of `n_hyperplanes` groups of equally many rows
+        ranks = (2 * np.arange(n_hyperplanes) + 1) * len(point_of_row) // (2 * n_hyperplanes)
         return hull.supported_halfspaces(np.unique(point_of_row[ranks])[:, None])
     generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
-    facets = _facets(hull, point_of_row, max_halfspaces // 16, generator)
+    facets = _facets(hull, point_of_row, n_hyperplanes // HYPERPLANES_PER_FACET, generator)
+    # twice as many as needed, because equal subsets are removed
     random_subsets = _random_subsets(hull, point_of_row, max_halfspaces, generator)
     subsets = np.concatenate([facets, random_subsets])
     _, first = np.unique(subsets, axis=0, return_index=True)
-    return hull.supported_halfspaces(subsets[np.sort(first)[: max_halfspaces // 2]])
+    return hull.supported_halfspaces(subsets[np.sort(first)[:n_hyperplanes]])
 
 
 def _random_subsets(
     hull: AffineHull, point_of_row: Codes, n_subsets: int, generator: np.random.Generator
 ) -> Codes:
-    """Return at most `n_subsets` sets of d points, each the points of d random rows."""
+    """Return at most `n_subsets` sets of d distinct points, each the points of d random rows.
+
+    Sets in which a point is repeated are removed. The shape is (at most n_subsets, d).
+    """
     d = hull.coordinates.shape[1]
     subsets = np.sort(generator.choice(point_of_row, (n_subsets, d)), axis=1)
     return np.asarray(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)])
@@ -317,18 +351,21 @@ def _random_subsets(
 def _facets(
     hull: AffineHull, point_of_row: Codes, n_facets: int, generator: np.random.Generator
 ) -> Codes:
-    """Return at most `n_facets` facets of convex hulls of nested random subsets of the rows.
+    """Return random facets of the convex hulls of random subsets of the public rows.
 
-    The subsets hold all rows, 1/2 of them, 1/4 of them and so on.
+    The subsets hold all rows, 1/2 of them, 1/4 of them and so on, in turn. A facet is represented
+    by the indices of its d points; the shape is (at most n_facets, d).
     """
     d = hull.coordinates.shape[1]
     facets: list[Codes] = [np.empty((0, d), dtype=np.intp)]
     n_rows = len(point_of_row)
-    n_sizes = max(1, (n_rows // (4 * d)).bit_length())
+    # number of halvings until a subset has fewer than ROWS_PER_FACET_DIMENSION * d rows
+    n_sizes = max(1, (n_rows // (ROWS_PER_FACET_DIMENSION * d)).bit_length())
     for attempt in range(n_facets * n_sizes):
         sample_size = n_rows >> attempt % n_sizes
         sample = np.unique(generator.choice(point_of_row, sample_size, replace=False))
-        with contextlib.suppress(QhullError, ValueError):  # a sample may span fewer dimensions
+        # a sample whose points span fewer than d dimensions has no facets and is skipped
+        with contextlib.suppress(QhullError, ValueError):
             simplices = ConvexHull(hull.coordinates[sample]).simplices
             facets.append(np.sort(sample[simplices], axis=1))
         if sum(map(len, facets)) >= n_facets:
@@ -360,22 +397,35 @@ def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> Half
     """
     generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
     varies, scale = scales(points)
-    inner_normals = draw_directions(points, max_halfspaces // 4, sparse_share=0.1)
+    n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
+    # one half: hyperplanes at a random public quantile on each direction
+    quantile_normals = draw_directions(points, max_halfspaces // 4, SPARSE_SHARE)
     columns = np.ascontiguousarray(points.T)
-    inner_offsets = []
-    for normal in inner_normals:
+    quantile_offsets = []
+    for normal in quantile_normals:
         thresholds = quantile_thresholds(project(normal, columns), alpha)
-        inner_offsets.append(generator.choice(thresholds) if len(thresholds) else math.nan)
-    n_outer = max_halfspaces // 2 - len(inner_normals)
-    in_box = generator.uniform(-BOX_HALF_WIDTH, BOX_HALF_WIDTH, size=(n_outer, points.shape[1]))
-    outer_normals = generator.normal(size=in_box.shape) * varies / scale
-    outer_points = points.mean(axis=0) + in_box * scale
-    normals = np.concatenate([inner_normals, outer_normals])
-    offsets = np.concatenate([inner_offsets, (outer_normals * outer_points).sum(axis=1)])
+        # NaN marks a direction on which all public rows have one value
+        quantile_offsets.append(generator.choice(thresholds) if len(thresholds) else math.nan)
+    # the other half: isotropic hyperplanes through random points of a box
+    n_isotropic = n_hyperplanes - len(quantile_normals)
+    n_features = points.shape[1]
+    standard_points = generator.uniform(
+        -BOX_HALF_WIDTH, BOX_HALF_WIDTH, size=(n_isotropic, n_features)
+    )
+    isotropic_normals = generator.normal(size=(n_isotropic, n_features)) * varies / scale
+    box_points = points.mean(axis=0) + standard_points * scale
+    isotropic_offsets = (isotropic_normals * box_points).sum(axis=1)
+    normals = np.concatenate([quantile_normals, isotropic_normals])
+    offsets = np.concatenate([quantile_offsets, isotropic_offsets])
     is_valid = np.isfinite(offsets) & normals.any(axis=1)
-    largest = np.abs(normals[is_valid]).max(axis=1)
-    halfspaces = HalfspaceSet(normals[is_valid] / largest[:, None], offsets[is_valid] / largest)
+    halfspaces = _scaled_halfspaces(normals[is_valid], offsets[is_valid])
     return concatenate_sets(halfspaces, HalfspaceSet(-halfspaces.normals, -halfspaces.offsets))
+
+
+def _scaled_halfspaces(normals: Floats, offsets: Floats) -> HalfspaceSet:
+    """Return halfspaces, scaled so that the largest coefficient of each normal is 1 or -1."""
+    largest = np.abs(normals).max(axis=1)
+    return HalfspaceSet(normals / largest[:, None], offsets / largest)
 
 
 def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int) -> HalfspaceSet:
@@ -406,14 +456,16 @@ def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int)
     varies, scale = scales(points)
     mean = points.mean(axis=0)
     centre_of_halfspace = centres[np.arange(size - len(centres)) % len(centres)]
-    # among standardised rows, with normals of length 1
+    # the centres among standardised rows, with normals of length 1
     normals = centre_of_halfspace.normals * np.where(varies, scale, 0.0)
     lengths = np.linalg.norm(normals, axis=1)
     normals /= lengths[:, None]
     offsets = centre_of_halfspace.offsets - (centre_of_halfspace.normals * mean).sum(axis=1)
     offsets = offsets / lengths
+    # a random public row for each hyperplane, projected onto it: the rotation keeps this point
     projections = (generator.choice(points, len(normals)) - mean) / scale
-    projections -= ((projections * normals).sum(axis=1) - offsets)[:, None] * normals
+    distances_to_plane = (projections * normals).sum(axis=1) - offsets
+    projections -= distances_to_plane[:, None] * normals
     directions = generator.normal(size=normals.shape) * varies
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     # every centre gets all distances
@@ -425,6 +477,4 @@ def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int)
     # back to the units of the rows
     normals /= scale
     offsets += (normals * mean).sum(axis=1)
-    largest = np.abs(normals).max(axis=1)
-    near = HalfspaceSet(normals / largest[:, None], offsets / largest)
-    return concatenate_sets(centres, near)
+    return concatenate_sets(centres, _scaled_halfspaces(normals, offsets))

@@ -38,7 +38,7 @@ class Halfspace(Hypothesis):
     sweep : Sweeps
         A single sweep, which computes the codes of rows.
     positive : ndarray of bool, shape (n_codes,)
-        Codes that get the second label.
+        Whether rows with each code get the second label.
     normal : ndarray of float64, shape (n_features,)
         Normal, pointing to the positive side; zero for a constant.
     offset : float
@@ -63,7 +63,7 @@ class Halfspace(Hypothesis):
         offset: float,
         public: PublicSample,
     ) -> None:
-        largest = float(np.abs(normal).max()) or 1.0
+        largest = float(np.abs(normal).max()) or 1.0  # the normal of a constant is zero
         self.normal = normal / largest
         self.offset = offset / largest
         self._sweep = sweep
@@ -72,17 +72,20 @@ class Halfspace(Hypothesis):
         self._labels = [str(label) for label in public.classes]
 
     def predict(self, X: Floats) -> Codes:
-        """Return 1 for rows on the positive side, by the arithmetic that scored them."""
+        """Return 1 for each row on the positive side and 0 for others, by the codes for scoring."""
         return self._positive[self._sweep.codes(X.T, 0)]
 
     def rule(self) -> str:
         """Return the halfspace as an if / else; ≈ marks numbers that are rounded to six digits."""
-        if not self.normal.any():
+        if not self.normal.any():  # a constant: the offset is -inf for the second label
             return f"predict {self._labels[int(self.offset < 0)]}"
+        # the sum is printed with a positive first coefficient
         features = np.flatnonzero(self.normal)
         sign = float(np.sign(self.normal[features[0]]))
         coefficients = (sign * self.normal[features]).tolist()
-        threshold = sign * self.offset + 0.0  # not -0
+        threshold = sign * self.offset + 0.0  # adding 0.0 turns -0.0 into 0.0
+        # Parallel hyperplanes have these coefficients exactly, but those of rotating hyperplanes
+        # are results of rounded operations.
         is_exact = isinstance(self._sweep, ParallelHyperplanes) and all(
             float(f"{number:.6g}") == number for number in (*coefficients, threshold)
         )
@@ -102,7 +105,7 @@ def weighted_sum(weights: Floats, names: Sequence[str]) -> str:
     terms: list[str] = []
     for weight, name in zip(weights.tolist(), names, strict=True):
         if weight:
-            coefficient = f"{abs(weight):.6g}·".removeprefix("1·")
+            coefficient = f"{abs(weight):.6g}·".removeprefix("1·")  # 1·age is printed as age
             leading_sign, inner_sign = ("-", " - ") if weight < 0 else ("", " + ")
             terms.append(f"{inner_sign if terms else leading_sign}{coefficient}{name}")
     return "".join(terms)
@@ -124,11 +127,14 @@ class HalfspaceCover(Cover):
     def __init__(self, sweeps: Sweeps, points: Floats, public: PublicSample) -> None:
         self.sweeps = sweeps
         self._public = public
-        constants = np.array([0, point_words(len(points)).sum()])
-        dichotomies = np.concatenate([constants, sweeps.dichotomy_ids(points).reshape(-1)])
-        _, first = np.unique(dichotomies, return_index=True)
-        # flat indices of the first member of each dichotomy, except for the two constants
-        self._members = np.sort(first)[2:] - 2
+        # the constants label no points, or all points, positive; their identifiers come first, so
+        # that no other member represents their dichotomies
+        constant_ids = np.array([0, point_words(len(points)).sum()])
+        member_ids = sweeps.dichotomy_ids(points).reshape(-1)
+        n_constants = len(constant_ids)
+        _, first = np.unique(np.concatenate([constant_ids, member_ids]), return_index=True)
+        # indices into the flattened array of members: the first member of each other dichotomy
+        self._members = np.sort(first)[n_constants:] - n_constants
 
     @property
     def size(self) -> int:
@@ -146,20 +152,24 @@ class HalfspaceCover(Cover):
         with other codes. So its errors are the weight of the second label plus the sum, over its
         positive codes, of the excess of the first label over the second.
         """
-        n_classes = len(table)
-        second_label = table[1:].sum(axis=0)
+        n_constants = len(table)  # one constant for each label
+        second_label = table[1:].sum(axis=0)  # zero with a single label
         excess = table[0] - second_label
-        constants = [0, excess[0].sum()][:n_classes]
+        # every sweep counts each row once, so the first sweep has the totals
+        total_second_label = second_label[0].sum()
+        total_excess = excess[0].sum()
+        constant_sums = [0, total_excess][:n_constants]
         sums = self.sweeps.sum_positive(excess).reshape(-1)[self._members]
-        return Leaf(second_label[0].sum() + np.concatenate([constants, sums]).astype(np.int64))
+        return Leaf(total_second_label + np.concatenate([constant_sums, sums]).astype(np.int64))
 
     def hypothesis(self, path: Path) -> Halfspace:
         """Return the member at an index; the constants come first."""
         n_constants = len(self._public.classes)
         if path < n_constants:
             return constant(int(path), self._public)
-        member = np.unravel_index(int(self._members[path - n_constants]), self.sweeps.shape)
-        sweep, variant, gap, orientation = (int(index) for index in member)
+        flat_index = int(self._members[path - n_constants])
+        indices = np.unravel_index(flat_index, self.sweeps.shape)
+        sweep, variant, gap, orientation = map(int, indices)
         single = self.sweeps.select(sweep)
         normal, offset = single.hyperplane(0, gap)
         sign = -1.0 if orientation else 1.0
@@ -204,9 +214,13 @@ class DirectionsCover(HalfspaceCover):
         self.rounds = settings.rounds if (np.ptp(points, axis=0) > 0).sum() > 1 else 1
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a cover with new directions around a released halfspace."""
+        """Return a cover with new directions around a released halfspace.
+
+        In a union, the released hypothesis may belong to another class. Then, and for a constant,
+        there is no direction to refine, and this cover is returned.
+        """
         normal = hypothesis.normal if isinstance(hypothesis, Halfspace) else np.zeros(0)
-        if self.rounds == 1 or not normal.any():  # a constant has no direction
+        if self.rounds == 1 or not normal.any():
             return self
         size = int(self._settings.directions)
         weights = directions_around(normal, self._public.X, size, step)
@@ -296,7 +310,10 @@ class Halfspaces(HypothesisClass):
                 np.eye(1, n_features), points, spacing=0, max_thresholds=len(points)
             )
             return _exact_cover(sweeps, points, public)
-        n_members = 2 * len(points) ** 2 if n_features == 2 else 4 * len(points) ** 3
+        # about m points or m^2 / 2 pairs of points, hyperplanes have at most m gaps, two
+        # orientations, and one or four variants
+        m = len(points)
+        n_members = 2 * m**2 if n_features == 2 else 4 * m**3
         if n_members > MAX_EXACT_MEMBERS:
             raise CoverSizeError(
                 f"{len(points)} distinct public points in {n_features} dimensions need an exact "
@@ -306,7 +323,10 @@ class Halfspaces(HypothesisClass):
         return _exact_cover(RotatingHyperplanes(points), points, public)
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return the number of labelings of m rows in general position (Cover 1965)."""
+        """Return the number of ways in which halfspaces label m rows in general position.
+
+        The formula is Cover's (1965).
+        """
         return 2 * growth_function(m - 1, n_features)
 
     def _check(self, public: PublicSample) -> None:
@@ -334,7 +354,7 @@ def _exact_cover(sweeps: Sweeps, points: Floats, public: PublicSample) -> Halfsp
 
 
 def constant(code: int, public: PublicSample) -> Halfspace:
-    """Return the halfspace that predicts a single code for all rows."""
+    """Return the halfspace that predicts one label for all rows, given its code 0 or 1."""
     single = _single_bin_sweep(public.X.shape[1])
     offset = -math.inf if code else math.inf
     return Halfspace(single, np.array([bool(code)]), single.weights[0], offset, public)

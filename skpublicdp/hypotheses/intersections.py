@@ -39,6 +39,10 @@ MAX_INTERSECTIONS = 1 << 24
 """Maximum number of members of a cover."""
 
 
+WITHIN_HULL = 1
+"""Index of the hull in a table: predicate 0 is always true, and the pool begins at predicate 2."""
+
+
 class IntersectionCover(Cover):
     """All intersections of a limited number of distinct halfspaces of a pool, once each.
 
@@ -89,15 +93,18 @@ class IntersectionCover(Cover):
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the weight of each label in each halfspace, pair or triple within the hull.
 
-        This is a `contingency_table`, whose first predicate is membership in the affine hull.
+        This is a `contingency_table` of order `max_intersections`. Its predicates are membership in
+        the affine hull, and in each halfspace of the pool within the hull.
         """
 
         def write_indicators(chunk: Floats, out: NDArray[np.float32]) -> None:
-            """Write which rows are in the hull, and which are in each halfspace within it."""
-            if self._affine_hull is not None:
-                out[0] = self._affine_hull.contains(chunk).all(axis=0)
-                self.pool.contains(chunk, out[1:])
-                out[1:] *= out[0]
+            """Write 1 if a row satisfies a predicate, 0 otherwise, to `out`."""
+            if self._affine_hull is None:  # no predicates: every row is outside the empty set
+                return
+            in_hull, in_halfspaces = out[0], out[1:]
+            in_hull[:] = self._affine_hull.contains(chunk).all(axis=0)
+            self.pool.contains(chunk, in_halfspaces)
+            in_halfspaces *= in_hull
 
         n_predicates = 0 if self._affine_hull is None else len(self.pool) + 1
         n_classes = len(self._public.classes)
@@ -111,23 +118,29 @@ class IntersectionCover(Cover):
         the errors of the empty set, plus the excess of the second label over the first one inside.
         """
         order = table.ndim - 1
-        empty_set_errors = int(table[:-1].sum(axis=0)[(0,) * order])
-        excesses = [np.zeros(1, dtype=np.int64)]
+        all_rows = (0,) * order
+        # with a single label, it is predicted everywhere and the empty set has no errors
+        empty_set_errors = int(table[:-1].sum(axis=0)[all_rows])
+        excesses = [np.zeros(1, dtype=np.int64)]  # the empty set
         if self._affine_hull is not None:
             excess = table[1] - table[0]
-            excesses.append(excess[(0,) * (order - 1) + (1,)][None])
+            hull = (0,) * (order - 1) + (WITHIN_HULL,)
+            excesses.append(excess[hull][None])
+            pool_entries = slice(WITHIN_HULL + 1, None)
             for size in range(1, self._max_intersections + 1):
-                subsets = (0,) * (order - size) + (slice(2, None),) * size
+                # the other predicates are the one that is always true
+                subsets = (0,) * (order - size) + (pool_entries,) * size
                 excesses.append(_increasing_entries(excess[subsets]))
         return Leaf(empty_set_errors + np.concatenate(excesses))
 
     def hypothesis(self, path: Path) -> Polytope:
         """Return the member at an index: the empty set, then intersections by their size."""
-        index = int(path) - 1
-        if self._affine_hull is None or index < 0:
+        if self._affine_hull is None or path == 0:
             no_sides = self.pool[:0]
-            return Polytope(no_sides, no_sides, len(self._public.classes) - 1, self._public)
-        size = 0
+            last_label = len(self._public.classes) - 1
+            return Polytope(no_sides, no_sides, last_label, self._public)
+        index = int(path) - 1  # among all intersections
+        size = 0  # number of halfspaces of the intersection
         while index >= self._n_subsets[size]:
             index -= self._n_subsets[size]
             size += 1
@@ -135,10 +148,11 @@ class IntersectionCover(Cover):
         return Polytope(self._affine_hull, sides, 0, self._public)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a cover of equally many halfspaces near the sides of a released polytope.
+        """Return a cover whose pool, of the same size, is near the sides of a released polytope.
 
         If the polytope has fewer halfspaces than allowed, a part of the new pool is an evenly
-        spaced sample of the old one.
+        spaced sample of the old one. This cover is returned if it has a single round, or if the
+        hypothesis is no polytope of this kind.
         """
         sides = hypothesis.sides if isinstance(hypothesis, Polytope) else self.pool[:0]
         # the polytope may be a member of another cover of a union
@@ -146,10 +160,11 @@ class IntersectionCover(Cover):
             return self
         size = len(self.pool)
         n_near = size * len(sides) // self._max_intersections
+        n_sampled = size - n_near
         near = halfspaces_near(sides, self._public.X, n_near, step)
-        sample = np.arange(size - n_near) * size // max(size - n_near, 1)
+        sampled = np.arange(n_sampled) * size // max(n_sampled, 1)  # evenly spaced indices
         return IntersectionCover(
-            concatenate_sets(near, self.pool[sample]),
+            concatenate_sets(near, self.pool[sampled]),
             self._affine_hull,
             self._max_intersections,
             self._public,
@@ -158,7 +173,10 @@ class IntersectionCover(Cover):
 
 
 def _increasing_entries(table: Integers) -> Integers:
-    """Return the entries with increasing indices, in lexicographic order."""
+    """Return the entries (i, j, ...) with i < j < ... of a table, in lexicographic order.
+
+    These are the subsets of a set of halfspaces, each once. `unrank` is the inverse.
+    """
     if table.ndim == 1:
         return table
     if table.ndim == 2:
@@ -170,14 +188,19 @@ def _increasing_entries(table: Integers) -> Integers:
 
 
 def unrank(index: int, n: int, size: int) -> Codes:
-    """Return the subset of range(n) at an index of the lexicographic order of subsets of a size."""
+    """Return a subset of range(n), given its index among all subsets of its size.
+
+    Subsets are in lexicographic order. The result has shape (size,) and is increasing.
+    """
     subset = []
+    n_missing = size
     element = 0
-    while size:
-        n_with_element = math.comb(n - element - 1, size - 1)
+    while n_missing:
+        # subsets that continue with this element come before those that skip it
+        n_with_element = math.comb(n - element - 1, n_missing - 1)
         if index < n_with_element:
             subset.append(element)
-            size -= 1
+            n_missing -= 1
         else:
             index -= n_with_element
         element += 1
@@ -273,6 +296,7 @@ class HalfspaceIntersections(HypothesisClass):
         n_features = public.X.shape[1]
         # adding 0.0 makes zeros of either sign equal
         points, point_of_row = np.unique(public.X + 0.0, axis=0, return_inverse=True)
+        # a single label, or no public points: the empty set is the only member
         if len(public.classes) == 1 or not len(points):
             no_halfspaces = HalfspaceSet(np.empty((0, n_features)), np.empty(0))
             return IntersectionCover(no_halfspaces, None, 0, public, is_complete=True)
@@ -312,7 +336,10 @@ class HalfspaceIntersections(HypothesisClass):
     def _theorem_cover(
         self, hull: AffineHull, public: PublicSample
     ) -> IntersectionCover | ConeCover:
-        """Return the family of the theorem, which intersects as many halfspaces as dimensions."""
+        """Return the family of the theorem of Bassily, Moran and Nandi (2020).
+
+        It intersects as many halfspaces as the public points span dimensions.
+        """
         m, d = hull.coordinates.shape
         if not max_support_points(d):
             raise CoverSizeError(
@@ -327,7 +354,7 @@ class HalfspaceIntersections(HypothesisClass):
             )
         if d in (2, 3):
             return ConeCover(hull, public)
-        pool = all_supported_halfspaces(hull, max(d, 1))
+        pool = all_supported_halfspaces(hull, min_points=max(d, 1))
         return IntersectionCover(pool, hull.halfspaces, d, public, is_complete=True)
 
     def _check_parameters(self) -> None:
@@ -344,10 +371,13 @@ def max_pool_size(max_intersections: int) -> int:
 
     Both the table of their pairs (triples, ...) and the list of members are limited.
     """
-    max_entries = MAX_TABLE_BYTES / contingency_bytes(0, 2, 0)
+    # a table has (size + 2)^max_intersections entries for each of two labels: besides the pool,
+    # there are the always true predicate and the hull
+    bytes_per_entry = contingency_bytes(n_predicates=0, n_classes=2, order=0)
+    max_entries = MAX_TABLE_BYTES / bytes_per_entry
     size: int = math.floor(max_entries ** (1 / max_intersections)) - 2
     while math.comb(max(size, 0), max_intersections) > MAX_INTERSECTIONS:
-        size -= 1 + size // 1000
+        size -= 1 + size // 1000  # steps of 0.1%, for speed
     return max(size, 0)
 
 
@@ -363,4 +393,4 @@ def max_support_points(d: int) -> int:
     >>> [max_support_points(d) for d in (1, 2, 3, 4, 5, 6, 7)]
     [1000, 320, 19, 7, 6, 7, 0]
     """
-    return MAX_SUPPORT_POINTS.get(d, 0) if d else 1
+    return MAX_SUPPORT_POINTS.get(d, 0) if d else 1  # points that span no dimension are one point

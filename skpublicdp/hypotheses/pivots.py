@@ -9,6 +9,12 @@ import numpy as np
 from skpublicdp.hypotheses.sweeps import Sweeps
 from skpublicdp.typing import Codes, Floats, Mask
 
+N_POSITIONS = 5
+"""Positions of a row on a line: before its first point, at it, between, at the second, after."""
+
+AT_FIRST_POINT, AT_SECOND_POINT = 1, 3
+"""The positions of the two points."""
+
 
 class RotatingHyperplanes(Sweeps):
     """Lines that rotate about a public point, or planes that rotate about two of them.
@@ -16,9 +22,10 @@ class RotatingHyperplanes(Sweeps):
     The point, or the line through the two points, is the *pivot* of a sweep. Rows are projected
     along the pivot onto a plane with coordinates (u, v). The key of a row is u / v and its side is
     the sign of v: the rotating line u = t v passes the row at t = u / v. On the pivot u = v = 0
-    exactly, because products of the same factors cancel, and the key is NaN. There the members are
-    shifted or tilted by an infinitesimal amount: a line counts its pivot as positive, and a plane
-    counts one of its two points and all rows beyond it in one of both directions.
+    exactly, because products of the same factors cancel, and the key is NaN. All hyperplanes of the
+    sweep contain the pivot. So the members are shifted or tilted by an infinitesimal amount, which
+    decides the labels of rows on the pivot. A line labels its pivot positive. A plane labels one of
+    the two points positive, and all rows beyond it in one of the two directions.
 
     Parameters
     ----------
@@ -44,16 +51,26 @@ class RotatingHyperplanes(Sweeps):
         else:
             pairs = np.array(list(itertools.combinations(range(len(points)), 2)))
             self._start, self._stop = points[pairs[:, 0]], points[pairs[:, 1]]
-            # position on the pivot: before its first point, at it, between, at the second, after
-            position = np.arange(5)
-            variants = np.array([position >= 1, position <= 1, position >= 3, position <= 3])
-        self._axes = _axes(self._stop - self._start)
+            positions = np.arange(N_POSITIONS)
+            variants = np.array(
+                [
+                    positions >= AT_FIRST_POINT,
+                    positions <= AT_FIRST_POINT,
+                    positions >= AT_SECOND_POINT,
+                    positions <= AT_SECOND_POINT,
+                ]
+            )
+        self._axes = _sort_axes(self._stop - self._start)
         columns = np.ascontiguousarray(points.T)
         keys_of_sweep = (self._keys(columns, sweep)[0] for sweep in range(len(self._start)))
-        super().__init__((_thresholds_between(keys) for keys in keys_of_sweep), 2, variants)
+        cuts = (_thresholds_between(keys) for keys in keys_of_sweep)
+        super().__init__(cuts, n_sides=2, variants=variants)
 
     def _keys(self, columns: Floats, sweep: int) -> tuple[Floats, Mask]:
-        """Return the key u / v of each row, and whether it is on the second side (v < 0)."""
+        """Return the key u / v of each row (NaN on the pivot), and whether it has v < 0.
+
+        Rows with v < 0 are on the second side, all others on the first one.
+        """
         start = self._start[sweep]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             u, v = _project_along(self._stop[sweep] - start, start, self._axes[sweep], columns)
@@ -61,9 +78,13 @@ class RotatingHyperplanes(Sweeps):
             return u / v, v < 0
 
     def codes(self, columns: Floats, sweep: int) -> Codes:
-        """Return the bin of each key: bins of the first side, of the second, then the pivot."""
+        """Return the code of each row.
+
+        Bins of the first side come first, then bins of the second side, then the positions on the
+        pivot.
+        """
         keys, on_second_side = self._keys(columns, sweep)
-        codes = self._bins(keys, sweep)
+        codes = self._find_bins(keys, sweep)
         codes += on_second_side * np.intp(self.n_bins)
         on_pivot = np.isnan(keys)
         if on_pivot.any():
@@ -72,18 +93,22 @@ class RotatingHyperplanes(Sweeps):
         return codes
 
     def _positions_on_pivot(self, columns: Floats, sweep: int) -> Codes:
-        """Return the position of rows on the pivot: one for a point, five for a line."""
+        """Return the position of each row on the pivot: 0 on a point, 0 to 4 on a line."""
         if len(columns) == 2:
             return np.zeros(columns.shape[1], dtype=np.intp)
-        longest = self._axes[sweep, 2]
+        _, _, longest = self._axes[sweep]
         low, high = sorted((self._start[sweep, longest], self._stop[sweep, longest]))
-        values, edges = columns[longest], np.array([low, high])
-        n_edges_below = np.searchsorted(edges, values)
-        positions: Codes = n_edges_below + np.searchsorted(edges, values, "right")
+        values, points = columns[longest], np.array([low, high])
+        n_points_below = np.searchsorted(points, values, side="left")
+        n_points_up_to = np.searchsorted(points, values, side="right")
+        positions: Codes = n_points_below + n_points_up_to
         return positions
 
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
-        """Return normal and offset of u - t v = 0 in the units of the rows, for threshold t."""
+        """Return normal and offset of the hyperplane u - t v = 0, in the units of the rows.
+
+        t is the threshold at index `gap`, a gap between the keys of public points.
+        """
         start, threshold = self._start[sweep], self.thresholds[sweep, gap]
         if len(start) == 2:
             normal = np.array([1.0, -threshold])
@@ -119,7 +144,7 @@ class Rays:
     def __init__(self, points: Floats, pivot: tuple[int, ...]) -> None:
         self._start = points[pivot[0]]
         self._span = points[pivot[-1]] - self._start
-        # rows are projected along the axis on which the span is longest
+        # features by increasing absolute value of the span: the last one is projected out
         self._axes = np.argsort(np.abs(self._span), kind="stable")
         keys, _ = self._keys(np.ascontiguousarray(points.T))
         self.line_keys = np.unique(keys[~np.isnan(keys)])
@@ -129,11 +154,15 @@ class Rays:
 
     @property
     def pivot_code(self) -> int:
-        """Code of rows on the pivot."""
+        """Code of rows on the pivot, which follows four codes for each line."""
         return 4 * len(self)
 
     def _keys(self, columns: Floats) -> tuple[Floats, Mask]:
-        """Return minus the cotangent of each row's angle, and whether the angle is at least π."""
+        """Return minus the cotangent of each row's angle, and whether the angle is at least π.
+
+        The angle is that of (u, v), from the u axis, in [0, 2π). The key increases with the angle
+        in each half turn, from -inf at 0 and at π. On the pivot it is NaN.
+        """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             u, v = _project_along(self._span, self._start, self._axes, columns)
             keys = -(u / v)
@@ -152,20 +181,31 @@ class Rays:
         keys, on_second_side = self._keys(columns)
         n_below = np.searchsorted(self.line_keys, keys)
         on_line = self.line_keys.take(n_below, mode="clip") == keys
-        codes = (2 * len(self) * on_second_side + 2 * n_below + on_line) % (4 * len(self))
+        codes_per_half_turn = 2 * len(self)
+        codes = codes_per_half_turn * on_second_side + 2 * n_below + on_line
+        codes %= 2 * codes_per_half_turn  # the gap after the last ray is the gap before the first
         codes[np.isnan(keys)] = self.pivot_code
         return np.asarray(codes, dtype=np.intp)
 
     def in_wedge(self, codes: Codes, first: int, width: int) -> Mask:
-        """Return which codes lie from ray `first` to ray `first + width`, or on the pivot."""
+        """Return whether each code lies between ray `first` and ray `first + width`.
+
+        Both rays and the pivot are included.
+        """
+        # codes are cyclic; ray i has code 2i + 1
         codes_from_first = (codes - (2 * first + 1)) % (4 * len(self))
         return np.asarray((codes_from_first <= 2 * width) | (codes == self.pivot_code))
 
     def halfspace(self, ray: int) -> tuple[Floats, float]:
-        """Return normal and offset of the halfspace whose half turn begins at a ray."""
+        """Return normal and offset of the halfspace whose half turn begins at a ray.
+
+        A row is inside if ``normal @ row >= offset``. The normal is in the units of the rows.
+        """
         key = self.line_keys[ray % len(self)]
+        # (u, v) is the normal on the plane across the pivot: a quarter turn after the ray
         u, v = (0.0, 1.0) if np.isinf(key) else (-1.0, -key)
-        if ray % (2 * len(self)) >= len(self):
+        is_opposite_ray = ray % (2 * len(self)) >= len(self)
+        if is_opposite_ray:
             u, v = -u, -v
         if len(self._start) == 2:
             normal = np.array([u, v])
@@ -194,6 +234,11 @@ def _project_along(
         Features by increasing absolute value of the span: the last one is projected out.
     columns : ndarray of float64, shape (d, n)
         Rows, transposed.
+
+    Returns
+    -------
+    u, v : ndarray of float64, shape (n,)
+        The coordinates.
     """
     if len(columns) == 2:
         return columns[0] - start[0], columns[1] - start[1]
@@ -205,14 +250,16 @@ def _project_along(
 
 
 def _thresholds_between(keys: Floats) -> Floats:
-    """Return one threshold for each gap between neighbouring keys on the projective line.
+    """Return one increasing threshold for each gap between neighbouring keys of public points.
 
-    A threshold is the midpoint of its gap by angle, moved if rounding put it outside the gap. The
-    projective line is a circle, so the gap between the largest and the smallest key is one of them.
+    NaN is no key, and infinity is one key, whatever its sign. A threshold is the midpoint of its
+    gap by angle, moved if rounding put it outside the gap. Keys are on a circle (the projective
+    line), so there is also a gap between the largest and the smallest key.
     """
     finite = np.unique(keys[np.isfinite(keys)])
-    if not len(finite):
+    if not len(finite):  # all keys are infinite: there is one gap, which has any threshold
         return np.zeros(1)
+    # the angle of a key depends on the unit of u and v; this one spreads the keys
     scale = float(np.median(np.abs(finite))) or 1.0
     angles = np.arctan(finite / scale)
     if np.isinf(keys).any():
@@ -232,6 +279,6 @@ def _thresholds_between(keys: Floats) -> Floats:
     return np.append(thresholds, max(last, finite[-1]))
 
 
-def _axes(spans: Floats) -> Codes:
-    """Return the features of each span, by increasing absolute value of the span."""
+def _sort_axes(spans: Floats) -> Codes:
+    """Return the features by increasing absolute value of each span, shape (n_spans, d)."""
     return np.argsort(np.abs(spans), axis=1, kind="stable")

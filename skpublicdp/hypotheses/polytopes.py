@@ -50,7 +50,7 @@ class Polytope(Hypothesis):
         self._labels = [str(label) for label in public.classes]
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of each row."""
+        """Return the code of the predicted label of each row."""
         inside = self._halfspaces.contains(X).all(axis=0)
         return np.where(inside, self._inside, self._outside).astype(np.intp)
 

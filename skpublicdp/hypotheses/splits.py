@@ -18,6 +18,7 @@ from skpublicdp.hypotheses.base import (
     PublicSample,
 )
 from skpublicdp.hypotheses.contingency import (
+    EXACT_FLOAT64,
     MAX_TABLE_BYTES,
     contingency_bytes,
     contingency_table,
@@ -27,6 +28,15 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 MIN_SPLITS_PER_COLUMN = 8
 """Minimum number of splits per column for which counting pairs of cells is the faster method."""
+
+ROUNDING_MARGIN = 1 + 1e-9
+"""Factor on a spacing, so that rounding does not decide if `alpha` is a multiple of 1 / m."""
+
+PRIOR_UNIT = 1024
+"""Unit of prior weights: a split that halves the public rows, alone in its feature, has 512."""
+
+MAX_ROUND_DECIMALS = 324
+"""Decimal places of the smallest positive float."""
 
 CELL_BLOCK_ROWS = 1 << 15
 """Maximum number of rows whose cells are in memory together."""
@@ -53,7 +63,10 @@ class Predicates(ABC):
     def write_indicator(
         self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
     ) -> None:
-        """Write 1 for each row of a column that satisfies a predicate, 0 otherwise."""
+        """Write whether each row satisfies a predicate, 1 or 0, to `out` of shape (n,).
+
+        `column` holds the values of the predicate's column, of shape (n,).
+        """
 
     @abstractmethod
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
@@ -66,7 +79,7 @@ class Predicates(ABC):
     def indicators(
         self, X: NDArray[Any], out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """Return which rows satisfy which predicates, for scoring and for predicting.
+        """Return whether each row satisfies each predicate, for scoring and for predicting.
 
         Parameters
         ----------
@@ -133,7 +146,7 @@ class Splits(Predicates):
     def write_indicator(
         self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
     ) -> None:
-        """Write 1 for each row above a split, 0 otherwise."""
+        """Write whether each row is above a split, 1 or 0, to `out` of shape (n,)."""
         np.greater(column, self.thresholds[predicate], out=out)
 
     def tabulate(
@@ -141,41 +154,51 @@ class Splits(Predicates):
     ) -> Integers:
         """Return the weight of rows by label and by combination of splits that they are above.
 
-        With many splits per column, pairs are counted by the cells between the splits of a column,
-        and cumulative sums turn the cells into splits. The result is the same table.
+        See `Predicates.tabulate`. For pairs of many splits per column there is a faster method,
+        which returns the same table.
         """
-        features = np.unique(self.features).tolist()
-        max_weight = int(weights.max(initial=1))
-        if (
-            order != 2
-            or len(self) < MIN_SPLITS_PER_COLUMN * len(features)
-            or max_weight * len(X) >= 1 << 53
-        ):
-            return super().tabulate(X, y, weights, n_classes, order)
+        n_columns = len(np.unique(self.features))
+        has_many_splits = len(self) >= MIN_SPLITS_PER_COLUMN * n_columns
+        # `numpy.bincount` adds floats, which are exact below this limit
+        is_exact = int(weights.max(initial=1)) * len(X) < EXACT_FLOAT64
+        if order == 2 and has_many_splits and is_exact:
+            return self._tabulate_pairs(X, y, weights, n_classes)
+        return super().tabulate(X, y, weights, n_classes, order)
+
+    def _tabulate_pairs(
+        self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int
+    ) -> Integers:
+        """Return `tabulate` of order 2, by counting pairs of cells between the splits of columns.
+
+        Cumulative sums of the weights of pairs of cells are the weights of pairs of splits, because
+        a row is above a split if its cell comes after the split.
+        """
         table = np.zeros((n_classes, len(self) + 1, len(self) + 1), dtype=np.int64)
         labels = np.arange(n_classes)
+        features = np.unique(self.features).tolist()
         splits_of = [self._ordered_splits(feature) for feature in features]
         # index 0 of the table is the predicate that is always true
         entries_of = [splits + 1 for splits in splits_of]
-        sizes = [len(splits) + 1 for splits in splits_of]
+        n_cells = [len(splits) + 1 for splits in splits_of]
         for start in range(0, len(X), CELL_BLOCK_ROWS):
             rows = slice(start, start + CELL_BLOCK_ROWS)
             cells = [
                 self._cells(X[rows, feature], splits)
                 for feature, splits in zip(features, splits_of, strict=True)
             ]
-            for a, b, counts in pair_counts(cells, sizes, y[rows], weights[rows], n_classes):
-                # a row is above a split if its cell comes after the split
+            for i, j, counts in pair_counts(cells, n_cells, y[rows], weights[rows], n_classes):
+                # entry (c, p, q): rows of label c in cell p or later of column i, q or later of j
                 above = counts[:, ::-1, ::-1].cumsum(axis=1).cumsum(axis=2)[:, ::-1, ::-1]
-                table[np.ix_(labels, entries_of[a], entries_of[b])] += above[:, 1:, 1:]
-                if a == b:
-                    table[:, entries_of[a], 0] += above[:, 1:, 0]
-                    if a == 0:
-                        table[:, 0, 0] += above[:, 0, 0]
+                table[np.ix_(labels, entries_of[i], entries_of[j])] += above[:, 1:, 1:]
+                if i == j:  # pairs of a split and the predicate that is always true
+                    table[:, entries_of[i], 0] += above[:, 1:, 0]
+                if i == j == 0:  # the weight of each label, which every column has
+                    table[:, 0, 0] += above[:, 0, 0]
+        # only pairs of columns i <= j were counted; the table is symmetric
         all_entries = np.concatenate(entries_of)
         table[:, 0, all_entries] = table[:, all_entries, 0]
-        for a, entries in enumerate(entries_of):
-            for earlier_entries in entries_of[:a]:
+        for j, entries in enumerate(entries_of):
+            for earlier_entries in entries_of[:j]:
                 block = table[np.ix_(labels, earlier_entries, entries)]
                 table[np.ix_(labels, entries, earlier_entries)] = block.swapaxes(1, 2)
         return table
@@ -186,7 +209,7 @@ class Splits(Predicates):
         return splits[np.argsort(self.thresholds[splits], kind="stable")]
 
     def _cells(self, column: NDArray[Any], splits: Codes) -> NDArray[np.integer[Any]]:
-        """Return the number of the given splits that each value is above."""
+        """Return the cell of each value of a column: the number of the given splits below it."""
         values = np.ascontiguousarray(column)
         cells = np.zeros(len(values), np.min_scalar_type(len(splits)))
         for threshold in self.thresholds[splits]:  # np.float64: comparison in double precision
@@ -205,15 +228,23 @@ class Splits(Predicates):
 
 
 def format_threshold(threshold: float, name: str = "") -> str:
-    """Return the shortest text that represents a threshold of a column exactly."""
+    """Return the shortest text that represents a threshold of a column exactly.
+
+    A column with a `FeatureName`, for example of dates, defines the text of its numbers.
+    """
     number = float(threshold)
     if isinstance(name, FeatureName):
         return name.write(number)
-    return f"{number:.0f}" if number.is_integer() and abs(number) < 1e15 else repr(number)
+    # `repr` uses scientific notation for larger numbers
+    is_short_integer = number.is_integer() and abs(number) < 1e15
+    return f"{number:.0f}" if is_short_integer else repr(number)
 
 
 def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -> None:
-    """Raise CoverSizeError if the table of the splits exceeds `MAX_TABLE_BYTES`."""
+    """Raise CoverSizeError if the table of combinations of splits exceeds `MAX_TABLE_BYTES`.
+
+    `remedy` is an advice in the error message, for the parameter that sets the order.
+    """
     n_bytes = contingency_bytes(len(splits), len(public.classes), order)
     if n_bytes > MAX_TABLE_BYTES:
         raise CoverSizeError(
@@ -251,35 +282,43 @@ def quantile_thresholds(column: Floats, alpha: float) -> Floats:
     array([0.5])
     """
     values, counts = np.unique(column, return_counts=True)
-    mass = counts[2 * counts <= len(column)].sum()
-    spacing = float(alpha * mass * (1 + 1e-9))  # for rounding of an alpha that is a multiple of 1/m
-    cumulative = np.cumsum(counts).tolist()
-    gaps = []
+    # without the value, if any, that more than half of the rows have
+    n_rows = counts[2 * counts <= len(column)].sum()
+    spacing = float(alpha * n_rows * ROUNDING_MARGIN)
+    n_up_to = np.cumsum(counts).tolist()
+    gaps = []  # gap i is between the distinct values i and i + 1
     n_below_last = 0
     for gap in range(len(values) - 1):
-        if cumulative[gap + 1] - n_below_last > spacing:
+        # the next gap would be too far from the last threshold
+        if n_up_to[gap + 1] - n_below_last > spacing:
             gaps.append(gap)
-            n_below_last = cumulative[gap]
-    return np.array([_shortest_between(*values[gap : gap + 2].tolist()) for gap in gaps])
+            n_below_last = n_up_to[gap]
+    value_list = values.tolist()
+    return np.array([_shortest_between(value_list[gap], value_list[gap + 1]) for gap in gaps])
 
 
 def _shortest_between(low: float, high: float) -> float:
-    """Return the shortest decimal number in the middle half of a gap.
+    """Return the shortest decimal number in the middle half of the gap between two numbers.
 
-    A rule that is printed with this number is the rule itself, without rounding.
+    The result t satisfies low <= t < high, so `x > t` separates them. A rule that is printed with
+    this number is the rule itself, without rounding.
     """
     middle = low / 2 + high / 2
     quarter = high / 4 - low / 4
     width = min(high - low, 1e307)  # `round` supports at most 307 digits before the point
-    for decimals in range(-math.floor(math.log10(width)), 325):
+    # numbers with fewer decimals, which may be negative, are too coarse for a gap of this width
+    min_decimals = -math.floor(math.log10(width))
+    for decimals in range(min_decimals, MAX_ROUND_DECIMALS + 1):
         threshold = round(middle, decimals)
         if abs(threshold - middle) <= quarter and low <= threshold < high:
             return threshold
-    return low  # `> low` separates neighbouring floats, which have no number between them
+    return low  # neighbouring floats have no number between them, and `> low` separates them
 
 
 def public_splits(public: PublicSample, alpha: float) -> Splits:
-    """Return splits of all features at public quantiles, one per partition of the public rows.
+    """Return splits of all features at public quantiles, without splits that are equivalent.
+
+    Splits are equivalent if they partition the public rows into the same two sets.
 
     Parameters
     ----------
@@ -296,17 +335,19 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
     """
     columns = public.X.T
     thresholds = [quantile_thresholds(column, alpha) for column in columns]
-    features = np.repeat(np.arange(len(columns)), [len(cuts) for cuts in thresholds])
+    n_thresholds = [len(thresholds_of_column) for thresholds_of_column in thresholds]
+    features = np.repeat(np.arange(len(columns)), n_thresholds)
     splits = Splits(features, np.concatenate(thresholds))
     return splits[distinct_partitions(splits, public.X)]
 
 
 def distinct_partitions(splits: Predicates, X: NDArray[Any]) -> Codes:
-    """Return the increasing indices of splits that partition rows differently.
+    """Return the increasing indices of splits that partition rows into different pairs of sets.
 
-    Of equal partitions the first one is returned. Splits with all rows on one side are left out.
+    Of splits with equal partitions the first one is returned. Splits with all rows on one side are
+    left out.
     """
-    sides = splits.indicators(X).astype(bool)
+    sides = splits.indicators(X).astype(bool)  # (n_splits, n)
     sides ^= sides[:, :1]  # a split and its complement have the same partition
     _, first = np.unique(np.packbits(sides, axis=1), axis=0, return_index=True)
     representatives: Codes = np.sort(first)
@@ -320,7 +361,10 @@ def measure_cuts(
     cuts_per_rule: int,
     splits: Predicates | None = None,
 ) -> Cuts:
-    """Return the distance of arbitrary cuts of columns from `quantile_thresholds`, in rows.
+    """Return how far a cut of a column can be from the nearest threshold, in public rows.
+
+    A rule of the class may cut columns anywhere, but the members of its cover cut them at
+    `quantile_thresholds`.
 
     Parameters
     ----------
@@ -339,10 +383,10 @@ def measure_cuts(
     Returns
     -------
     Cuts
-        Maximum number of rows between a cut and the nearest threshold, or cut beyond all rows. It
-        is 0 if every gap between distinct values has a threshold. Neighbouring thresholds have at
-        most ``alpha m`` of m rows between them, unless these have a single value. So the number is
-        at most half of that, for all rows.
+        Maximum number of rows between a cut and the nearest threshold; a cut beyond all rows also
+        counts as a threshold. The number is 0 if every gap between distinct values has a threshold.
+        Neighbouring thresholds have at most ``alpha m`` of m rows between them, unless these rows
+        have a single value. So the number is at most half of ``alpha m``.
     """
     m = len(public.X)
     max_distance = n_thresholds = 0
@@ -350,9 +394,10 @@ def measure_cuts(
         column = np.sort(public.X[:, feature])
         thresholds = quantile_thresholds(column, alpha)
         cuts = np.concatenate([[-np.inf], thresholds, [np.inf]])
-        # a cut is represented by the number of rows below it
+        # a cut is represented by its rank, the number of rows below it
         ranks = np.searchsorted(column, cuts, side="right")
         possible_ranks = np.searchsorted(column, column, side="right")
+        # the nearest threshold is one of the two neighbours of a possible cut
         upper = np.searchsorted(ranks, possible_ranks).clip(1)
         distances = np.minimum(possible_ranks - ranks[upper - 1], ranks[upper] - possible_ranks)
         max_distance = max(max_distance, int(distances.max()))
@@ -362,16 +407,16 @@ def measure_cuts(
         columns=len(features),
         rows=m,
         missed=max_distance,
-        allowed=math.floor(alpha * m * (1 + 1e-9) / 2),
+        allowed=math.floor(alpha * m * ROUNDING_MARGIN / 2),
         merged=splits is not None and len(splits) < n_thresholds,
     )
 
 
 def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integers:
-    """Return the prior weight of each split, which depends on public rows alone.
+    """Return the prior weight of each split in the exponential mechanism, from public rows alone.
 
-    A split with few rows on one side changes few predictions. A feature with many splits should
-    not outweigh a binary one in proportion to their number.
+    A split with few rows on one side changes few predictions, so its weight is small. A feature
+    with many splits should not have more weight than a binary one in proportion to their number.
 
     Parameters
     ----------
@@ -391,14 +436,17 @@ def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integ
     n = len(public.X)
     n_above = splits.indicators(public.X).sum(axis=1, dtype=np.int64)
     n_smaller_side = np.maximum(np.minimum(n_above, n - n_above), alpha * n)
-    n_siblings = np.bincount(splits.features)[splits.features]
-    weights: Integers = np.rint(1024 * n_smaller_side / n / np.sqrt(n_siblings)).astype(np.int64)
+    n_splits_of_feature = np.bincount(splits.features)[splits.features]
+    weights: Integers = np.rint(
+        PRIOR_UNIT * n_smaller_side / n / np.sqrt(n_splits_of_feature)
+    ).astype(np.int64)
     return np.maximum(weights, 1)
 
 
 def stump_growth(m: int, n_features: int) -> int:
-    """Return a bound on the number of labelings of m rows by stumps of two labels and constants.
+    """Return a bound on the number of ways in which stumps and constants label m rows.
 
-    A feature labels exactly k rows 1 in at most two ways: its k lowest or its k highest.
+    There are two labels. Splits of one feature give label 1 to exactly k rows in at most two ways:
+    to its k lowest or its k highest rows.
     """
     return 2 + sum(min(math.comb(m, k), 2 * n_features) for k in range(1, m))

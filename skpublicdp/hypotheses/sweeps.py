@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Self
@@ -16,19 +17,20 @@ SWEEP_BLOCK_ROWS = 1 << 13
 """Number of rows coded together: they fit into the processor's cache."""
 
 LIMB_BITS = 24
-"""Bits of a weight that are summed together: floats are exact for up to 2^29 rows."""
+"""Number of bits of a weight that are summed together, exactly as floats for up to 2^29 rows."""
 
 CELLS_PER_THRESHOLD = 8
-"""Number of grid cells per threshold: few cells contain a threshold, so few bins are wrong."""
+"""Number of grid cells per threshold. In most cells there is none, so all keys share a bin."""
 
 
 class Sweeps(ABC):
     """One-parameter families of hyperplanes, each with its thresholds.
 
     A hyperplane of a sweep moves past every row once. The *key* of a row is the parameter at which
-    the hyperplane passes it, and its *side* is the side of the hyperplane before that. A member is
-    a sweep, a threshold between the keys of public points, an orientation and a variant. The
-    variant decides the label of rows that lie on all hyperplanes of the sweep.
+    the hyperplane passes it, and its *side* is the side of the hyperplane before that. The *code*
+    of a row combines its side with the bin of its key between thresholds. A member is a sweep, a
+    threshold between the keys of public points, an orientation and a variant. The variant decides
+    the label of rows that lie on all hyperplanes of the sweep, which have codes of their own.
 
     Parameters
     ----------
@@ -37,29 +39,30 @@ class Sweeps(ABC):
     n_sides : {1, 2}
         Number of sides on which rows may start.
     variants : ndarray of bool, shape (n_variants, n_positions)
-        Positions on the common intersection of a sweep that each variant labels positive.
+        For each variant, whether it labels rows positive at each position on the common
+        intersection of the hyperplanes. Parallel hyperplanes have no such positions.
     """
 
     def __init__(self, cuts: Iterable[Floats], n_sides: int, variants: Mask) -> None:
         cuts_of_sweep = list(cuts)
-        self.n_cuts = np.array([len(values) for values in cuts_of_sweep])
-        n_cuts = int(self.n_cuts.max())
-        # padded by infinities, which no key exceeds
-        self.thresholds = np.full((len(cuts_of_sweep), n_cuts), np.inf)
-        self.scales = np.tile([0.0, 1.0], (len(cuts_of_sweep), 1))
-        # for each cell of a grid, the bin of most keys in the cell
-        n_cells = CELLS_PER_THRESHOLD * n_cuts + 1
-        self._typical_bins = np.zeros(
-            (len(cuts_of_sweep), n_cells), dtype=np.min_scalar_type(n_cuts)
-        )
-        for sweep, values in enumerate(cuts_of_sweep):
-            self.thresholds[sweep, : len(values)] = values
-            if len(values):
-                middle = float(np.median(values))
-                width = float(np.median(np.abs(values - middle)))
+        n_sweeps = len(cuts_of_sweep)
+        self.n_cuts = np.array([len(thresholds) for thresholds in cuts_of_sweep])
+        max_cuts = int(self.n_cuts.max())
+        # sweeps with fewer thresholds are padded by infinities, which no key exceeds
+        self.thresholds = np.full((n_sweeps, max_cuts), np.inf)
+        # the lookup grid of `_find_bins`: middle and width, then the bin where each cell begins
+        self.scales = np.tile([0.0, 1.0], (n_sweeps, 1))
+        n_cells = CELLS_PER_THRESHOLD * max_cuts + 1
+        self._typical_bins = np.zeros((n_sweeps, n_cells), dtype=np.min_scalar_type(max_cuts))
+        for sweep, thresholds in enumerate(cuts_of_sweep):
+            self.thresholds[sweep, : len(thresholds)] = thresholds
+            if len(thresholds):
+                middle = float(np.median(thresholds))
+                width = float(np.median(np.abs(thresholds - middle)))
+                # a single threshold, or equal ones, have width 0; any positive width is valid
                 self.scales[sweep] = middle, width or abs(middle) or 1.0
-                cell_counts = np.bincount(self._cells(values, sweep), minlength=n_cells)
-                self._typical_bins[sweep, 1:] = np.cumsum(cell_counts)[:-1]
+                n_thresholds_in = np.bincount(self._cells(thresholds, sweep), minlength=n_cells)
+                self._typical_bins[sweep, 1:] = np.cumsum(n_thresholds_in)[:-1]
         self.n_sides = n_sides
         self.variants = variants
 
@@ -100,9 +103,10 @@ class Sweeps(ABC):
         """
 
     def select(self, sweep: int) -> Self:
-        """Return a copy that has a single sweep."""
+        """Return a copy that has a single sweep, which is its sweep 0."""
         single = copy.copy(self)
         for name, value in vars(self).items():
+            # all other attributes, also of subclasses, are arrays with one entry per sweep
             if name not in ("n_sides", "variants"):
                 setattr(single, name, value[sweep : sweep + 1])
         return single
@@ -112,14 +116,14 @@ class Sweeps(ABC):
         """Return normal and offset of the hyperplane at a threshold, in the first orientation."""
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers, n_classes: int) -> Integers:
-        """Return the weight of each code by label and sweep, shape (n_classes, sweeps, n_codes)."""
+        """Return the weight of rows by label, sweep and code: (n_classes, n_sweeps, n_codes)."""
         table = np.zeros((n_classes, len(self), self.n_codes), dtype=np.int64)
         has_unit_weights = bool((weights == 1).all())
-        order = np.argsort(y, kind="stable")  # one class after the other
-        edges = np.searchsorted(y[order], np.arange(n_classes + 1))
-        for label in range(n_classes):
-            for start in range(edges[label], edges[label + 1], SWEEP_BLOCK_ROWS):
-                rows = order[start : min(start + SWEEP_BLOCK_ROWS, edges[label + 1])]
+        rows_by_class = np.argsort(y, kind="stable")
+        class_edges = np.searchsorted(y[rows_by_class], np.arange(n_classes + 1))
+        for label, (class_start, class_stop) in enumerate(itertools.pairwise(class_edges)):
+            for start in range(class_start, class_stop, SWEEP_BLOCK_ROWS):
+                rows = rows_by_class[start : min(start + SWEEP_BLOCK_ROWS, class_stop)]
                 columns = np.ascontiguousarray(X[rows].T)
                 row_weights = None if has_unit_weights else weights[rows]
                 for sweep in range(len(self)):
@@ -127,32 +131,34 @@ class Sweeps(ABC):
                     table[label, sweep] += _histogram(codes, row_weights, self.n_codes)
         return table
 
-    def _bins(self, keys: Floats, sweep: int) -> Codes:
-        """Return the number of thresholds below each key, as `numpy.searchsorted` but faster.
+    def _find_bins(self, keys: Floats, sweep: int) -> Codes:
+        """Return the bin of each key, the number of thresholds below it.
 
-        The cell of a grid suggests a bin. If this bin does not contain the key, it is replaced by
-        the result of `numpy.searchsorted`, so the result is exact for every grid.
+        This is `numpy.searchsorted`, but faster: the grid cell of a key suggests a bin. If this bin
+        does not contain the key, `numpy.searchsorted` replaces it. So the result is exact for every
+        grid.
         """
         thresholds = self.thresholds[sweep]
         cells = self._cells(keys, sweep)
         bins: Codes = self._typical_bins[sweep].take(cells, mode="clip").astype(np.intp)
         low = np.concatenate([[-np.inf], thresholds]).take(bins)
         high = np.append(thresholds, np.inf).take(bins)
-        wrong = np.flatnonzero(~((low < keys) & (keys <= high)))
+        is_in_bin = (low < keys) & (keys <= high)  # False for NaN
+        wrong = np.flatnonzero(~is_in_bin)
         bins[wrong] = np.searchsorted(thresholds, keys[wrong])
         return bins
 
     def _cells(self, keys: Floats, sweep: int) -> Codes:
         """Return the grid cell of each key; the cells of infinite keys and NaN are arbitrary.
 
-        The grid is uniform in t / (abs(t) + 1) for the standardised key t, which is in (-1, 1).
+        For a standardised key t, the grid is uniform in t / (abs(t) + 1), which is in (-1, 1).
         """
         middle, width = self.scales[sweep]
         half_size = (self._typical_bins.shape[1] - 1) / 2
         with np.errstate(invalid="ignore", over="ignore"):
             shifted = keys - middle
-            cells: Floats = shifted / (np.abs(shifted) + width) * half_size + half_size
-            return np.asarray(cells.astype(np.intp))
+            positions: Floats = shifted / (np.abs(shifted) + width) * half_size + half_size
+            return np.asarray(positions.astype(np.intp))
 
     def sum_positive(self, values: Integers) -> Integers:
         """Return, for every member, the sum of the values of the codes that it labels positive.
@@ -167,27 +173,35 @@ class Sweeps(ABC):
         ndarray of int64, of `shape`
             Sums; the entries at padded thresholds are arbitrary.
         """
-        n_bins = self.n_bins
-        values_of_bins = values[:, : self.n_sides * n_bins].reshape(-1, self.n_sides, n_bins)
-        # on the common intersection, shape (sweeps, n_variants)
-        fixed = values[:, self.n_sides * n_bins :] @ self.variants.T.astype(np.int64)
+        n_bin_codes = self.n_sides * self.n_bins  # the other codes are positions
+        values_of_bins = values[:, :n_bin_codes].reshape(-1, self.n_sides, self.n_bins)
+        # sums over the common intersection, shape (sweeps, n_variants)
+        intersection_sums = values[:, n_bin_codes:] @ self.variants.T.astype(np.int64)
         cumulative = np.cumsum(values_of_bins, axis=2)
         # first orientation: above the threshold on the first side, below it on the second
         sums = cumulative[:, 0, -1:] - cumulative[:, 0, :-1]
         for side in range(1, self.n_sides):
             sums += cumulative[:, side, :-1]
+        # the second orientation has the other bins
         totals = cumulative[:, :, -1].sum(axis=1)[:, None]
-        by_orientation = np.stack([sums, totals - sums], axis=-1)
-        return np.asarray(by_orientation[:, None] + fixed[:, :, None, None])
+        sums_by_orientation = np.stack([sums, totals - sums], axis=-1)
+        return np.asarray(sums_by_orientation[:, None] + intersection_sums[:, :, None, None])
 
     def positive_codes(self, variant: int, gap: int, orientation: int) -> Mask:
-        """Return which codes a member labels positive, shape (n_codes,)."""
-        above = np.arange(self.n_bins) > gap
-        bins_of_side = [above ^ bool(orientation ^ side) for side in range(self.n_sides)]
-        return np.concatenate([*bins_of_side, self.variants[variant]])
+        """Return whether a member labels rows with each code positive, shape (n_codes,).
+
+        Parameters
+        ----------
+        variant, gap, orientation : int
+            Indices of the member on the last three axes of `shape`. The first orientation, 0, is
+            positive above the threshold on the first side and below it on the second one.
+        """
+        is_above = np.arange(self.n_bins) > gap
+        is_positive = [is_above ^ bool(orientation ^ side) for side in range(self.n_sides)]
+        return np.concatenate([*is_positive, self.variants[variant]])
 
     def dichotomy_ids(self, points: Floats) -> Integers:
-        """Return a number for each member that identifies its dichotomy of the public points.
+        """Return, for each member, a number that identifies how it labels the public points.
 
         Parameters
         ----------
@@ -203,13 +217,14 @@ class Sweeps(ABC):
         """
         words = point_words(len(points))
         columns = np.ascontiguousarray(points.T)
-        values = np.zeros((len(self), self.n_codes), dtype=np.int64)
+        word_sums = np.zeros((len(self), self.n_codes), dtype=np.int64)
         for sweep in range(len(self)):
-            np.add.at(values[sweep], self.codes(columns, sweep), words)
-        numbers = self.sum_positive(values)
-        is_padded = np.arange(self.shape[2]) >= self.n_cuts[:, None]
-        numbers[np.broadcast_to(is_padded[:, None, :, None], numbers.shape)] = 0
-        return numbers
+            np.add.at(word_sums[sweep], self.codes(columns, sweep), words)
+        identifiers = self.sum_positive(word_sums)
+        _, _, max_cuts, _ = self.shape
+        is_padded = np.arange(max_cuts) >= self.n_cuts[:, None]  # (sweeps, max_cuts)
+        identifiers[np.broadcast_to(is_padded[:, None, :, None], identifiers.shape)] = 0
+        return identifiers
 
 
 class ParallelHyperplanes(Sweeps):
@@ -249,8 +264,8 @@ class ParallelHyperplanes(Sweeps):
         return cls(weights, [_thin_out(thresholds, max_thresholds) for thresholds in cuts])
 
     def codes(self, columns: Floats, sweep: int) -> Codes:
-        """Return the bin of each row's projection."""
-        return self._bins(project(self.weights[sweep], columns), sweep)
+        """Return the code of each row: the bin of its projection on the direction of the sweep."""
+        return self._find_bins(project(self.weights[sweep], columns), sweep)
 
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
         """Return the direction as the normal, and the threshold as the offset."""
@@ -261,6 +276,7 @@ def _thin_out(thresholds: Floats, max_thresholds: int) -> Floats:
     """Return at most `max_thresholds` of the thresholds, evenly spaced by rank."""
     if len(thresholds) <= max_thresholds:
         return thresholds
+    # the middles of `max_thresholds` groups of equally many thresholds
     ranks = (2 * np.arange(max_thresholds) + 1) * len(thresholds) // (2 * max_thresholds)
     return thresholds[ranks]
 
@@ -269,6 +285,13 @@ def project(weights: Floats, columns: Floats) -> Floats:
     """Return the projection of each row, summed over the features in a fixed order.
 
     Unlike a matrix product, the result for a row does not depend on the other rows.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (n_features,)
+        Direction.
+    columns : ndarray of float64, shape (n_features, n)
+        Rows, transposed.
     """
     projected = np.zeros(columns.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):
@@ -278,7 +301,11 @@ def project(weights: Floats, columns: Floats) -> Floats:
 
 
 def point_words(size: int) -> Integers:
-    """Return a 64-bit word for each public point; sums of words identify sets of points."""
+    """Return a 64-bit integer for each public point, such that sums identify sets of points.
+
+    Up to 63 points have a bit each. More points have random integers with a fixed seed, and sums
+    are modulo 2^64.
+    """
     if size < 64:
         words: Integers = np.int64(1) << np.arange(size, dtype=np.int64)
         return words
@@ -287,7 +314,11 @@ def point_words(size: int) -> Integers:
 
 
 def _histogram(codes: Codes, weights: Integers | None, length: int) -> Integers:
-    """Return the total weight of each code, exact although `numpy.bincount` sums floats."""
+    """Return the total weight of each code below `length`; weights of None are all 1.
+
+    `numpy.bincount` sums floats. The sums are exact because weights are split into parts (limbs) of
+    `LIMB_BITS` bits, which are summed one after the other.
+    """
     if weights is None:
         return np.bincount(codes, minlength=length)
     total = np.zeros(length, dtype=np.int64)

@@ -63,25 +63,31 @@ class DecisionTree(Hypothesis):
         self._labels = [str(public.classes[code]) for code in leaves]
 
     def apply(self, X: NDArray[Any]) -> Codes:
-        """Return the index of the leaf that each row reaches."""
-        above = self.splits.indicators(X).astype(np.intp)
-        node = np.zeros(len(X), dtype=np.intp)
+        """Return the index of the leaf that each row reaches, shape (n,)."""
+        above = self.splits.indicators(X).astype(np.intp)  # (n_splits, n)
+        nodes = np.zeros(len(X), dtype=np.intp)
         rows = np.arange(len(X))
-        for _ in range(len(self.leaves).bit_length() - 1):
-            node = 2 * node + 1 + above[node, rows]
-        leaf: Codes = node - len(self.splits)
-        return leaf
+        for _ in range(self._depth):
+            # the children of node i are the nodes 2i + 1 (below its split) and 2i + 2 (above it)
+            nodes = 2 * nodes + 1 + above[nodes, rows]
+        leaf_of_row: Codes = nodes - len(self.splits)
+        return leaf_of_row
+
+    @property
+    def _depth(self) -> int:
+        """Number of splits between the root and a leaf: log2 of the number of leaves."""
+        return len(self.leaves).bit_length() - 1
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the label at each row's leaf."""
+        """Return the code of the predicted label of each row: the label of its leaf."""
         return self.leaves[self.apply(X)]
 
     def rule(self) -> str:
         """Return the tree as nested if / else lines with the predicted labels."""
-        return "\n".join(self.lines([f"predict {label}" for label in self._labels]))
+        return "\n".join(self.format_lines([f"predict {label}" for label in self._labels]))
 
-    def lines(self, leaf_texts: Sequence[str]) -> list[str]:
-        """Return the tree as nested if / else lines.
+    def format_lines(self, leaf_texts: Sequence[str]) -> list[str]:
+        """Return the lines of the tree as nested if / else statements with given leaf texts.
 
         Branches that no row can reach are left out, and subtrees with equal texts are merged.
 
@@ -92,61 +98,66 @@ class DecisionTree(Hypothesis):
         """
         indent = "    "
 
-        def lines_of(tree: SimplifiedTree) -> list[str]:
+        def format_subtree(subtree: SimplifiedTree) -> list[str]:
             """Return the lines of a subtree."""
-            if isinstance(tree, str):
-                return [tree]
-            condition, _, lower, upper = tree
+            if isinstance(subtree, str):
+                return [subtree]
+            condition, _, lower, upper = subtree
             return [
                 f"if {condition}:",
-                *(indent + line for line in lines_of(upper)),
+                *(indent + line for line in format_subtree(upper)),
                 "else:",
-                *(indent + line for line in lines_of(lower)),
+                *(indent + line for line in format_subtree(lower)),
             ]
 
-        return lines_of(self._simplify(leaf_texts))
+        return format_subtree(self._simplify(leaf_texts))
 
-    def depends_on(self, leaf_texts: Sequence[str]) -> tuple[int, ...]:
-        """Return the columns that determine the text of a row's leaf."""
+    def relevant_columns(self, leaf_texts: Sequence[str]) -> tuple[int, ...]:
+        """Return the sorted indices of the columns on which the text of a row's leaf depends.
 
-        def columns_of(tree: SimplifiedTree) -> set[int]:
+        These are the columns of the splits that remain in the simplified tree of `format_lines`.
+        """
+
+        def collect_columns(subtree: SimplifiedTree) -> set[int]:
             """Return the columns of the conditions of a subtree."""
-            if isinstance(tree, str):
+            if isinstance(subtree, str):
                 return set()
-            _, column, lower, upper = tree
-            return {column} | columns_of(lower) | columns_of(upper)
+            _, column, lower, upper = subtree
+            return {column} | collect_columns(lower) | collect_columns(upper)
 
-        return tuple(sorted(columns_of(self._simplify(leaf_texts))))
+        return tuple(sorted(collect_columns(self._simplify(leaf_texts))))
 
     def _simplify(self, leaf_texts: Sequence[str]) -> SimplifiedTree:
         """Return the tree without unreachable branches and without splits of equal subtrees."""
         regions = self.regions()
 
-        def subtree(node: int) -> SimplifiedTree | None:
+        def simplify_subtree(node: int) -> SimplifiedTree | None:
             """Return the simplified subtree at a node, None if no row reaches it."""
-            leaf = node - len(self.splits)
+            leaf = node - len(self.splits)  # nodes after the last split are leaves
             if leaf >= 0:
                 return None if is_empty(regions[leaf]) else leaf_texts[leaf]
-            lower, upper = subtree(2 * node + 1), subtree(2 * node + 2)
-            if lower is None or upper is None or lower == upper:
-                return upper if lower is None else lower
+            lower, upper = simplify_subtree(2 * node + 1), simplify_subtree(2 * node + 2)
+            if lower is None:
+                return upper
+            if upper is None or lower == upper:
+                return lower
             return self._conditions[node], int(self.splits.features[node]), lower, upper
 
-        tree = subtree(0)
+        tree = simplify_subtree(0)
         assert tree is not None  # every row reaches a leaf
         return tree
 
     def regions(self) -> list[Region]:
         """Return the region of each leaf, from left (lower children) to right."""
-        regions: list[Region] = [{}]
-        for first_node in (2**depth - 1 for depth in range(len(self.leaves).bit_length() - 1)):
-            columns = self.splits.features[first_node:].tolist()
-            nodes = enumerate(zip(regions, columns, strict=False), first_node)
-            regions = [
-                child
-                for node, (region, column) in nodes
-                for child in split_region(region, column, *self.splits.interval(node))
-            ]
+        regions: list[Region] = [{}]  # of the nodes of one depth
+        for depth in range(self._depth):
+            first_node = 2**depth - 1
+            child_regions: list[Region] = []
+            for node, region in enumerate(regions, first_node):
+                column = int(self.splits.features[node])
+                low, high = self.splits.interval(node)
+                child_regions += split_region(region, column, low, high)
+            regions = child_regions
         return regions
 
 
@@ -176,13 +187,19 @@ class TreeCover(Cover):
 
     @property
     def size(self) -> int:
-        """Number of trees, a Python int: K^(2^depth - 1) C^(2^depth) for K splits, C classes."""
+        """Number of trees, a Python int.
+
+        With K splits and C classes there are K^(2^depth - 1) C^(2^depth) trees.
+        """
         n_leaves: int = 2**self.max_depth
         n_trees: int = len(self.splits) ** (n_leaves - 1) * self._n_classes**n_leaves
         return n_trees
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of labels by combination of `max_depth` splits: `Splits.tabulate`."""
+        """Return the weight of rows by label and by the splits that they are above.
+
+        The shape is (n_classes,) + max_depth * (n_splits + 1,), as in `Splits.tabulate`.
+        """
         return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
     def family(self, table: Integers) -> Family:
@@ -191,7 +208,8 @@ class TreeCover(Cover):
             return Leaf(_leaf_errors(table))
 
         def build(start: int, stop: int) -> Family:
-            """Return the trees with consecutive splits at the root."""
+            """Return the trees whose splits at the root are ``start:stop``."""
+            # index 0 of the table stands for no condition, so the splits begin at 1
             above = table[:, start + 1 : stop + 1]
             return self._subtree_pairs(table[:, :1] - above, above, self.max_depth - 1)
 
@@ -201,34 +219,43 @@ class TreeCover(Cover):
         return Choice(Lazy(n_splits, build, step), self.prior)
 
     def _subtree_pairs(self, below: Integers, above: Integers, depth: int) -> Family:
-        """Return all pairs of subtrees below and above a split, given the counts on each side."""
+        """Return all pairs of a subtree below a split and one above it.
+
+        `below` and `above` are the tables of the rows on either side, as in `_subtrees`.
+        """
         return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
 
     def _subtrees(self, table: Integers, depth: int) -> Family:
-        """Return all trees of a depth, given counts for combinations of `depth` splits.
+        """Return all trees of a depth, given weights for combinations of `depth` splits.
 
         Parameters
         ----------
         table : ndarray of int64, shape (n_classes, *batch, *depth * (n_splits + 1,))
-            Counts of the rows that reach the subtree.
+            Weight of the rows that reach the subtree, by label and by the splits that they are
+            above. Index 0 of each split axis stands for no condition.
         depth : int
             Depth of the subtrees.
         """
         if depth == 0:
             return Leaf(_leaf_errors(table))
+        # the first split axis joins the batch: it enumerates the root of the subtree
         splits_last = np.moveaxis(table, -depth, -1)
         above = np.moveaxis(splits_last[..., 1:], -1, -depth)
         below = np.moveaxis(splits_last[..., :1], -1, -depth) - above
         return Choice(self._subtree_pairs(below, above, depth - 1), self.prior)
 
     def hypothesis(self, path: Path) -> DecisionTree:
-        """Return the tree at a path: (split, (path below it, path above it)), or a label."""
+        """Return the tree at a path of `family`.
+
+        A path is (index of a split, (path below it, path above it)), or the code of a label for a
+        leaf.
+        """
         splits: list[int] = []
-        nodes = [path]
+        paths = [path]  # of the nodes of one depth
         for _ in range(self.max_depth):
-            splits += [split for split, _ in nodes]
-            nodes = [child for _, children in nodes for child in children]
-        leaves = np.array(nodes, dtype=np.intp)
+            splits += [split for split, _ in paths]
+            paths = [child for _, children in paths for child in children]
+        leaves = np.array(paths, dtype=np.intp)
         return DecisionTree(self.splits[np.array(splits, dtype=np.intp)], leaves, self._public)
 
 
@@ -288,7 +315,7 @@ class DecisionTrees(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of labelings of m rows by trees of two labels."""
+        """Return a bound on the number of ways in which trees of two labels label m rows."""
         n_stumps = n_trees = stump_growth(m, n_features)
         for _ in range(int(self.max_depth) - 1):
             n_trees = n_stumps // 2 * n_trees**2  # the complement of a split swaps the subtrees
@@ -296,7 +323,10 @@ class DecisionTrees(HypothesisClass):
 
 
 def _leaf_errors(counts: Integers) -> Integers:
-    """Return the errors of predicting each label, shape (..., n_classes), from label counts."""
+    """Return the errors of a leaf for each predicted label, given the weight of each label.
+
+    The shape (n_classes, ...) of `counts` becomes (..., n_classes).
+    """
     return np.ascontiguousarray(np.moveaxis(counts.sum(axis=0) - counts, 0, -1))
 
 
@@ -330,5 +360,5 @@ def split_region(region: Region, column: int, low: float, high: float) -> tuple[
 
 
 def is_empty(region: Region) -> bool:
-    """Return whether a region contains no values in some column."""
+    """Return whether no row is in a region: whether no value of some column is allowed."""
     return not all(region.values())
