@@ -28,7 +28,7 @@ NO_SPLIT = -1
 
 
 class StumpCover(Cover):
-    """Explicit list of stumps on given splits, and of constants.
+    """Cover that is a list of stumps on given splits and of constants.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class StumpCover(Cover):
         return self.splits.tabulate(X, y, weights, len(self._public.classes), order=1)
 
     def family(self, table: Integers) -> Family:
-        """Return the errors of all members as one leaf."""
+        """Return the error counts of all members, as a family without structure (`Leaf`)."""
         splits, labels_above, labels_below = self.members.T
         # weights by label and member; all rows are above the split of a constant
         n_above = table[:, splits + 1]

@@ -53,7 +53,7 @@ class FeatureName(str):
 
 @dataclass(frozen=True, eq=False)
 class PublicSample:
-    """Input of `HypothesisClass.build_cover`, which is independent of the private rows.
+    """Public rows, labels and names from which `HypothesisClass.build_cover` builds a cover.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ class BoxGrid:
 
 
 class BoxCover(Cover):
-    """All boxes between the cuts of a grid, and the empty box.
+    """Cover of all boxes between the cuts of a grid, and of the empty box.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class BoxCover(Cover):
         return table.astype(np.int64).reshape(shape)
 
     def family(self, table: Integers) -> Family:
-        """Return the errors of all boxes as nested choices of an interval per feature.
+        """Return the error counts of all boxes, as nested choices of an interval per feature.
 
         A box errs on the first label inside and on the last label outside. So its errors are the
         errors of the empty box plus the excess of the first label in its cells. The sum over cells

@@ -71,7 +71,7 @@ class Conjunction(Hypothesis):
 
 
 class ConjunctionCover(Cover):
-    """All conjunctions of a given number of literals, with repetitions, and both constants.
+    """Cover of all conjunctions of a number of literals, with repetitions, and of both constants.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class ConjunctionCover(Cover):
         return self.splits.tabulate(X, y, weights, len(self._public.classes), self.literals)
 
     def family(self, table: Integers) -> Family:
-        """Return the errors of all conjunctions as nested choices of a literal.
+        """Return the error counts of all conjunctions, as nested choices of a literal.
 
         A conjunction errs on the first label where it holds and on the last label elsewhere. So its
         errors are the weight of the last label plus the excess of the first label where it holds.
@@ -124,7 +124,7 @@ class ConjunctionCover(Cover):
 
         def build(start: int, stop: int) -> Family:
             """Return the conjunctions whose first literals are ``start:stop``."""
-            excess_of_first = _by_literal(excess, 0)[start:stop]
+            excess_of_first = _sum_by_literal(excess, 0)[start:stop]
             return self._conjunctions(last_label_weight, excess_of_first, self.literals - 1)
 
         n_literals = 2 * len(self.splits)
@@ -145,7 +145,7 @@ class ConjunctionCover(Cover):
         """
         if n_literals == 0:
             return Leaf(base_errors + excess[..., None])  # a family of one conjunction each
-        excess = _by_literal(excess, excess.ndim - n_literals)
+        excess = _sum_by_literal(excess, excess.ndim - n_literals)
         return Choice(self._conjunctions(base_errors, excess, n_literals - 1), self._prior)
 
     def hypothesis(self, path: Path) -> Conjunction:
@@ -228,7 +228,7 @@ class Conjunctions(HypothesisClass):
         return growth_function(n_subsets, int(self.max_literals)) + 1
 
 
-def _by_literal(values: Integers, axis: int) -> Integers:
+def _sum_by_literal(values: Integers, axis: int) -> Integers:
     """Return sums over the rows for which each literal holds.
 
     Parameters

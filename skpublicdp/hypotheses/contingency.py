@@ -88,7 +88,7 @@ def contingency_table(
             _add_sums(
                 table[label, ...], satisfied, None if has_unit_weights else row_weights, dtype
             )
-    return _symmetric(table) if order == 3 else table
+    return _symmetrize(table) if order == 3 else table
 
 
 def _add_sums(
@@ -128,7 +128,7 @@ def _add_sums(
         table += weighted[0].sum(dtype=np.float64).astype(np.int64)
 
 
-def _symmetric(table: Integers) -> Integers:
+def _symmetrize(table: Integers) -> Integers:
     """Complete a table of order 3 in place: copy entries to all permutations of their predicates.
 
     Before, only the entries (label, i, j, k) with i <= j and i <= k are filled. The table is also

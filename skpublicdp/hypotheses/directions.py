@@ -48,11 +48,11 @@ def draw_directions(points: Floats, size: int, sparse_share: float = SPARSE_SHAR
         there is a single direction.
     """
     n_features = points.shape[1]
-    varies, scale = scales(points)
+    varies, scale = feature_scales(points)
     if n_features == 1 or not varies.any():
         return np.ones((1, n_features))
     directions = _standardised_directions(points, size, sparse_share, seed=0)
-    return _in_row_units(directions, varies, scale)
+    return _to_row_units(directions, varies, scale)
 
 
 def directions_around(normal: Floats, points: Floats, size: int, step: int) -> Floats:
@@ -77,7 +77,7 @@ def directions_around(normal: Floats, points: Floats, size: int, step: int) -> F
         step. Around a direction of at most `MAX_SPARSE_FEATURES` features, 30% use the same
         features and 30% use one feature more, because sparse rules have few alternatives.
     """
-    varies, scale = scales(points)
+    varies, scale = feature_scales(points)
     centre = normal * scale / np.linalg.norm(normal * scale)
     is_sparse = np.count_nonzero(centre) <= MAX_SPARSE_FEATURES
     n_same_features = 3 * (size - 1) // 10 if is_sparse else 0  # 30%
@@ -91,7 +91,7 @@ def directions_around(normal: Floats, points: Floats, size: int, step: int) -> F
     moves /= np.linalg.norm(moves, axis=1, keepdims=True)
     distances = 0.5 ** (step - 1) * np.array(REFINEMENT_DISTANCES)
     directions = centre + moves * np.resize(distances, (len(moves), 1))
-    return _in_row_units(np.vstack([centre, directions]), varies, scale)
+    return _to_row_units(np.vstack([centre, directions]), varies, scale)
 
 
 def _sparse_moves(centre: Floats, varies: Mask, size: int, seed: int) -> Floats:
@@ -133,12 +133,12 @@ def _standardised_directions(points: Floats, size: int, sparse_share: float, see
     """
     generator = np.random.default_rng(seed)  # fixed seed: a function of the public rows
     n_features = points.shape[1]
-    varies, scale = scales(points)
-    standard = (points - points.mean(axis=0)) / scale
+    varies, scale = feature_scales(points)
+    standardised = (points - points.mean(axis=0)) / scale
     # differences of rows follow the data, but few public rows have few of them
     n_isotropic = size // ISOTROPIC_DIVISOR
     sparse = np.zeros((int(sparse_share * size), n_features))
-    distinct = np.unique(standard, axis=0)
+    distinct = np.unique(standardised, axis=0)
     n_differences = size - len(sparse) - 2 * n_isotropic
     first = generator.integers(len(distinct), size=n_differences)
     # a negative index counts from the end, so this is never the same row
@@ -149,27 +149,27 @@ def _standardised_directions(points: Floats, size: int, sparse_share: float, see
         nonzero = generator.choice(features, size=min(n_nonzero, len(features)), replace=False)
         direction[nonzero] = generator.normal(size=len(nonzero))  # fills a row of `sparse`
     isotropic = generator.normal(size=(n_isotropic, n_features))
-    whitened = generator.normal(size=(n_isotropic, n_features)) @ _whitening(standard)
+    whitened = generator.normal(size=(n_isotropic, n_features)) @ _whitening_matrix(standardised)
     return np.concatenate([differences, sparse, isotropic, whitened])
 
 
-def scales(points: Floats) -> tuple[Mask, Floats]:
+def feature_scales(points: Floats) -> tuple[Mask, Floats]:
     """Return which features vary, and the standard deviation of each (1 for constant features)."""
     varies = np.ptp(points, axis=0) > 0
     return varies, np.where(varies, points.std(axis=0), 1.0)
 
 
-def _whitening(standard: Floats) -> Floats:
+def _whitening_matrix(standardised: Floats) -> Floats:
     """Return C^(-1/2), up to a rotation, for the covariance matrix C of standardised rows.
 
     An isotropic direction times this matrix is a direction whose image is isotropic if the rows
     are whitened.
     """
-    variances, basis = np.linalg.eigh(np.atleast_2d(np.cov(standard, rowvar=False)))
+    variances, basis = np.linalg.eigh(np.atleast_2d(np.cov(standardised, rowvar=False)))
     return np.asarray((basis / np.sqrt(np.maximum(variances, MIN_WHITENING_VARIANCE))).T)
 
 
-def _in_row_units(directions: Floats, varies: Mask, scale: Floats) -> Floats:
+def _to_row_units(directions: Floats, varies: Mask, scale: Floats) -> Floats:
     """Convert directions among standardised rows to the units of the rows; changes its argument.
 
     Constant features get weight 0, directions without weights are dropped, and the first non-zero

@@ -54,11 +54,11 @@ class ListedCover(Cover):
         return np.array(errors, dtype=np.int64)
 
     def family(self, table: Integers) -> Family:
-        """Return the errors of all hypotheses as one leaf."""
+        """Return the error counts of all hypotheses, as a family without structure (`Leaf`)."""
         return Leaf(table)
 
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the hypothesis at an index."""
+        """Return the hypothesis at an index of the list."""
         member: Hypothesis = self.hypotheses[path]
         return member
 
@@ -79,7 +79,7 @@ class ClassifierHypothesis(Hypothesis):
         self._codes = np.searchsorted(public.classes, model.classes_)
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the model's label for each row."""
+        """Return the code of the label that the model predicts for each row."""
         if not len(X):  # models of scikit-learn raise an error for an empty array
             return np.zeros(0, dtype=np.intp)
         error = ValueError(
@@ -151,7 +151,7 @@ class FiniteClass(HypothesisClass):
         return FiniteClass(self.models, self.vc_dimension)
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
-        """Return the list of models as a cover.
+        """Return a cover that is the list of the models.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class FiniteClass(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of labelings of m rows, by model count and Sauer's lemma."""
+        """Return a bound on the number of ways in which the models label m rows."""
         bound = min(1 << m, len(self.models))
         if self.vc_dimension is None:
             return bound
@@ -347,6 +347,6 @@ class Union(HypothesisClass):
         return union
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of labelings of m rows: the sum over the classes."""
+        """Return a bound on the number of ways in which the classes label m rows."""
         classes: list[Any] = list(self.classes)  # `growth` is not a method of the base class
         return sum(hypotheses.growth(m, n_features) for hypotheses in classes)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.spatial import ConvexHull, QhullError
 
-from skpublicdp.hypotheses.directions import draw_directions, scales
+from skpublicdp.hypotheses.directions import draw_directions, feature_scales
 from skpublicdp.hypotheses.splits import quantile_thresholds
 from skpublicdp.hypotheses.sweeps import project
 from skpublicdp.typing import Codes, Floats, Mask
@@ -39,7 +39,7 @@ HYPERPLANES_PER_FACET = 8
 ROWS_PER_FACET_DIMENSION = 4
 """Least number of rows per dimension in a random subset whose convex hull is computed."""
 
-SPARSE_SHARE = 0.1
+POOL_SPARSE_SHARE = 0.1
 """Fraction of sparse directions among those of random halfspaces."""
 
 
@@ -88,7 +88,7 @@ class HalfspaceSet:
 
 
 def concatenate_sets(*sets: HalfspaceSet) -> HalfspaceSet:
-    """Return the halfspaces of all sets, in order."""
+    """Return the concatenation of several sets of halfspaces."""
     return HalfspaceSet(
         np.concatenate([halfspaces.normals for halfspaces in sets]),
         np.concatenate([halfspaces.offsets for halfspaces in sets]),
@@ -112,7 +112,7 @@ class _SupportedHyperplanes(NamedTuple):
 
 
 class AffineHull:
-    """Affine hull of points: `Aff` of Bassily, Moran and Nandi (2020), Algorithm 1.
+    """Affine hull of public points: `Aff` of Bassily, Moran and Nandi (2020), Algorithm 1.
 
     Parameters
     ----------
@@ -132,15 +132,15 @@ class AffineHull:
     """
 
     def __init__(self, points: Floats) -> None:
-        varies, scale = scales(points)
-        standard = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
+        varies, scale = feature_scales(points)
+        standardised = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
         # The full basis includes the normals of the hull. With more points than features the
         # reduced basis is full already, and full left vectors would need an m x m matrix.
-        needs_full_basis = len(standard) < standard.shape[1]
-        _, singular_values, basis = np.linalg.svd(standard, full_matrices=needs_full_basis)
+        needs_full_basis = len(standardised) < standardised.shape[1]
+        _, singular_values, basis = np.linalg.svd(standardised, full_matrices=needs_full_basis)
         is_positive = singular_values > RANGE_TOLERANCE * singular_values.max(initial=0)
         rank = int(is_positive.sum())
-        self.coordinates = standard @ basis[:rank].T
+        self.coordinates = standardised @ basis[:rank].T
         self.axes = np.arange(rank)
         if 0 < rank < len(scale):
             # the first pivots of a QR decomposition are linearly independent features
@@ -160,7 +160,7 @@ class AffineHull:
         )
 
     def supported_halfspaces(self, *subsets: Codes) -> HalfspaceSet:
-        """Return, for each subset of the points, a halfspace that it supports, then the opposites.
+        """Return a halfspace that each subset of the points supports, and all opposite halfspaces.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class AffineHull:
             Hyperplanes that contain the same points are returned once.
         """
         planes = [
-            self._hyperplanes_through(self._normals(indices) @ self._basis, indices)
+            self._hyperplanes_through(self._unit_normals(indices) @ self._basis, indices)
             for indices in subsets
         ]
         halfspaces = concatenate_sets(*(group.halfspaces for group in planes))
@@ -186,7 +186,7 @@ class AffineHull:
         distinct = np.sort(first)
         return concatenate_sets(halfspaces[distinct], opposites[distinct])
 
-    def _normals(self, subsets: Codes) -> Floats:
+    def _unit_normals(self, subsets: Codes) -> Floats:
         """Return a unit normal to each subset of the points, in coordinates of the hull.
 
         Parameters
@@ -203,7 +203,7 @@ class AffineHull:
         return np.asarray(right_vectors[:, -1])
 
     def _hyperplanes_through(self, normals: Floats, subsets: Codes) -> _SupportedHyperplanes:
-        """Return the hyperplanes with given normals through given subsets of the points.
+        """Return the hyperplanes with given normals, each through a given subset of the points.
 
         Parameters
         ----------
@@ -328,15 +328,15 @@ def random_supported_halfspaces(
         ranks = (2 * np.arange(n_hyperplanes) + 1) * len(point_of_row) // (2 * n_hyperplanes)
         return hull.supported_halfspaces(np.unique(point_of_row[ranks])[:, None])
     generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
-    facets = _facets(hull, point_of_row, n_hyperplanes // HYPERPLANES_PER_FACET, generator)
+    facets = _draw_facets(hull, point_of_row, n_hyperplanes // HYPERPLANES_PER_FACET, generator)
     # twice as many as needed, because equal subsets are removed
-    random_subsets = _random_subsets(hull, point_of_row, max_halfspaces, generator)
+    random_subsets = _draw_subsets(hull, point_of_row, max_halfspaces, generator)
     subsets = np.concatenate([facets, random_subsets])
     _, first = np.unique(subsets, axis=0, return_index=True)
     return hull.supported_halfspaces(subsets[np.sort(first)[:n_hyperplanes]])
 
 
-def _random_subsets(
+def _draw_subsets(
     hull: AffineHull, point_of_row: Codes, n_subsets: int, generator: np.random.Generator
 ) -> Codes:
     """Return at most `n_subsets` sets of d distinct points, each the points of d random rows.
@@ -348,7 +348,7 @@ def _random_subsets(
     return np.asarray(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)])
 
 
-def _facets(
+def _draw_facets(
     hull: AffineHull, point_of_row: Codes, n_facets: int, generator: np.random.Generator
 ) -> Codes:
     """Return random facets of the convex hulls of random subsets of the public rows.
@@ -396,10 +396,10 @@ def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> Half
         of a box around the rows, in standard deviations.
     """
     generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
-    varies, scale = scales(points)
+    varies, scale = feature_scales(points)
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
     # one half: hyperplanes at a random public quantile on each direction
-    quantile_normals = draw_directions(points, max_halfspaces // 4, SPARSE_SHARE)
+    quantile_normals = draw_directions(points, max_halfspaces // 4, POOL_SPARSE_SHARE)
     columns = np.ascontiguousarray(points.T)
     quantile_offsets = []
     for normal in quantile_normals:
@@ -429,7 +429,7 @@ def _scaled_halfspaces(normals: Floats, offsets: Floats) -> HalfspaceSet:
 
 
 def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int) -> HalfspaceSet:
-    """Return given halfspaces and random ones around them, with a fixed seed.
+    """Return released halfspaces and random halfspaces near them, with a fixed seed.
 
     Among standardised rows a hyperplane is rotated about the projection of a public row onto it:
     one of `PERTURBATIONS` times a random unit vector is added to its normal. Then it is shifted by
@@ -453,7 +453,7 @@ def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int)
     """
     generator = np.random.default_rng(step)  # fixed seed: a function of the public rows
     points = points[np.lexsort(points.T)]  # the result does not depend on the order of rows
-    varies, scale = scales(points)
+    varies, scale = feature_scales(points)
     mean = points.mean(axis=0)
     centre_of_halfspace = centres[np.arange(size - len(centres)) % len(centres)]
     # the centres among standardised rows, with normals of length 1

@@ -112,12 +112,12 @@ def weighted_sum(weights: Floats, names: Sequence[str]) -> str:
 
 
 class HalfspaceCover(Cover):
-    """One halfspace of given sweeps for each dichotomy of the public points, and the constants.
+    """Cover of one halfspace for each dichotomy of the public points, and of the constants.
 
     Parameters
     ----------
     sweeps : Sweeps
-        Families of hyperplanes.
+        Families of hyperplanes, which contain the halfspaces.
     points : ndarray of float64, shape (m, n_features)
         Distinct public points.
     public : PublicSample
@@ -142,11 +142,11 @@ class HalfspaceCover(Cover):
         return len(self._members) + len(self._public.classes)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of each code by label and sweep: the table of `Sweeps.tabulate`."""
+        """Return the weight of rows by label, sweep and code, as `Sweeps.tabulate` does."""
         return self.sweeps.tabulate(X, y, weights, len(self._public.classes))
 
     def family(self, table: Integers) -> Family:
-        """Return the errors of all members as one leaf.
+        """Return the error counts of all members, as a family without structure (`Leaf`).
 
         A member errs on rows of the first label with positive codes and on rows of the second label
         with other codes. So its errors are the weight of the second label plus the sum, over its
@@ -166,7 +166,7 @@ class HalfspaceCover(Cover):
         """Return the member at an index; the constants come first."""
         n_constants = len(self._public.classes)
         if path < n_constants:
-            return constant(int(path), self._public)
+            return constant_halfspace(int(path), self._public)
         flat_index = int(self._members[path - n_constants])
         indices = np.unravel_index(flat_index, self.sweeps.shape)
         sweep, variant, gap, orientation = map(int, indices)
@@ -178,7 +178,7 @@ class HalfspaceCover(Cover):
 
 
 class DirectionsCover(HalfspaceCover):
-    """Halfspaces with given normals, and a finer cover around a released one.
+    """Cover of halfspaces with given normals, which can be refined around a released halfspace.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ class Halfspaces(HypothesisClass):
         self.rounds = rounds
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> HalfspaceCover:
-        """Build the cover.
+        """Build the cover: by directions, or with one halfspace per dichotomy of public points.
 
         Raises
         ------
@@ -353,7 +353,7 @@ def _exact_cover(sweeps: Sweeps, points: Floats, public: PublicSample) -> Halfsp
     return cover
 
 
-def constant(code: int, public: PublicSample) -> Halfspace:
+def constant_halfspace(code: int, public: PublicSample) -> Halfspace:
     """Return the halfspace that predicts one label for all rows, given its code 0 or 1."""
     single = _single_bin_sweep(public.X.shape[1])
     offset = -math.inf if code else math.inf

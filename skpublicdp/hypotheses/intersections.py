@@ -112,9 +112,9 @@ class IntersectionCover(Cover):
         return contingency_table(write_indicators, n_predicates, X, y, weights, n_classes, order)
 
     def family(self, table: Integers) -> Family:
-        """Return the errors as one leaf: the first label is predicted inside, the second outside.
+        """Return the error counts of all members, as a family without structure (`Leaf`).
 
-        A member errs on the first label outside and on the second label inside. So its errors are
+        A member predicts the first label inside and the second one outside. So its errors are
         the errors of the empty set, plus the excess of the second label over the first one inside.
         """
         order = table.ndim - 1
@@ -134,7 +134,7 @@ class IntersectionCover(Cover):
         return Leaf(empty_set_errors + np.concatenate(excesses))
 
     def hypothesis(self, path: Path) -> Polytope:
-        """Return the member at an index: the empty set, then intersections by their size."""
+        """Return the member at an index: the empty set is 0, then intersections by their size."""
         if self._affine_hull is None or path == 0:
             no_sides = self.pool[:0]
             last_label = len(self._public.classes) - 1
@@ -282,7 +282,7 @@ class HalfspaceIntersections(HypothesisClass):
     def build_cover(
         self, public: PublicSample, *, alpha: float, beta: float
     ) -> IntersectionCover | ConeCover:
-        """Build the cover.
+        """Build the cover: intersections of the halfspaces of a pool that public rows determine.
 
         Raises
         ------

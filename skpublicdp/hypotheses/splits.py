@@ -29,7 +29,7 @@ from skpublicdp.typing import Codes, Floats, Integers
 MIN_SPLITS_PER_COLUMN = 8
 """Minimum number of splits per column for which counting pairs of cells is the faster method."""
 
-ROUNDING_MARGIN = 1 + 1e-9
+QUANTILE_MARGIN = 1 + 1e-9
 """Factor on a spacing, so that rounding does not decide if `alpha` is a multiple of 1 / m."""
 
 PRIOR_UNIT = 1024
@@ -284,7 +284,7 @@ def quantile_thresholds(column: Floats, alpha: float) -> Floats:
     values, counts = np.unique(column, return_counts=True)
     # without the value, if any, that more than half of the rows have
     n_rows = counts[2 * counts <= len(column)].sum()
-    spacing = float(alpha * n_rows * ROUNDING_MARGIN)
+    spacing = float(alpha * n_rows * QUANTILE_MARGIN)
     n_up_to = np.cumsum(counts).tolist()
     gaps = []  # gap i is between the distinct values i and i + 1
     n_below_last = 0
@@ -407,7 +407,7 @@ def measure_cuts(
         columns=len(features),
         rows=m,
         missed=max_distance,
-        allowed=math.floor(alpha * m * ROUNDING_MARGIN / 2),
+        allowed=math.floor(alpha * m * QUANTILE_MARGIN / 2),
         merged=splits is not None and len(splits) < n_thresholds,
     )
 

@@ -71,7 +71,7 @@ class Sweeps(ABC):
 
     @property
     def n_bins(self) -> int:
-        """Number of bins of keys between thresholds."""
+        """Number of bins into which the thresholds of a sweep divide the keys of rows."""
         return int(self.thresholds.shape[1]) + 1
 
     @property
@@ -246,7 +246,7 @@ class ParallelHyperplanes(Sweeps):
     def at_quantiles(
         cls, weights: Floats, points: Floats, spacing: float, max_thresholds: int
     ) -> ParallelHyperplanes:
-        """Return hyperplanes at quantiles of the projected points.
+        """Return hyperplanes with thresholds at the quantiles of public points on each direction.
 
         Parameters
         ----------

@@ -162,7 +162,7 @@ class DecisionTree(Hypothesis):
 
 
 class TreeCover(Cover):
-    """All trees of a given depth on given splits.
+    """Cover of all trees of a given depth on given splits.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class TreeCover(Cover):
         return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
     def family(self, table: Integers) -> Family:
-        """Return the trees as a choice of the root over products of independent subtrees."""
+        """Return the error counts of all trees: choices of a root over pairs of subtrees."""
         if self.max_depth == 0:
             return Leaf(_leaf_errors(table))
 

@@ -41,7 +41,7 @@ BASE = 1 << DIGIT_BITS
 
 
 def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
-    """Return discrete Laplace noise: P(x) is proportional to exp(-abs(x) / scale) on integers.
+    """Return draws of integers x with probabilities proportional to exp(-abs(x) / scale).
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class _Uniform:
         self._n_digits = n_digits
 
     def digits(self, precision: int) -> int:
-        """Return the first `precision` binary digits, as an integer."""
+        """Return the first `precision` binary digits of the number, as an integer."""
         n_missing = precision - self._n_digits
         if n_missing > 0:
             self._digits = self._digits << n_missing | self._bits.bits(n_missing)
@@ -113,7 +113,7 @@ class _Uniform:
         return self._digits >> (self._n_digits - precision)
 
     def below(self, bounds: Callable[[int], Bounds]) -> bool:
-        """Return whether the number is below the threshold that ``bounds(precision)`` encloses."""
+        """Return whether the number is below a threshold with bounds ``bounds(precision)``."""
         precision = max(2 * WORD_BITS, self._n_digits)
         while True:
             digits = self.digits(precision)

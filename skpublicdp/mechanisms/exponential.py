@@ -72,7 +72,7 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
     """
     if family.batch:
         raise ValueError("draw takes one family, not a batch of families.")
-    return _draw_member(family, _rate(epsilon, sensitivity), bits)
+    return _draw_member(family, _error_rate(epsilon, sensitivity), bits)
 
 
 def probabilities(
@@ -101,8 +101,8 @@ def probabilities(
     >>> float(lower)  # 1 / (1 + 1/e)
     0.7310585786300049
     """
-    arithmetic = _FixedArithmetic(_rate(epsilon, sensitivity), precision)
-    offset, (total_lower, total_upper) = _mass(family, arithmetic)
+    arithmetic = _FixedArithmetic(_error_rate(epsilon, sensitivity), precision)
+    offset, (total_lower, total_upper) = _compute_mass(family, arithmetic)
     bounds_of_path = {}
     # members with equal errors and prior weights are equally likely, so each pair is computed once
     bounds_of_pair: dict[tuple[int, int], tuple[Fraction, Fraction]] = {}
@@ -131,16 +131,16 @@ class _Arithmetic(Protocol[V]):
         """Return ``q**exponents`` for q = exp(-rate)."""
 
     def multiply(self, left: V, right: V) -> V:
-        """Return the elementwise product."""
+        """Return the elementwise product of two arrays."""
 
     def multiply_by_integers(self, values: V, factors: Prior) -> V:
-        """Return the values, multiplied by integer factors along the last axis."""
+        """Return the product of an array and integers, one for each index of its last axis."""
 
     def total(self, values: V) -> V:
-        """Return the sums over the last axis."""
+        """Return the sums of an array over its last axis."""
 
     def stack(self, values: list[V], axis: int) -> V:
-        """Stack values along a new axis (-1) or join them along the first (0)."""
+        """Stack arrays along a new last axis (-1), or concatenate them along the first axis (0)."""
 
     def pick(self, values: V, uniform: Fraction, width: Fraction) -> int:
         """Return the option i that every u in [uniform, uniform + width] selects.
@@ -154,7 +154,7 @@ class _Arithmetic(Protocol[V]):
         """
 
 
-def _mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
+def _compute_mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
     """Return the least error count m and the relative mass S of each family of a batch.
 
     The weight of a member is its prior times q^errors, for q = exp(-rate). The sum of these weights
@@ -173,9 +173,9 @@ def _mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
             offset = errors.min(axis=-1)
             return offset, arithmetic.total(arithmetic.weights(errors - offset[..., None]))
         case Product(factors):
-            offset, mass = _mass(factors[0], arithmetic)
+            offset, mass = _compute_mass(factors[0], arithmetic)
             for factor in factors[1:]:
-                factor_offset, factor_mass = _mass(factor, arithmetic)
+                factor_offset, factor_mass = _compute_mass(factor, arithmetic)
                 offset = offset + factor_offset
                 mass = arithmetic.multiply(mass, factor_mass)
             return offset, mass
@@ -183,7 +183,7 @@ def _mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
             offset, masses = _option_masses(family, arithmetic)
             return offset, arithmetic.total(masses)
         case Lazy():
-            chunks = [_mass(chunk, arithmetic) for chunk in family.chunks()]
+            chunks = [_compute_mass(chunk, arithmetic) for chunk in family.chunks()]
             offset = np.concatenate([offset for offset, _ in chunks])
             return offset, arithmetic.stack([mass for _, mass in chunks], axis=0)
     raise TypeError(f"family must be a node of mechanisms.families; got {type(family).__name__}.")
@@ -192,7 +192,8 @@ def _mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
 def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
     """Return the least error count m and the mass of each option, prior included.
 
-    As in `_mass`, masses are relative to q^m, where m is the minimum over all options of a family.
+    As in `_compute_mass`, masses are relative to q^m, where m is the minimum over all options of
+    a family.
 
     Returns
     -------
@@ -202,9 +203,9 @@ def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[
         The masses of the options.
     """
     if isinstance(family, Choice):
-        offsets, masses = _mass(family.options, arithmetic)
+        offsets, masses = _compute_mass(family.options, arithmetic)
     else:
-        options = [_mass(option, arithmetic) for option in family.options]
+        options = [_compute_mass(option, arithmetic) for option in family.options]
         offsets = np.stack([offset for offset, _ in options], axis=-1)
         masses = arithmetic.stack([mass for _, mass in options], axis=-1)
     # priors are applied before the weights, so that no prior magnifies an underflow
@@ -239,7 +240,7 @@ def _draw_member(family: Family, rate: Fraction, bits: RandomBits) -> Path:
 
 
 def _histogram(errors: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct error counts, increasing, and the number of members with each of them."""
+    """Return the distinct error counts, increasing, and the number of members with each."""
     min_errors = errors.min()
     # sorting is faster if a table of all values in between would be mostly zeros
     max_table_length = 4 * errors.size + 1024
@@ -315,37 +316,37 @@ class _FloatArithmetic:
         return _ApproximateFloats(self._powers(exponents), self._powers.roundings)
 
     def multiply(self, left: _ApproximateFloats, right: _ApproximateFloats) -> _ApproximateFloats:
-        """Return the elementwise product."""
+        """Return the elementwise product of two arrays, with the roundings of both."""
         with np.errstate(over="ignore"):
-            product = self._checked(left.values * right.values)
+            product = self._check_mass(left.values * right.values)
         return _ApproximateFloats(product, left.roundings + right.roundings + 1)
 
     def multiply_by_integers(
         self, values: _ApproximateFloats, factors: Prior
     ) -> _ApproximateFloats:
-        """Return the values, multiplied by integer factors along the last axis."""
+        """Return the product of an array and integers, one for each index of its last axis."""
         if np.max(factors) > self.max_mass:
             raise _UndecidedError
-        product = self._checked(values.values * np.asarray(factors, dtype=np.float64))
+        product = self._check_mass(values.values * np.asarray(factors, dtype=np.float64))
         # one rounding for the conversion of the factors, one for the product
         return _ApproximateFloats(product, values.roundings + 2)
 
     def total(self, values: _ApproximateFloats) -> _ApproximateFloats:
-        """Return the sums over the last axis."""
-        sums = self._checked(values.values.sum(axis=-1))
+        """Return the sums of an array over its last axis."""
+        sums = self._check_mass(values.values.sum(axis=-1))
         # n terms take n - 1 roundings in any order; one more covers the losses by underflows
         n_terms = values.values.shape[-1]
         return _ApproximateFloats(sums, values.roundings + n_terms)
 
     def stack(self, values: list[_ApproximateFloats], axis: int) -> _ApproximateFloats:
-        """Stack values along a new axis (-1) or join them along the first (0)."""
+        """Stack arrays along a new last axis (-1), or concatenate them along the first axis (0)."""
         join = np.stack if axis == -1 else np.concatenate
         roundings = max(value.roundings for value in values)
         return _ApproximateFloats(join([value.values for value in values], axis=axis), roundings)
 
     def pick(self, values: _ApproximateFloats, uniform: Fraction, width: Fraction) -> int:
-        """Return the option that a uniform number surely selects (see `_Arithmetic.pick`)."""
-        cumulative = np.cumsum(self._checked(values.values))
+        """Return the option that every u in the interval selects, as in `_Arithmetic.pick`."""
+        cumulative = np.cumsum(self._check_mass(values.values))
         last = len(cumulative) - 1
         # relative error γ(k) = k u / (1 - k u), u = 2^-53, and absolute error by underflows, for
         # which partial sums below 1 have no relative bound (docs/proofs/selection.md, Comparison)
@@ -370,7 +371,7 @@ class _FloatArithmetic:
             raise _UndecidedError
         return guess
 
-    def _checked(self, values: Floats) -> Floats:
+    def _check_mass(self, values: Floats) -> Floats:
         """Return the values; raise `_UndecidedError` unless all are at most `max_mass`."""
         if not values.max() <= self.max_mass:
             raise _UndecidedError
@@ -390,7 +391,7 @@ class _FixedArithmetic:
         self.powers = FixedPowers(rate, precision)
 
     def weights(self, exponents: Integers) -> tuple[Any, Any]:
-        """Return ``q**exponents`` for q = exp(-rate)."""
+        """Return enclosures of ``q**exponents`` for q = exp(-rate)."""
         distinct, inverse = np.unique(exponents, return_inverse=True)
         distinct_bounds = np.empty((len(distinct), 2), dtype=object)
         distinct_bounds[:] = [self.powers(exponent) for exponent in distinct.tolist()]
@@ -398,7 +399,7 @@ class _FixedArithmetic:
         return weight_bounds[..., 0], weight_bounds[..., 1]
 
     def multiply(self, left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Return the elementwise product."""
+        """Return enclosures of the elementwise product of two arrays."""
         left_lower, left_upper = left
         right_lower, right_upper = right
         lower = left_lower * right_lower >> self._precision
@@ -406,18 +407,18 @@ class _FixedArithmetic:
         return lower, upper
 
     def multiply_by_integers(self, values: tuple[Any, Any], factors: Prior) -> tuple[Any, Any]:
-        """Return the values, multiplied by integer factors along the last axis."""
+        """Return the product of an array and integers, one for each index of its last axis."""
         lower, upper = values
         multipliers = np.array(factors, dtype=object)
         return lower * multipliers, upper * multipliers
 
     def total(self, values: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Return the sums over the last axis."""
+        """Return enclosures of the sums of an array over its last axis."""
         lower, upper = values
         return lower.sum(axis=-1), upper.sum(axis=-1)
 
     def stack(self, values: list[tuple[Any, Any]], axis: int) -> tuple[Any, Any]:
-        """Stack values along a new axis (-1) or join them along the first (0)."""
+        """Stack arrays along a new last axis (-1), or concatenate them along the first axis (0)."""
         join = np.stack if axis == -1 else np.concatenate
         lower, upper = zip(*values, strict=True)
         return (
@@ -426,7 +427,7 @@ class _FixedArithmetic:
         )
 
     def pick(self, values: tuple[Any, Any], uniform: Fraction, width: Fraction) -> int:
-        """Return the option that a uniform number surely selects (see `_Arithmetic.pick`)."""
+        """Return the option that every u in the interval selects, as in `_Arithmetic.pick`."""
         lower, upper = map(np.cumsum, values)
         target_lower = uniform * int(lower[-1])
         target_upper = (uniform + width) * int(upper[-1])
@@ -439,8 +440,8 @@ class _FixedArithmetic:
         return guess
 
 
-def _rate(epsilon: Fraction, sensitivity: int) -> Fraction:
-    """Return the factor of the error count in the exponent: ε / (2 sensitivity)."""
+def _error_rate(epsilon: Fraction, sensitivity: int) -> Fraction:
+    """Return γ = ε / (2 sensitivity): a member with k errors has weight exp(-γ k)."""
     if epsilon <= 0 or sensitivity < 1:
         raise ValueError(
             "epsilon must be positive and sensitivity a positive integer; "

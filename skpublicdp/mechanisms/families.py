@@ -73,7 +73,7 @@ class Family(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Leaf(Family):
-    """Members listed by their error counts.
+    """Family whose members are listed by their error counts.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Leaf(Family):
 
     @property
     def size(self) -> int:
-        """Number of members."""
+        """Number of members of each family in the batch."""
         return int(self.errors.shape[-1])
 
     @property
@@ -110,7 +110,7 @@ class Leaf(Family):
         return self.size, 1
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield (index, errors, 1)."""
+        """Yield (index, error count, prior weight 1) of every member."""
         for path, errors in enumerate(self.errors.tolist()):
             yield path, errors, 1
 
@@ -142,7 +142,7 @@ class Product(Family):
 
     @property
     def size(self) -> int:
-        """Number of members."""
+        """Number of members of each family in the batch."""
         return math.prod(factor.size for factor in self.factors)
 
     @property
@@ -152,7 +152,7 @@ class Product(Family):
         return math.prod(totals), math.prod(minima)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield (paths of the factors, errors, prior)."""
+        """Yield (paths of the factors, error count, prior weight) of every combination."""
         for combination in itertools.product(*(factor.members() for factor in self.factors)):
             paths, errors, priors = zip(*combination, strict=True)
             yield paths, sum(errors), math.prod(priors)
@@ -164,7 +164,7 @@ class _Weighted(Family):
     prior: Prior | None
 
     def weight(self, option: int) -> int:
-        """Return the prior weight of an option."""
+        """Return the prior weight of an option, given its index."""
         return 1 if self.prior is None else int(self.prior[option])
 
 
@@ -202,7 +202,7 @@ class Choice(_Weighted):
 
     @property
     def size(self) -> int:
-        """Number of members."""
+        """Number of members of each family in the batch."""
         return self.options.batch[-1] * self.options.size
 
     @property
@@ -213,7 +213,7 @@ class Choice(_Weighted):
         return total * sum(weights), minimum * min(weights)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield ((option, path within the option), errors, prior)."""
+        """Yield ((option, path within it), error count, prior weight) of every member."""
         for option in range(self.options.batch[-1]):
             for path, errors, prior in self.options.at((option,)).members():
                 yield (option, path), errors, self.weight(option) * prior
@@ -250,7 +250,7 @@ class OneOf(_Weighted):
 
     @property
     def size(self) -> int:
-        """Number of members."""
+        """Number of members of each family in the batch."""
         return sum(option.size for option in self.options)
 
     @property
@@ -264,7 +264,7 @@ class OneOf(_Weighted):
         )
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield ((option, path within the option), errors, prior)."""
+        """Yield ((option, path within it), error count, prior weight) of every member."""
         for index, option in enumerate(self.options):
             for path, errors, prior in option.members():
                 yield (index, path), errors, self.weight(index) * prior

@@ -64,7 +64,7 @@ class SeededBits:
 
 
 def random_bits(random_state: object = None) -> RandomBits:
-    """Return the source of random bits for a `random_state` parameter.
+    """Return the source of random bits that a `random_state` parameter selects.
 
     Parameters
     ----------

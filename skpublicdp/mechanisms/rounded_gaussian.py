@@ -56,7 +56,7 @@ ERROR_OF_SCALING = 2.0**-50
 
 
 def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
-    """Return Gaussian noise rounded to integers.
+    """Return independent draws of Gaussian noise that is rounded to integers.
 
     P(k) = Φ((k + 1/2) / σ) - Φ((k - 1/2) / σ), exactly.
 
@@ -99,7 +99,7 @@ def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
     n_missing = size
     while n_missing > 0:
         # a few proposals more than needed, because some are rejected
-        proposals = _propose(scale, n_missing + n_missing // 16 + 16, bits)
+        proposals = _draw_accepted(scale, n_missing + n_missing // 16 + 16, bits)
         # the first accepted proposals, in order: their values are independent of the rejections
         accepted.append(proposals[:n_missing])
         n_missing -= len(accepted[-1])
@@ -158,7 +158,7 @@ class _Scale:
         return (isqrt((squared / (1 << 2 * precision)).__floor__()) + 1) // 2
 
 
-def _propose(scale: _Scale, size: int, bits: RandomBits) -> Integers:
+def _draw_accepted(scale: _Scale, size: int, bits: RandomBits) -> Integers:
     """Draw `size` proposals of Karney's rejection sampling and return the accepted noise values.
 
     A proposal has four parts: a block, a position `inside` the block, a uniform number `coin` that
@@ -237,7 +237,7 @@ def _decide_by_integers(
     number = _Uniform(bits, inside >> 1, WORD_BITS - 1)
 
     def acceptance(precision: int) -> Bounds:
-        """Return bounds of exp(-RATE (x^2 - envelope)), x = block + number."""
+        """Return bounds of the acceptance probability, where x = block + number."""
         start = (block << precision) + number.digits(precision)
         lower, upper = (
             Fraction(end**2, 1 << 2 * precision) - envelope for end in (start, start + 1)
