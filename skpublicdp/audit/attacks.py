@@ -24,24 +24,28 @@ def attacks() -> dict[str, Callable[[], BinomialAudit]]:
     scored = [{"X": np.array(BITS), "y": np.array(["no", label])} for label in ("yes", "no")]
 
     def make_rule(rng: Any) -> Any:
+        """Return a learner of thresholds whose randomness comes from a generator."""
         return SemiPrivateClassifier(Thresholds(), epsilon=4, classes=LABELS, random_state=rng)
 
     def matrix_with(delta: float) -> Callable[[Any], Any]:
+        """Return a function from a generator to the release of a confusion matrix with this δ."""
         return lambda rng: PublishedScore(
             release_confusion_matrix, epsilon=4, delta=delta, random_state=rng
         )
 
     def predicted_zero(fitted: Any) -> Any:
+        """Return minus the prediction at 0, which is larger for label 0."""
         return -fitted.predict([[0.0]])[0]
 
     def true_positives(fitted: Any) -> Any:
+        """Return the noisy number of true positives."""
         return fitted.score_.value[1, 1]
 
     def run_attack(
         name: str, make: Any, rows: tuple[Any, Any], statistic: Any, n_runs: int
     ) -> BinomialAudit:
-        """Audit an estimator with a fixed seed."""
-        make_seeded = partial(make, np.random.default_rng(20))
+        """Return the audit of an estimator with seeded randomness."""
+        make_seeded = partial(make, np.random.default_rng(20))  # one generator for all runs
         return audit_privacy(
             make_seeded, *rows, statistic, n_runs=n_runs, confidence=ATTACK_CONFIDENCE, name=name
         )

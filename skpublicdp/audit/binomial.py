@@ -17,6 +17,9 @@ from skpublicdp.audit.recorder import Recorder
 from skpublicdp.audit.sensitivity import log_noise, log_partition_function, member_errors
 from skpublicdp.typing import Floats
 
+N_THRESHOLDS = 65
+"""Number of quantiles of the statistic that are candidate thresholds."""
+
 
 @dataclass(frozen=True, repr=False)
 class BinomialAudit:
@@ -181,15 +184,25 @@ class _TestErrors(NamedTuple):
 
 
 def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[float, bool]:
-    """Return the threshold and the direction of `_test_errors` with the largest bounds.
+    """Return the threshold and the direction (above) of the test with the largest bounds.
 
-    Candidates are 65 quantiles of the statistic. They are ranked by μ first: for most of them the
-    bound of ε at a small δ is 0.
+    Candidates are quantiles of the statistic in both directions. They are ranked by the bound of μ
+    first: for most of them the bound of ε at a small δ is 0.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (2, n_runs)
+        Statistic of the runs on `rows` and on the neighbour.
+    delta : float
+        δ at which ε is bounded.
+    confidence : float
+        Confidence level of the bounds.
     """
-    thresholds = np.unique(np.quantile(values, np.linspace(0, 1, 65)))
+    thresholds = np.unique(np.quantile(values, np.linspace(0, 1, N_THRESHOLDS)))
     candidates = list(itertools.product(thresholds.tolist(), (True, False)))
 
     def mu_and_epsilon(candidate: tuple[float, bool]) -> tuple[float, float]:
+        """Return the bounds of μ and ε for a threshold and a direction."""
         epsilon, mu = _lower_bounds(_test_errors(values, *candidate), delta, confidence)
         return mu, epsilon
 
@@ -217,16 +230,14 @@ def _test_errors(values: Floats, threshold: float, above: bool) -> _TestErrors:
 
 
 def _lower_bounds(errors: _TestErrors, delta: float, confidence: float) -> tuple[float, float]:
-    """Return lower bounds of ε and μ from the errors of a test.
+    """Return lower confidence bounds (ε, μ) from the errors of a test.
 
     With the false alarm rate a and the miss rate b, (ε, δ)-privacy requires 1 - b <= e^ε a + δ and
     1 - a <= e^ε b + δ, and μ-Gaussian privacy requires μ >= Φ^-1(1 - a) - Φ^-1(b). Both rates are
     replaced by their upper Clopper-Pearson bounds.
     """
-    alarm_rate, miss_rate = (
-        clopper_pearson(count, errors.n_runs, confidence)[1]
-        for count in (errors.false_alarms, errors.misses)
-    )
+    _, alarm_rate = clopper_pearson(errors.false_alarms, errors.n_runs, confidence)
+    _, miss_rate = clopper_pearson(errors.misses, errors.n_runs, confidence)
     true_positive_excess, true_negative_excess = 1 - miss_rate - delta, 1 - alarm_rate - delta
     epsilon = max(
         math.log(true_positive_excess / alarm_rate) if true_positive_excess > 0 else 0.0,
@@ -241,7 +252,7 @@ def _lower_bounds(errors: _TestErrors, delta: float, confidence: float) -> tuple
 def _fit_with_loss(
     make_estimator: Callable[[], Any], rows: Mapping[str, Any], neighbour: Mapping[str, Any]
 ) -> tuple[Any, float]:
-    """Fit, and return the fitted estimator and the privacy loss ln P / P' of its ledger's outputs.
+    """Return a fitted estimator, and the privacy loss ln P / P' of its ledger's outputs.
 
     P and P' are the probabilities of the outputs on `rows` and on `neighbour`. A replay on
     `neighbour` gives the inputs that P' depends on.
@@ -251,19 +262,19 @@ def _fit_with_loss(
     with Recorder(recorder.outcomes) as replay_recorder:
         make_estimator().fit(**neighbour)
     loss = 0.0
-    for call, match in zip(recorder.calls, replay_recorder.calls, strict=True):
+    for call, neighbour_call in zip(recorder.calls, replay_recorder.calls, strict=True):
         if call.kind == "draw":
             rate = float(call.epsilon / (2 * Fraction(call.sensitivity)))
             errors = member_errors(call.exact_input, call.outcome)
-            neighbour_errors = member_errors(match.exact_input, call.outcome)
+            neighbour_errors = member_errors(neighbour_call.exact_input, call.outcome)
             loss += rate * (neighbour_errors - errors)
             loss += float(
-                log_partition_function(match.exact_input, rate)
+                log_partition_function(neighbour_call.exact_input, rate)
                 - log_partition_function(call.exact_input, rate)
             )
         elif call.kind == "noise":
             loss += log_noise(call, call.outcome - call.exact_input)
-            loss -= log_noise(call, call.outcome - match.exact_input)
+            loss -= log_noise(call, call.outcome - neighbour_call.exact_input)
         elif call.kind != "seed":
             raise ValueError(
                 "audit_privacy needs a statistic for estimators that give rows secret random "

@@ -24,7 +24,7 @@ NORMAL_POINTS = np.random.default_rng(0).normal(1, 1, (30, 2))
 
 @dataclass(frozen=True)
 class Case:
-    """One estimator and its verification.
+    """Case of the audit: an estimator, and the tiny domain on which it is verified.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Case:
     max_fits: int = 200
 
     def verify(self) -> Verification:
-        """Verify the estimator."""
+        """Return the verification of the estimator on the domain of the case."""
         return verify_privacy(
             self.make, self.domain, self.n,
             labels=self.labels, fit_params=self.fit_params, rows_per_person=self.rows_per_person,

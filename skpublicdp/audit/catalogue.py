@@ -15,7 +15,7 @@ from skpublicdp.audit.release_cases import frame_cases, release_cases, score_cas
 
 
 def catalogue() -> list[Case]:
-    """Return all public estimators, each with all of its mechanisms."""
+    """Return the audit cases of all public estimators, which together use all mechanisms."""
     return [
         *rule_cases(),
         *ppm_cases(),

@@ -50,9 +50,11 @@ class Domain:
 
     @property
     def size(self) -> int:
-        """Number of data sets."""
-        k = len(self.kinds)
-        return int(k**self.n) if self.ordered else math.comb(k + self.n - 1, self.n)
+        """Number of possible data sets."""
+        n_kinds = len(self.kinds)
+        if self.ordered:
+            return int(n_kinds**self.n)
+        return math.comb(n_kinds + self.n - 1, self.n)  # combinations with repetition
 
     def __iter__(self) -> Iterator[PersonKinds]:
         kinds = range(len(self.kinds))
@@ -61,15 +63,17 @@ class Domain:
         return itertools.combinations_with_replacement(kinds, self.n)
 
     def sample(self, count: int, rng: np.random.Generator) -> list[PersonKinds]:
-        """Return a sample of data sets: first one with uneven frequencies, then random ones.
+        """Return `count` data sets: first one with uneven frequencies of kinds, then random ones.
 
-        With equal frequencies of all kinds, sums can be 0, and steps that depend on them are
-        skipped.
+        With equal frequencies of all kinds, sums over rows can be 0. Steps that depend on these
+        sums would then not be tested.
         """
+        # quadratic quantiles: low kinds are frequent, high ones are rare
         shares = (np.arange(self.n) / self.n) ** 2
         uneven = rng.permutation((len(self.kinds) * shares).astype(int)).tolist()
         data_sets = [tuple(uneven if self.ordered else sorted(uneven))]
         while len(data_sets) < count:
+            # few kinds at first, so that rows are repeated, and more in later data sets
             n_kinds = min(len(self.kinds), 2 + len(data_sets))
             kinds = rng.choice(len(self.kinds), n_kinds, replace=False)
             persons = rng.choice(kinds, self.n).tolist()
@@ -94,7 +98,7 @@ class Domain:
         return data_set if self.ordered else tuple(sorted(data_set))
 
     def arguments(self, data_set: PersonKinds) -> dict[str, Any]:
-        """Return the arguments of `fit` for a data set."""
+        """Return the arguments of `fit` for a data set: `X`, and `y` and `groups` if any."""
         rows = [row for kind in data_set for row in self.kinds[kind]]
         arguments = {"X": _select_rows(self._values, [value for value, _ in rows])}
         if self._labels is not None:
@@ -104,10 +108,11 @@ class Domain:
         return arguments
 
     def values(self) -> Any:
-        """Return one row of each value."""
+        """Return one row for each possible feature vector, as an array or a frame."""
         return _select_rows(self._values, list(range(len(self._values))))
 
 
 def _select_rows(values: Any, positions: list[int]) -> Any:
+    """Return the rows of an array or a frame at some positions, with a new index."""
     rows = pick_rows(values, np.array(positions, dtype=np.intp))
     return rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -48,6 +48,7 @@ class EnumeratedRun(Recorder):
     """
 
     NOISY_VALUE = 100
+    """Value of every cell of a noisy table. All runs have the same, so that they are comparable."""
     MAX_OUTCOMES = 50_000
     """Maximum number of outcomes of a single draw or choice."""
 
@@ -60,7 +61,13 @@ class EnumeratedRun(Recorder):
         self._prefix = prefix
 
     def next_outcome(self, bounds: dict[Any, tuple[Fraction, Fraction]]) -> Any:
-        """Return the next outcome of the combination, given bounds of all probabilities."""
+        """Return the next outcome of the combination, and update its path and its probability.
+
+        Parameters
+        ----------
+        bounds : dict
+            Lower and upper bound of the probability of each possible outcome.
+        """
         position = len(self.path)
         if position < len(self._prefix):
             outcome = self._prefix[position]
@@ -76,7 +83,7 @@ class EnumeratedRun(Recorder):
     def draw_member(
         self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any
     ) -> Any:
-        """Return the member of this combination, if the family is small enough."""
+        """Return the path of the member that this combination has, for a small enough family."""
         self._check_number(family.size)
         try:
             bounds = _cached_probabilities(pickle.dumps((family, epsilon, sensitivity)))
@@ -91,23 +98,41 @@ class EnumeratedRun(Recorder):
     def draw_uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
         """Return the integer of this combination."""
         self._check_number(bound)
-        return self.next_outcome(dict.fromkeys(range(bound), 2 * (Fraction(1, bound),)))
+        probability = Fraction(1, bound)
+        return self.next_outcome(dict.fromkeys(range(bound), (probability, probability)))
 
     def choose_positions(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
-        """Return the positions of this combination: a subset, an order or a sample of indices."""
-        n, k = (*sizes, sizes[0])[:2]
-        self._check_number({"subset": math.comb(n, k), "order": math.factorial(n)}.get(kind, n**k))
-        iterators: dict[Any, Callable[[], Any]] = {
-            "subset": lambda: itertools.combinations(range(n), k),
-            "order": lambda: itertools.permutations(range(n)),
-            "indices": lambda: itertools.product(range(n), repeat=k),
-        }
-        choices = list(iterators[kind]())
+        """Return the positions of this combination.
+
+        Parameters
+        ----------
+        kind : {"subset", "order", "indices"}
+            k of n positions without repetition, a permutation of n, or k of n with repetition.
+        sizes : tuple of int
+            (n, k), or (n,) for a permutation.
+        sample, ledger
+            As in the base class; not used.
+        """
+        possible: Iterable[tuple[int, ...]]
+        if kind == "order":
+            (n,) = sizes
+            n_outcomes, possible = math.factorial(n), itertools.permutations(range(n))
+        elif kind == "subset":
+            n, k = sizes
+            n_outcomes, possible = math.comb(n, k), itertools.combinations(range(n), k)
+        else:
+            n, k = sizes
+            n_outcomes = n**k
+            # a lazy product, since there may be too many outcomes to enumerate
+            possible = itertools.product(range(n), repeat=k)
+        self._check_number(n_outcomes)
+        choices = list(possible)
         probability = Fraction(1, len(choices))
         bounds = dict.fromkeys(choices, (probability, probability))
         return np.array(self.next_outcome(bounds), np.intp)
 
     def _check_number(self, n_outcomes: int) -> None:
+        """Raise TooManyOutcomesError if one call has too many outcomes to enumerate."""
         if n_outcomes > self.MAX_OUTCOMES:
             raise TooManyOutcomesError(
                 f"At most {self.MAX_OUTCOMES} outcomes of a draw can be enumerated."
@@ -116,21 +141,23 @@ class EnumeratedRun(Recorder):
 
 @lru_cache(maxsize=4096)
 def _cached_probabilities(pickled: bytes) -> dict[Any, tuple[Fraction, Fraction]]:
-    """Return the cached probability bounds of all members of a pickled family."""
+    """Return the probability bounds of all members of a draw, cached by its pickled arguments."""
     family, epsilon, sensitivity = pickle.loads(pickled)
     return probabilities(family, epsilon, sensitivity, precision=PRECISION)
 
 
 def enumerate_runs(
-    code: Callable[[], Any], kind: Callable[..., Any] = EnumeratedRun, max_runs: float = math.inf
+    code: Callable[[], Any],
+    run_type: Callable[..., Any] = EnumeratedRun,
+    max_runs: float = math.inf,
 ) -> list[Any]:
-    """Run code once for each combination of outcomes of its draws.
+    """Run code once for each combination of outcomes of its draws, and return all runs.
 
     Parameters
     ----------
     code : callable
         Fits an estimator. Its return value is stored as `result` of the run.
-    kind : type
+    run_type : type
         `EnumeratedRun` or a subclass.
     max_runs : int, optional
         Maximum number of runs.
@@ -148,7 +175,7 @@ def enumerate_runs(
     runs: list[Any] = []
     prefixes: list[tuple[Any, ...]] = [()]
     while prefixes:
-        with kind(prefixes.pop()) as run:
+        with run_type(prefixes.pop()) as run:
             run.result = code()
         prefixes += run.unexplored
         runs.append(run)
@@ -156,18 +183,23 @@ def enumerate_runs(
             raise TooManyOutcomesError(
                 f"There are more than {max_runs:g} combinations of outcomes."
             )
+    # the lower bounds of the probabilities add up to 1, up to their precision
     assert 1 - Fraction(1, 10**9) < sum(run.lower for run in runs) <= 1
     return runs
 
 
 def _draw_outcomes(run: EnumeratedRun) -> Any:
+    """Return the outcomes of all draws of a run."""
     return tuple(call.outcome for call in run.calls_of("draw"))
 
 
 def index_by_release(
     runs: list[Any], released: Callable[[Any], Any] = _draw_outcomes
 ) -> dict[Any, Any]:
-    """Return the runs by their released values, without noise. These values must be distinct."""
+    """Return a dict of runs by their released values, which must differ between runs.
+
+    The released values are those of draws by default. Noisy values are not among them.
+    """
     run_of_release = {released(run): run for run in runs}
     assert len(run_of_release) == len(runs)
     return run_of_release
@@ -189,19 +221,21 @@ def worst_ratio(runs: dict[Any, Any], neighbour_runs: dict[Any, Any], epsilon: A
     """
     assert runs.keys() == neighbour_runs.keys()
     worst = Fraction(0)
-    for name, run in runs.items():
-        match, log_ratio = neighbour_runs[name], -Fraction(epsilon)
-        for call, match_call in zip(run.calls_of("noise"), match.calls_of("noise"), strict=True):
+    for release, run in runs.items():
+        neighbour_run, log_ratio = neighbour_runs[release], -Fraction(epsilon)
+        calls = zip(run.calls_of("noise"), neighbour_run.calls_of("noise"), strict=True)
+        for call, neighbour_call in calls:
             assert not call.gaussian
-            assert call.spread == match_call.spread
-            l1_change = int(np.abs(call.exact_input - match_call.exact_input).sum())
+            assert call.spread == neighbour_call.spread
+            l1_change = int(np.abs(call.exact_input - neighbour_call.exact_input).sum())
             log_ratio += Fraction(l1_change) / call.spread
-        worst = max(worst, run.upper / match.lower * exp_above(log_ratio))
+        worst = max(worst, run.upper / neighbour_run.lower * exp_above(log_ratio))
     return worst
 
 
 def exp_above(x: Fraction) -> Fraction:
-    """Return a tight rational upper bound of e^x."""
+    """Return a rational upper bound of e^x with `PRECISION` binary digits."""
+    # `exp_minus` returns lower and upper bounds of e^-x, times 2^PRECISION
     if x > 0:
         return Fraction(1 << PRECISION, exp_minus(x, PRECISION)[0])
     return Fraction(exp_minus(-x, PRECISION)[1], 1 << PRECISION)

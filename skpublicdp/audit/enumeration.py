@@ -22,12 +22,19 @@ from skpublicdp.typing import Floats
 RunsByPath = dict[Any, EnumeratedFit]
 """Runs of one data set, by the outcomes of their calls."""
 
-ProbabilityBounds = dict[bytes, list[Any]]
+ProbabilityBounds = dict[bytes, tuple[Any, Any]]
 """Lower and upper bound of the probability of each observation, by its digest."""
 
 
+MAX_LOG_RATIO = 700.0
+"""Upper end of the search for ε: larger values overflow in `exp`."""
+
+BISECTION_STEPS = 80
+"""Number of bisections of the search for ε, down to the precision of floats."""
+
+
 class OutcomeEnumerator(Verifier):
-    """Compares the exact probabilities of everything observable."""
+    """Verifier that compares the exact probabilities of everything observable."""
 
     def _enumerate(self) -> None:
         """Enumerate the outcomes of all data sets, and compare each pair of neighbours."""
@@ -61,7 +68,11 @@ class OutcomeEnumerator(Verifier):
                         )
 
     def _compare_calls(self, runs: RunsByPath, neighbour_runs: RunsByPath, noisy: bool) -> None:
-        """Compare the calls of two data sets, for runs with equal outcomes."""
+        """Compare the mechanism calls of two data sets, for runs with equal outcomes.
+
+        With noise, the privacy loss of each pair of runs is added to the attained ε. Without, the
+        probabilities are compared elsewhere, and only the ledger entries are checked here.
+        """
         if noisy:
             for path, run in runs.items():
                 self._compare_noisy_runs(run, neighbour_runs, path)
@@ -73,20 +84,23 @@ class OutcomeEnumerator(Verifier):
     def _compare_noisy_runs(
         self, run: EnumeratedFit, neighbour_runs: RunsByPath, path: Any
     ) -> None:
-        """Bound the privacy loss of one run: exact for draws, by its sensitivity for noise."""
+        """Compare one run with the neighbour's run of equal outcomes, and update the attained ε.
+
+        The privacy loss of draws is exact, and the loss of noise is bounded by its sensitivity.
+        """
         if path not in neighbour_runs:
             self._distinguishable("a draw has members that are missing on a neighbouring data set")
             return
-        match = neighbour_runs[path]
-        if run.result.shown != match.result.shown:
-            difference = first_difference(run.result.shown, match.result.shown)
+        neighbour_run = neighbour_runs[path]
+        if run.result.shown != neighbour_run.result.shown:
+            difference = first_difference(run.result.shown, neighbour_run.result.shown)
             self._distinguishable(f"neighbouring data sets are distinguishable by {difference}")
         noise = PrivacyLosses()
         try:
-            self._add_losses(noise, run.calls_of("noise"), match.calls_of("noise"))
+            self._add_losses(noise, run.calls_of("noise"), neighbour_run.calls_of("noise"))
         except IncomparableError as error:
             self._distinguishable(str(error))
-        ratio = max(run.upper / match.lower, match.upper / run.lower)
+        ratio = max(run.upper / neighbour_run.lower, neighbour_run.upper / run.lower)
         loss = sum(high for _, high in noise.ends) + math.log(ratio)
         self._attained = max(self._attained, loss)
 
@@ -103,19 +117,25 @@ class OutcomeEnumerator(Verifier):
             return
         assert self._claimed is not None
         epsilon, delta = self._claimed
-        pairs = [(bounds[key], neighbour_bounds[key]) for key in bounds]
+        pairs = [(bounds[digest], neighbour_bounds[digest]) for digest in bounds]
         if not delta:
-            worst = max(max(p[1] / q[0], q[1] / p[0]) for p, q in pairs)
-            self._attained = max(self._attained, math.log(worst))
-        p, q = (np.array([float(pair[side][0]) for pair in pairs]) for side in (0, 1))
-        for a, b in ((p, q), (q, p)):
-            self._delta = max(self._delta, float(np.maximum(0, a - math.exp(epsilon) * b).sum()))
+            max_ratio = max(
+                max(upper / neighbour_lower, neighbour_upper / lower)
+                for (lower, upper), (neighbour_lower, neighbour_upper) in pairs
+            )
+            self._attained = max(self._attained, math.log(max_ratio))
+        # lower bounds, which equal the probabilities up to their precision
+        p = np.array([float(lower) for (lower, _), _ in pairs])
+        q = np.array([float(neighbour_lower) for _, (neighbour_lower, _) in pairs])
+        for first, second in ((p, q), (q, p)):
+            excess = float(np.maximum(0, first - math.exp(epsilon) * second).sum())
+            self._delta = max(self._delta, excess)
             if delta:
-                self._attained = max(self._attained, _smallest_epsilon(a, b, delta))
+                self._attained = max(self._attained, _smallest_epsilon(first, second, delta))
 
 
 def _explain_difference(runs: RunsByPath, neighbour_runs: RunsByPath) -> str:
-    """Return the finding about neighbours with different sets of observations."""
+    """Return the finding about neighbours whose possible observations differ."""
     for path, run in runs.items():
         if path in neighbour_runs and run.result.shown != neighbour_runs[path].result.shown:
             difference = first_difference(run.result.shown, neighbour_runs[path].result.shown)
@@ -124,21 +144,20 @@ def _explain_difference(runs: RunsByPath, neighbour_runs: RunsByPath) -> str:
 
 
 def _observation_probabilities(runs: list[Any]) -> ProbabilityBounds:
-    """Return bounds of the probability of each distinct observation."""
+    """Return bounds of the probability of each distinct observation, summed over runs."""
     bounds: ProbabilityBounds = {}
     for run in runs:
-        ends = bounds.setdefault(run.result.digest, [0, 0])
-        ends[0] += run.lower
-        ends[1] += run.upper
+        lower, upper = bounds.get(run.result.digest, (0, 0))
+        bounds[run.result.digest] = (lower + run.lower, upper + run.upper)
     return bounds
 
 
 def _smallest_epsilon(p: Floats, q: Floats, delta: float) -> float:
     """Return the smallest ε with Σ max(0, p - e^ε q) <= δ, by bisection."""
-    low, high = 0.0, 700.0
+    low, high = 0.0, MAX_LOG_RATIO
     if np.maximum(0, p - q).sum() <= delta:
         return 0.0
-    for _ in range(80):
+    for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
         excess = np.maximum(0, p - math.exp(middle) * q).sum()
         low, high = (middle, high) if excess > delta else (low, middle)

@@ -64,7 +64,7 @@ def epsilon_lower_bound(
     low, high = 0.0, MAX_EPSILON
     if _guess_probability(n_correct, n_guesses, n_pairs, low, delta) >= failure:
         return low
-    for _ in range(60):
+    for _ in range(60):  # down to the precision of floats
         middle = (low + high) / 2
         refuted = _guess_probability(n_correct, n_guesses, n_pairs, middle, delta) < failure
         low, high = (middle, high) if refuted else (low, middle)
@@ -74,14 +74,23 @@ def epsilon_lower_bound(
 def _guess_probability(
     n_correct: int, n_guesses: int, n_pairs: int, epsilon: float, delta: float
 ) -> float:
-    """Bound the probability of at least `n_correct` correct guesses under (ε, δ)-privacy.
+    """Return an upper bound of the probability of `n_correct` or more correct guesses.
 
-    Steinke, Nasr and Jagielski (2023), Theorem 5.1, and Theorem 5.2 with δ.
+    The guesses are about a release with (ε, δ)-differential privacy. See Steinke, Nasr and
+    Jagielski (2023), Theorem 5.1, and Theorem 5.2 with δ above 0.
+
+    Parameters
+    ----------
+    n_correct, n_guesses, n_pairs : int
+        Numbers of correct guesses, of guesses, and of all pairs.
+    epsilon, delta : float
+        Assumed privacy parameters of the release.
     """
-    q = 1 / (1 + math.exp(-epsilon))
-    tail = float(binom.sf(n_correct - 1, n_guesses, q))
+    p_correct = 1 / (1 + math.exp(-epsilon))
+    tail = float(binom.sf(n_correct - 1, n_guesses, p_correct))
     if not delta or not n_correct:
         return tail
-    steps = np.arange(1, n_correct + 1)
-    mass_below = np.cumsum(binom.pmf(n_correct - steps, n_guesses, q))
-    return min(1.0, tail + 2 * n_pairs * delta * float((mass_below / steps).max()))
+    # maximum over i of P(n_correct - i <= X < n_correct) / i for the binomial number X of successes
+    n_exceeding = np.arange(1, n_correct + 1)
+    mass_below = np.cumsum(binom.pmf(n_correct - n_exceeding, n_guesses, p_correct))
+    return min(1.0, tail + 2 * n_pairs * delta * float((mass_below / n_exceeding).max()))

@@ -22,7 +22,10 @@ MAX_OPTION_CASES = 64
 
 
 def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
-    """Return the losses of mechanisms with this event, one for each combination of its options.
+    """Return the privacy losses that mechanisms of an event can attain.
+
+    There is one result for each combination of options: an `Either` event states that one of
+    several mechanisms is used.
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
 
 
 def _subsampled(losses: PrivacyLosses, rate: object) -> PrivacyLosses:
-    """Return the losses of a mechanism that sees each row with probability `rate`."""
+    """Return the losses of a mechanism that is run on each row with probability `rate`."""
     epsilons = [_amplified(rate, high) for _, high in losses.ends]
     mu_squared = float(rate) ** 2 * losses.mu_squared  # type: ignore[arg-type]
     return PrivacyLosses([(-epsilon, epsilon) for epsilon in epsilons], mu_squared)

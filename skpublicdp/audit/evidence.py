@@ -71,7 +71,7 @@ def select_checks(*names: str) -> dict[str, Check]:
 
 
 def run_check(name: str, check: Check) -> Verification | BinomialAudit:
-    """Run a check. An error becomes a finding of a verification without results."""
+    """Return the result of a check. An error becomes the finding of a verification."""
     try:
         return check()
     except Exception as error:
@@ -80,7 +80,7 @@ def run_check(name: str, check: Check) -> Verification | BinomialAudit:
 
 
 def _checks() -> dict[str, Check]:
-    """Return all checks by name, in the order of the table."""
+    """Return the checks of `verify_all` by name, in the order of its table."""
     cases = {case.name: case.verify for case in catalogue()}
     return {**sampler_checks(), "errors about rows": verify_refusals, **cases, **attacks()}
 
@@ -103,7 +103,7 @@ def table(results: Iterable[Verification | BinomialAudit]) -> Iterator[str]:
 
 
 def verdict(results: Sequence[Verification | BinomialAudit]) -> str:
-    """Return one line that sums up all checks.
+    """Return one line with the number of checks and the names of violated ones.
 
     Examples
     --------

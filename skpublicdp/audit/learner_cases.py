@@ -43,12 +43,12 @@ from skpublicdp.sanitizers import BLRSanitizer, QuantileSanitizer
 
 
 def _make_rule(hypotheses: Any, **settings: Any) -> Callable[[], Any]:
-    """Return a function that makes a rule learner."""
+    """Return a function that makes a `SemiPrivateClassifier` with a hypothesis class."""
     return lambda: SemiPrivateClassifier(hypotheses, classes=LABELS, **settings)
 
 
 def rule_cases() -> list[Case]:
-    """Return the learners that draw a single rule."""
+    """Return the audit cases of learners that draw a single rule, one for each hypothesis class."""
     line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
     plane: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": CORNERS}}
     name = "SemiPrivateClassifier, "
@@ -89,7 +89,7 @@ def rule_cases() -> list[Case]:
 
 
 def ppm_cases() -> list[Case]:
-    """Return the learners of halfspaces from a mixed population."""
+    """Return the audit cases of `PPMHalfspaceClassifier`, whose public rows have one label."""
     labelled_public = {"X_public": CORNERS[:3], "y_public": np.array([0, 1, 0])}
     return [
         Case(
@@ -115,7 +115,7 @@ def ppm_cases() -> list[Case]:
 
 
 def search_cases() -> list[Case]:
-    """Return the searches over settings."""
+    """Return the audit cases of private hyperparameter searches."""
     line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
     return [
         Case(
@@ -137,14 +137,19 @@ def search_cases() -> list[Case]:
 
 
 def boosting_cases() -> list[Case]:
-    """Return the boosting learners, with all of their methods and stages."""
+    """Return the audit cases of boosting, with all of its methods and stages.
+
+    The privacy parameters are far larger than in use, so that each stage runs on few rows.
+    """
     line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
     plane: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": CORNERS}}
 
     def boost(**settings: Any) -> Callable[[], Any]:
+        """Return a function that makes a boosting classifier, of two labels by default."""
         return lambda: SemiPrivateBoostingClassifier(**{"classes": LABELS, **settings})
 
     def regress(**settings: Any) -> Callable[[], Any]:
+        """Return a function that makes a boosting regressor of outcomes in [0, 2]."""
         return lambda: SemiPrivateBoostingRegressor(outcome_bounds=(0, 2), **settings)
 
     name = "SemiPrivateBoosting"
@@ -208,19 +213,22 @@ def boosting_cases() -> list[Case]:
 
 
 def label_efficient_cases() -> list[Case]:
-    """Return the learners that need labels of few rows only."""
+    """Return the audit cases of learners that need the labels of few rows only."""
 
     def make_active(**settings: Any) -> Callable[[], Any]:
+        """Return a function that makes an active learner, which asks for one label."""
         return lambda: SubsamplingActiveLearner(
             SemiPrivateClassifier(Thresholds()), n_labels=1, classes=LABELS, **settings
         )
 
     def make_label_boost(**settings: Any) -> Callable[[], Any]:
+        """Return a function that makes a `LabelBoostClassifier` of thresholds."""
         return lambda: LabelBoostClassifier(
             SemiPrivateClassifier(Thresholds()), classes=LABELS, **settings
         )
 
     def labelled_first(n_labelled: int, n: int) -> dict[str, Any]:
+        """Return arguments of `fit` by which the first of n private rows are labelled."""
         return {"is_labelled": np.arange(n) < n_labelled, "X_public": PUBLIC_LINE}
 
     line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
@@ -248,9 +256,10 @@ def label_efficient_cases() -> list[Case]:
 
 
 def sanitizer_cases() -> list[Case]:
-    """Return the sanitizers, their generic learner, and a transformer of public rows."""
+    """Return the audit cases of sanitizers, of the learner on them, and of `PublicFit`."""
 
     def generic(**settings: Any) -> Callable[[], Any]:
+        """Return a function that makes a `GenericLearnerClassifier` of thresholds."""
         return lambda: GenericLearnerClassifier(
             Thresholds(), classes=LABELS, bounds=(0, 3), **settings
         )

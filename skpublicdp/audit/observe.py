@@ -33,6 +33,11 @@ OBSERVATION_NAMES = {
 
 SCALAR_TYPES = (type(None), bool, int, str, bytes, complex)
 
+MAX_SHOWN_CHARACTERS = 60
+"""Texts of values are cut to fewer characters than this in findings."""
+
+PICKLE_PROTOCOL = 4
+
 Form = tuple[str, Any]
 """A canonical form: (type name, value) or (type name, ((name, form), ...))."""
 
@@ -85,7 +90,7 @@ def describe_difference(first: Form, second: Form, path: str = "") -> str:
 
 
 def first_difference(first: Form, second: Form) -> str:
-    """Return the first difference of two fits for findings, in terms of the estimator.
+    """Return a description of the first difference of two fits, in terms of the estimator.
 
     Parameters
     ----------
@@ -117,7 +122,17 @@ def _path_step(name: str) -> str:
 
 
 def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str) -> str:
-    """Return the first entry in which two arrays differ, or their types and shapes."""
+    """Return a description of the first entry in which two arrays differ.
+
+    If their types or shapes differ, these are described instead.
+
+    Parameters
+    ----------
+    first, second : dict
+        Parts "type" (data type and shape) and "values" of the canonical forms of two arrays.
+    path : str
+        Path to the arrays.
+    """
     if first["type"] != second["type"]:
         return f"{path} (type and shape): {first['type'][1]} and {second['type'][1]}"
     values, second_values = first["values"][1], second["values"][1]
@@ -131,6 +146,7 @@ def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str
     except (TypeError, ValueError):  # a structured type, for instance
         return f"{path}: {_short(values)} and {_short(second_values)}"
     differs = entries != second_entries
+    # equal entries with different bytes, such as 0 and -0, are reported as the first entry
     index = int(np.flatnonzero(differs)[0]) if differs.any() else 0
     entry = f", entry {index}" if shape != "()" else ""
     return f"{path}{entry}: {entries[index]} and {second_entries[index]}"
@@ -138,20 +154,23 @@ def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str
 
 def _readable(form: Form) -> str:
     """Return the value of a form as a user would write it."""
-    kind, value = form
-    if kind == "float":
+    type_name, value = form
+    if type_name == "float":
         return f"{float.fromhex(value):.17g}"
-    if isinstance(value, bytes) and kind != "bytes":  # a scalar of numpy
+    if isinstance(value, bytes) and type_name != "bytes":  # a scalar of numpy
         try:
-            return str(np.frombuffer(value, dtype=kind)[0])
+            return str(np.frombuffer(value, dtype=type_name)[0])
         except (TypeError, ValueError):
             return _short(value)
     return _short(value)
 
 
 def _short(value: Any) -> str:
+    """Return the representation of a value, cut to `MAX_SHOWN_CHARACTERS`."""
     text = repr(value)
-    return text if len(text) < 60 else f"{text[:57]}..."
+    if len(text) < MAX_SHOWN_CHARACTERS:
+        return text
+    return f"{text[: MAX_SHOWN_CHARACTERS - 3]}..."
 
 
 class _CanonicalReader:
@@ -162,21 +181,21 @@ class _CanonicalReader:
         self._references: list[Any] = []  # so that no other object gets the same id
 
     def read(self, value: Any) -> Form:
-        """Return the canonical form of an object."""
-        kind = type(value).__name__
+        """Return the canonical form of an object: its type name, and its value or its parts."""
+        type_name = type(value).__name__
         if isinstance(value, SCALAR_TYPES) and type(value).__module__ == "builtins":
-            return kind, value
+            return type_name, value
         if type(value) is float:
-            return kind, value.hex()  # as text, since NaN is not equal to itself
+            return type_name, value.hex()  # as text, since NaN is not equal to itself
         if isinstance(value, np.generic):
-            return kind, value.tobytes()
+            return type_name, value.tobytes()
         if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
-            return kind, str(getattr(value, "__qualname__", value.__name__))
+            return type_name, str(getattr(value, "__qualname__", value.__name__))
         if id(value) in self._form_of_id:
             return self._form_of_id[id(value)]
-        self._form_of_id[id(value)] = (kind, "itself")  # for an object that contains itself
+        self._form_of_id[id(value)] = (type_name, "itself")  # for an object that contains itself
         self._references.append(value)
-        form = kind, self._parts(value)
+        form = type_name, self._parts(value)
         self._form_of_id[id(value)] = form
         return form
 
@@ -184,7 +203,7 @@ class _CanonicalReader:
         """Return the named parts of an object: entries, attributes or the state of its pickle."""
         if isinstance(value, np.ndarray):
             return self._array_parts(value)
-        if isinstance(value, PrivacyBudget):
+        if isinstance(value, PrivacyBudget):  # its ledger has times, which differ between fits
             return ()
         if isinstance(value, types.FunctionType):
             variables = [cell.cell_contents for cell in value.__closure__ or ()]
@@ -206,6 +225,7 @@ class _CanonicalReader:
         return self._read_all(parts)
 
     def _array_parts(self, array: NDArray[Any]) -> tuple[tuple[str, Form], ...]:
+        """Return the parts of an array: its data type with its shape, and its bytes or objects."""
         content: Any = array.tobytes()
         if array.dtype.hasobject:
             content = self._read_all({"values": tuple(array.ravel().tolist())})
@@ -215,15 +235,16 @@ class _CanonicalReader:
     def _pickled_state(self, value: Any) -> dict[str, Any]:
         """Return the state that a pickle would contain."""
         try:
-            reduced = value.__reduce_ex__(4)
+            reduced = value.__reduce_ex__(PICKLE_PROTOCOL)
         except TypeError:  # a lock or an iterator
             return {}
-        if isinstance(reduced, str):
+        if isinstance(reduced, str):  # pickled by reference to a global name
             return {"name": reduced}
-        # from the fourth element on, they are iterators over entries
+        # (function, arguments, state), then iterators over the entries of lists and dicts
         return {str(i): list(part) if i > 2 and part else part for i, part in enumerate(reduced)}
 
     def _read_all(self, parts: Mapping[str, Any]) -> tuple[tuple[str, Form], ...]:
+        """Return the canonical form of each named part, in order."""
         return tuple((name, self.read(part)) for name, part in parts.items())
 
 
@@ -244,7 +265,10 @@ class Observation:
 
     @contextlib.contextmanager
     def recording_output(self) -> Iterator[None]:
-        """Record warnings, errors, printed text and log records."""
+        """Return a context that records warnings, errors, printed text and log records.
+
+        An exception inside the context is stored in `failure` and not raised.
+        """
         printed, records = io.StringIO(), _LogTexts()
         root = logging.getLogger()
         root.addHandler(records)
@@ -268,18 +292,29 @@ class Observation:
         self.shown["printed"] = printed.getvalue() + "\n".join(records.texts)
 
     def record(self, fitted: Any, X: Any, look: Callable[[Any], Any] | None) -> None:
-        """Record the attributes, the representation and the answers of a fitted object."""
+        """Record the attributes, the representation and the answers of a fitted object.
+
+        Parameters
+        ----------
+        fitted : object
+            The fitted object.
+        X : array-like or data frame, shape (n_new, n_features)
+            Rows that are passed to its methods.
+        look : callable or None
+            Returns further observable values of the fitted object.
+        """
         html_method = getattr(type(fitted), "_repr_html_", None)
         module = getattr(html_method, "__module__", "sklearn")
         html = ""
+        # scikit-learn's HTML has identifiers that are counted up from fit to fit
         if html_method is not None and not module.startswith("sklearn"):
             html = html_method(fitted)
-        texts = (repr(fitted), html)
-        without_addresses = [re.sub("0x[0-9a-f]+", "", text) for text in texts]
-        self.shown["repr"] = without_addresses
+        # memory addresses differ between fits
+        self.shown["repr"] = [re.sub("0x[0-9a-f]+", "", text) for text in (repr(fitted), html)]
         for name in OBSERVED_METHODS:
             if callable(method := getattr(fitted, name, None)):
                 try:
+                    # `sample` takes a number of rows, all other methods take rows
                     self.shown[name] = method(5 if name == "sample" else X)
                 except Exception as error:
                     self.shown[name] = repr(error)

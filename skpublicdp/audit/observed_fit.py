@@ -22,6 +22,9 @@ from skpublicdp.privacy.ledger import Ledger
 
 BITS_PER_WORD = 64
 
+SOURCE_SEED = 20
+"""Seed of all recorded sources of bits, so that a verification is repeatable."""
+
 
 class RecordedBits:
     """Repeatable random bits whose requests are counted.
@@ -39,12 +42,12 @@ class RecordedBits:
     def __init__(self, recorder: FitRecorder, secure: bool, number: int) -> None:
         self.secure = secure
         self._recorder = recorder
-        self._generator = np.random.Generator(np.random.PCG64([20, number]))
+        self._generator = np.random.Generator(np.random.PCG64([SOURCE_SEED, number]))
 
     def bits(self, count: int) -> int:
         """Return an integer uniform on ``range(2**count)``."""
         self._recorder.n_bits += count
-        n_bytes = -(-count // 8)
+        n_bytes = -(-count // 8)  # rounded up; surplus bits are shifted out
         return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
@@ -88,10 +91,10 @@ class FitRecorder(Recorder):
     def __enter__(self) -> Any:
         self._globals = _global_states()
         super().__enter__()
-        for kind in (SecureBits, SeededBits):
+        for source_type in (SecureBits, SeededBits):
             for name in ("bits", "words"):
-                reporting = self._reporting_bypass(kind, name)
-                self._patches.enter_context(replaced(kind, name, reporting))
+                reporting = self._reporting_bypass(source_type, name)
+                self._patches.enter_context(replaced(source_type, name, reporting))
         self._patches.enter_context(replaced(ledgers, "random_bits", self._source))
         return self
 
@@ -101,22 +104,26 @@ class FitRecorder(Recorder):
             self.faults.append("a global random generator was used")
 
     def _source(self, random_state: Any = None) -> RecordedBits:
-        """Return counted random bits, as the replacement of `random_bits`."""
+        """Return a source of counted random bits; it replaces `random_bits` of the ledger."""
         self.states.append(random_state)
         return RecordedBits(self, random_state is None, len(self.states))
 
-    def _reporting_bypass(self, kind: Any, name: str) -> Callable[..., Any]:
-        """Return a method of a source of bits that reports each call: it bypasses the ledger."""
-        original = getattr(kind, name)
+    def _reporting_bypass(self, source_type: Any, name: str) -> Callable[..., Any]:
+        """Return the method `name` of a class of random bits, changed to report each call.
+
+        The ledger's own source is replaced, so a call of the original class bypasses the ledger.
+        """
+        original = getattr(source_type, name)
 
         def draw_bits(bits: Any, count: int) -> Any:
+            """Return random bits of the original method, and add a fault."""
             self.faults.append("randomness did not come from the ledger's source")
             return original(bits, count)
 
         return draw_bits
 
     def _replacements(self) -> dict[str, Callable[..., Any]]:
-        """Return the replacements of the base class, and one of `Ledger.seed`."""
+        """Return the replacements of ledger methods by the base class, and one of `Ledger.seed`."""
         recorder, original = self, Ledger.seed
 
         def seed(self: Ledger, count: int = 31) -> int | None:
@@ -132,7 +139,10 @@ class FitRecorder(Recorder):
         return {**super()._replacements(), "seed": seed}
 
     def record_call(self, kind: str, exact_input: Any, outcome: Any) -> None:
-        """Record one call with its number of random bits."""
+        """Record one call with the number of random bits drawn since the call before.
+
+        A draw or noise before the budget was charged is added to `faults`.
+        """
         if self._budget is not None and kind in ("draw", "noise") and not self._budget.ledger:
             self.faults.append(
                 f"{self._pending.get('name', 'a draw')}: drawn before it was charged"
@@ -146,12 +156,12 @@ class NoiselessRecorder(FitRecorder):
     """Recorder without noise, so that later steps depend on the exact integers."""
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
-        """Return the exact integers."""
+        """Return the exact integers in place of noisy ones."""
         return table.copy()
 
 
 class EnumeratedFit(FitRecorder, EnumeratedRun):
-    """One enumerated combination of outcomes, with the checks of `FitRecorder`."""
+    """Fit with one enumerated combination of outcomes, with the checks of `FitRecorder`."""
 
 
 def _global_states() -> tuple[object, ...]:
@@ -180,7 +190,7 @@ class ObservedFit:
 
     @property
     def digest(self) -> bytes:
-        """Hash of everything observable."""
+        """Hash of everything observable, to find equal fits among many."""
         return sha256(pickle.dumps(self.shown)).digest()
 
 

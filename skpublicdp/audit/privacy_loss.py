@@ -19,6 +19,9 @@ from skpublicdp.typing import Floats
 MAX_LOSS_ATOMS = 1 << 12
 """Maximum number of exact atoms. With more, privacy losses are rounded up to a grid."""
 
+N_GRID_LOSSES = MAX_LOSS_ATOMS // 4
+"""Number of steps of this grid."""
+
 
 def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
     """Return the δ of Gaussian noise at some ε (Balle and Wang 2018, Theorem 8).
@@ -38,12 +41,12 @@ def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
 
 @dataclass
 class PrivacyLosses:
-    """Privacy losses of several steps, each given the outputs of the steps before.
+    """Privacy losses of several mechanism calls, each given the outputs of the calls before.
 
     Attributes
     ----------
     ends : list of (float, float)
-        Smallest and largest loss of each step that is not Gaussian noise.
+        Smallest and largest loss of each call that is not Gaussian noise.
     mu_squared : float
         Sum of the μ² of all Gaussian noise.
     """
@@ -56,36 +59,39 @@ class PrivacyLosses:
         return PrivacyLosses([(-high, -low) for low, high in self.ends], self.mu_squared)
 
     def key(self) -> tuple[object, ...]:
-        """Return a hashable key of the losses, rounded slightly."""
+        """Return a hashable key, equal for losses that compose to the same ε and δ.
+
+        The order of losses and calls without loss do not matter. Values are rounded to 12 digits.
+        """
         rounded = ((round(low, 12), round(high, 12)) for low, high in self.ends)
         nonzero = sorted(pair for pair in rounded if pair != (0.0, 0.0))
         return round(self.mu_squared, 12), *nonzero
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest ε at a given δ."""
+        """Return the smallest ε at a given δ for the composition of all losses."""
         return max(_epsilon(self, delta), _epsilon(self.swapped(), delta))
 
     def delta(self, epsilon: float) -> float:
-        """Return the smallest δ at a given ε."""
+        """Return the smallest δ at a given ε for the composition of all losses."""
         return max(_delta(self, epsilon), _delta(self.swapped(), epsilon))
 
 
 def _epsilon(losses: PrivacyLosses, delta: float) -> float:
-    """Return the smallest ε at a given δ in one direction, by bisection."""
+    """Return the smallest ε at a given δ in one direction (P against P'), by bisection."""
     if not delta:
         return math.inf if losses.mu_squared else sum(high for _, high in losses.ends)
     atoms, low, high = _atoms(losses.ends), 0.0, 1.0
     mu = math.sqrt(losses.mu_squared)
     while high < 1e6 and _mixture_delta(atoms, mu, high) > delta:
         low, high = high, 2 * high
-    for _ in range(60):
+    for _ in range(60):  # down to the precision of floats
         middle = (low + high) / 2
         low, high = (middle, high) if _mixture_delta(atoms, mu, middle) > delta else (low, middle)
     return high if high > 1e-15 else 0.0
 
 
 def _delta(losses: PrivacyLosses, epsilon: float) -> float:
-    """Return the smallest δ at a given ε in one direction."""
+    """Return the smallest δ at a given ε in one direction (P against P')."""
     return _mixture_delta(_atoms(losses.ends), math.sqrt(losses.mu_squared), epsilon)
 
 
@@ -111,12 +117,13 @@ def _atoms(ends: Iterable[tuple[float, float]]) -> tuple[Floats, Floats]:
     for low, high in ends:
         if low >= 0 or high <= 0:  # since e^(-loss) has mean 1, the loss is 0
             continue
+        # the probability of the high loss follows from the mean of e^(-loss), which is 1
         p_high = math.expm1(-low) / (math.exp(-low) - math.exp(-high))
         losses = np.concatenate([losses + low, losses + high])
         probabilities = np.concatenate([probabilities * (1 - p_high), probabilities * p_high])
         if len(losses) > MAX_LOSS_ATOMS:
-            step = (losses.max() - losses.min()) / (MAX_LOSS_ATOMS // 4)
-            grid_index = np.ceil((losses - losses.min()) / step).astype(np.int64)
-            losses = losses.min() + step * np.arange(grid_index.max() + 1)
+            grid_step = (losses.max() - losses.min()) / N_GRID_LOSSES
+            grid_index = np.ceil((losses - losses.min()) / grid_step).astype(np.int64)
+            losses = losses.min() + grid_step * np.arange(grid_index.max() + 1)
             probabilities = np.bincount(grid_index, probabilities).astype(np.float64)
     return losses, probabilities

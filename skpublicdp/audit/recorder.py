@@ -29,8 +29,8 @@ class MechanismCall:
     kind : {"draw", "noise", "subset", "order", "indices", "uniform", "seed"}
         Method of the ledger; a draw is an exponential mechanism.
     exact_input : Family, ndarray of int64, int or tuple of int
-        Exact input: the family of a draw, the integers before noise, or the sizes of a random
-        choice.
+        Input computed from private rows: the family of a draw, the integers before noise, or the
+        sizes of a random choice.
     outcome : object
         Output of the mechanism.
     name : str
@@ -65,7 +65,10 @@ class MechanismCall:
 
     @property
     def cost(self) -> Fraction:
-        """ε of a draw or of Laplace noise, μ² of Gaussian noise, computed from the call; else 0."""
+        """Privacy cost, computed from the call itself and not from its ledger entry.
+
+        It is ε for a draw or Laplace noise, μ² for Gaussian noise, and 0 for random choices.
+        """
         if self.kind == "draw":
             assert self.epsilon is not None
             return self.epsilon
@@ -130,11 +133,11 @@ class Recorder:
 
     @property
     def outcomes(self) -> list[Any]:
-        """Outcomes of the calls, in order."""
+        """Outcomes of all recorded calls, in order, for a replay by another recorder."""
         return [call.outcome for call in self.calls]
 
     def calls_of(self, kind: str) -> list[MechanismCall]:
-        """Return the calls of one kind."""
+        """Return the recorded calls of one kind, such as "draw" or "noise"."""
         return [call for call in self.calls if call.kind == kind]
 
     def __enter__(self) -> Any:
@@ -196,14 +199,16 @@ class Recorder:
             return outcome - table
 
         def sample_uniform(self: Ledger, bound: int) -> Any:
+            """Return an integer below a bound, and record the call."""
             outcome = recorder.draw_uniform(bound, originals["uniform_below"], self)
             recorder.record_call("uniform", bound, outcome)
             return outcome
 
         def choosing(kind: str) -> Callable[..., Any]:
-            """Return the replacement of a method that chooses positions."""
+            """Return the replacement of `Ledger.subset`, `Ledger.order` or `Ledger.indices`."""
 
             def choose(self: Ledger, *sizes: int) -> Any:
+                """Return chosen positions, and record the call."""
                 outcome = recorder.choose_positions(kind, sizes, originals[kind], self)
                 recorder.record_call(kind, sizes, outcome)
                 return outcome
@@ -225,30 +230,31 @@ class Recorder:
         self.calls.append(MechanismCall(kind, exact_input, outcome, **entry))
         self._pending = {}
 
-    # hooks for subclasses
+    # Hooks for subclasses. `sample` is the original, unbound method of `Ledger`, which draws a new
+    # outcome; without a replay the base class calls it.
 
     def draw_member(
         self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any
     ) -> Any:
-        """Return the drawn member."""
+        """Return the path of the drawn member: the next replayed one, or a new draw."""
         if self._replayed is not None:
             return next(self._replayed)
         return sample(ledger, family, epsilon, sensitivity)
 
     def noise_scale(self, spread: Any) -> Any:
-        """Return the scale of the noise."""
+        """Return the scale (Laplace) or variance (Gaussian) to use in place of the ledger's."""
         return spread
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
-        """Return the table with noise."""
+        """Return the table with noise: the next replayed one, or a new one."""
         if self._replayed is not None:
             return next(self._replayed)
         return table + sample(ledger, event, spread, table)
 
     def draw_uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
-        """Return an integer below a bound."""
+        """Return an integer below a bound: the next replayed one, or a new one."""
         return next(self._replayed) if self._replayed is not None else sample(ledger, bound)
 
     def choose_positions(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
-        """Return the chosen positions."""
+        """Return the chosen positions: the next replayed ones, or a new choice."""
         return next(self._replayed) if self._replayed is not None else sample(ledger, *sizes)

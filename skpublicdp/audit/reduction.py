@@ -22,7 +22,7 @@ def reduce_public_data(
     labelled: bool = False,
     random_state: Any = None,
 ) -> ReducedLearner:
-    """Turn a semi-private learner into a private learner, which has no public rows.
+    """Return a private learner, without public rows, made from a semi-private learner.
 
     If the semi-private learner were accurate with few public rows, the private learner would be
     accurate as well. Thresholds have no accurate private learner. So a semi-private learner of
@@ -155,8 +155,8 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"There must be two distinct labels; got {len(labels)}. Set classes of the learner."
             )
         generator = check_random_state(self.random_state)
-        p = 1 / (100 * self.n_public)  # Algorithm 2, step 2
-        is_real = _positions(self.n_private, len(X), p, generator)
+        p_real = 1 / (100 * self.n_public)  # Algorithm 2, step 2
+        is_real = _mark_real_rows(self.n_private, len(X), p_real, generator)
         X_private, y_private = self._dummies(len(is_real), labels, generator)
         n_real = int(is_real.sum())
         X_private[is_real], y_private[is_real] = X[:n_real], y[:n_real]  # Algorithm 3, 5 and 8
@@ -188,19 +188,31 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _dummies(
         self, n: int, labels: NDArray[Any], generator: Any
     ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-        """Return n dummy rows and random labels."""
+        """Return n dummy rows, shape (n, n_features), and fair coin tosses as their labels."""
         X = np.array(self.dummy(n, generator), dtype=np.float64)
         return X, labels[generator.randint(2, size=n)]
 
 
-def _positions(n: int, n_real: int, p: float, generator: Any) -> NDArray[np.bool_]:
-    """Return a mask of the positions of real rows, each real with probability p.
+def _mark_real_rows(n: int, n_real: int, p_real: float, generator: Any) -> NDArray[np.bool_]:
+    """Return a mask of the rows of a sample that are real rather than dummies.
 
-    The sample ends after the last of `n_real` real rows (Algorithm 3, step 2), so the mask has at
-    most n entries.
+    Each row is real with probability `p_real`. The sample ends after the last real row that is
+    available (Algorithm 3, step 2), so the mask has at most n entries.
+
+    Parameters
+    ----------
+    n : int
+        Maximum number of rows of the sample.
+    n_real : int
+        Number of available real rows.
+    p_real : float
+        Probability that a row is real.
+    generator : RandomState
+        Source of randomness.
     """
-    is_real: NDArray[np.bool_] = generator.random_sample(n) < p
+    is_real: NDArray[np.bool_] = generator.random_sample(n) < p_real
     n_used = np.cumsum(is_real)
     if n_used[-1] < n_real:
         return is_real
-    return is_real[: int(np.searchsorted(n_used, n_real)) + 1]
+    last = int(np.searchsorted(n_used, n_real))
+    return is_real[: last + 1]

@@ -38,8 +38,11 @@ def verify_refusals() -> Verification:
 
 
 def _message_differences(case: Case) -> Iterator[str]:
-    """Yield a finding for each kind of invalid value whose errors are not all equal."""
-    for kind, variants in _with_invalid_values(case).items():
+    """Yield a finding for each type of fault whose error message depends on the invalid rows.
+
+    The message must be equal for all invalid values, numbers of invalid rows and positions.
+    """
+    for fault, variants in _with_invalid_values(case).items():
         errors = []
         for rows in variants:
             with FitRecorder():
@@ -50,32 +53,38 @@ def _message_differences(case: Case) -> Iterator[str]:
         for error in errors[1:]:
             if error != errors[0]:
                 pair = f"“{errors[0]}” and “{error}”"
-                yield f"{case.name}: the error about {kind} depends on the rows: {pair}"
+                yield f"{case.name}: the error about {fault} depends on the rows: {pair}"
                 break
 
 
 def _with_invalid_values(case: Case) -> dict[str, list[dict[str, Any]]]:
-    """Return arguments of `fit` with invalid rows, several variants for each kind of fault.
+    """Return arguments of `fit` with invalid rows: several variants, by type of fault.
 
     Variants differ in the invalid value, and in the number and positions of invalid rows.
     """
+    # at least two rows, so that the number of invalid rows can differ
     domain = Domain(case.domain, case.labels, max(case.n, 2), case.rows_per_person, ordered=False)
     rows = domain.arguments(domain.sample(1, np.random.default_rng(0))[0])
     nan, inf = np.nan, np.inf
     variants: dict[str, list[dict[str, Any]]] = {}
     last_column = np.shape(rows["X"])[1] - 1
-    entries = ([(0, 0)], [(-1, last_column)], [(0, 0), (-1, last_column)])
-    for kind, values in (("missing numbers", (nan, inf)), ("text", ("left", "right"))):
-        table = np.asarray(rows["X"], dtype=object if kind == "text" else float)
-        variants[kind] = [
-            rows | {"X": _with_value(table, indices, value)}
-            for indices in entries
+    # the first value of the first row, the last value of the last row, or both
+    cell_sets = ([(0, 0)], [(-1, last_column)], [(0, 0), (-1, last_column)])
+    for fault, values in (("missing numbers", (nan, inf)), ("text", ("left", "right"))):
+        table = np.asarray(rows["X"], dtype=object if fault == "text" else float)
+        variants[fault] = [
+            rows | {"X": _with_value(table, cells, value)}
+            for cells in cell_sets
             for value in values
         ]
     if case.labels is not None:
         y = np.asarray(rows["y"])
-        invalid = (nan, inf) if y.dtype.kind == "f" else UNDECLARED_LABELS[y.dtype.kind == "U"]
-        if y.dtype.kind == "U":
+        undeclared_numbers, undeclared_texts = UNDECLARED_LABELS
+        invalid: tuple[Any, Any] = undeclared_numbers
+        if np.issubdtype(y.dtype, np.floating):
+            invalid = (nan, inf)
+        elif np.issubdtype(y.dtype, np.str_):
+            invalid = undeclared_texts
             y = y.astype("U9")  # wide enough for the undeclared labels
         variants["undeclared labels"] = [
             rows | {"y": _with_value(y, indices, value)}
@@ -86,7 +95,7 @@ def _with_invalid_values(case: Case) -> dict[str, list[dict[str, Any]]]:
 
 
 def _with_value(array: Any, indices: list[Any], value: Any) -> Any:
-    """Return a copy of an array with a value at some indices."""
+    """Return a copy of an array in which the entries at some indices have a given value."""
     changed = array.copy()
     for index in indices:
         changed[index] = value

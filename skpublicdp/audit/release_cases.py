@@ -29,12 +29,12 @@ from skpublicdp.query_release import (
 
 
 def _make_release(queries: Any, **settings: Any) -> Callable[[], Any]:
-    """Return a function that makes a query release; by default with ε = 6."""
+    """Return a function that makes a `PAPQueryRelease` of a query class, with ε = 6 by default."""
     return lambda: PAPQueryRelease(queries, bounds=(0, 3), **{"epsilon": 6, **settings})
 
 
 def release_cases() -> list[Case]:
-    """Return the query releases, with each class of queries and each method."""
+    """Return the audit cases of query release, with each class of queries and each method."""
     line: dict[str, Any] = {"fit_params": {"X_public": PUBLIC_LINE}}
     plane: dict[str, Any] = {"fit_params": {"X_public": CORNERS}}
     queries: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -47,8 +47,8 @@ def release_cases() -> list[Case]:
         "custom": (CustomQueries(exceed_half), PLANE, plane),
     }
     cases = []
-    for kind, (query_class, domain, public) in queries.items():
-        name = f"PAPQueryRelease, {kind}"
+    for class_name, (query_class, domain, public) in queries.items():
+        name = f"PAPQueryRelease, {class_name}"
         max_fits = 50 if domain is LINE else 30
         pmw = _make_release(query_class, method="pmw", delta=0, epsilon=60)
         pure = _make_release(query_class, delta=0)
@@ -73,7 +73,11 @@ def release_cases() -> list[Case]:
 
 
 def frame_cases() -> list[Case]:
-    """Return releases of a frame in which a missing value could change the type of a column."""
+    """Return the audit cases of query release from a polars frame; none without polars.
+
+    The frame has a missing value. A reader that inferred the type of a column from the private
+    rows would reveal whether some row has it.
+    """
     try:
         import polars as pl
     except ImportError:
@@ -91,7 +95,7 @@ def frame_cases() -> list[Case]:
 
 
 def score_cases() -> list[Case]:
-    """Return the private scores of a public classifier."""
+    """Return the audit cases of private scores, with Laplace and with Gaussian noise."""
     options: dict[str, Any] = {"labels": ("no", "yes"), "max_fits": 60}
     releases = {
         "private_scores": release_scores,
@@ -100,11 +104,12 @@ def score_cases() -> list[Case]:
         "private_balanced_accuracy_score": release_balanced_accuracy,
     }
     return [
-        Case(f"{name}{kind}", _make_score(release, delta), [[0.1], [0.6], [0.9]], 2, **options)
+        Case(f"{name}{suffix}", _make_score(release, delta), [[0.1], [0.6], [0.9]], 2, **options)
         for name, release in releases.items()
-        for kind, delta in ((", pure", 0), ("", 1e-5))
+        for suffix, delta in ((", pure", 0), ("", 1e-5))
     ]
 
 
 def _make_score(release: Callable[..., Any], delta: float) -> Callable[[], Any]:
+    """Return a function that makes an estimator whose `fit` releases a private score."""
     return lambda: PublishedScore(release, epsilon=0.5, delta=delta)

@@ -29,7 +29,7 @@ N_PAIRED_KINDS = 3
 
 
 class Replayer(Verifier):
-    """Replays recorded outcomes in fits of neighbours and compares everything else."""
+    """Verifier that replays recorded outcomes in fits of neighbours and compares the rest."""
 
     def _replay(self) -> None:
         """Record the fits of sampled data sets, and replay them on themselves and on neighbours.
@@ -42,7 +42,9 @@ class Replayer(Verifier):
         recorder_types = (FitRecorder, NoiselessRecorder)
         n_neighbours = len(self._domain.neighbours(self._domain.sample(1, rng)[0]))
         n_neighbours = min(MAX_NEIGHBOURS, n_neighbours)
-        n_sets = max(1, self._max_fits // (len(recorder_types) * (n_neighbours + 2)))
+        # a recording, its replay on the same rows, and one replay on each neighbour
+        n_fits_per_recording = n_neighbours + 2
+        n_sets = max(1, self._max_fits // (len(recorder_types) * n_fits_per_recording))
         recorded: set[PersonKinds] = set()
         for base in self._domain.sample(n_sets, rng):
             if base in recorded:
@@ -63,7 +65,7 @@ class Replayer(Verifier):
         self._n_sets = max(self._n_sets, len({self._domain.canonical(base) for base in recorded}))
 
     def _fit_with(self, outcomes: Any, data_set: PersonKinds) -> tuple[Any, ObservedFit]:
-        """Fit a data set with given outcomes of all mechanisms, and return its recorder too."""
+        """Return the recorder and the fit of a data set with given outcomes of all mechanisms."""
         with FitRecorder(outcomes) as recorder:
             fit = self._fit(data_set)
         return recorder, fit
@@ -99,7 +101,18 @@ class Replayer(Verifier):
         self._update_attained(losses, _has_random_roles(recorder))
 
     def _update_attained(self, losses: PrivacyLosses, random_roles: bool) -> None:
-        """Update the attained ε and δ by the losses of a replay. Equal losses are composed once."""
+        """Update the attained ε and δ by the losses of a replay.
+
+        Equal losses are composed only once, since composition is slow.
+
+        Parameters
+        ----------
+        losses : PrivacyLosses
+            Losses of all calls of the replay.
+        random_roles : bool
+            Whether rows had secret random roles. The claim may then rest on their secrecy, which a
+            replay with equal roles does not have.
+        """
         assert self._claimed is not None
         epsilon, delta = self._claimed
         key = losses.key()
@@ -113,15 +126,18 @@ class Replayer(Verifier):
         self._delta = max(self._delta, attained_delta)
 
     def _check_row_order(self, base: PersonKinds, recorder: Any, fit: ObservedFit) -> None:
-        """Check that reversing the rows changes no result. It can change sums of floats."""
+        """Check that reversing the rows changes no result.
+
+        Sums of integers do not depend on the order of rows, but sums of floats may.
+        """
         depends_on_order = self._domain.ordered or self._domain.rows_per_person
         if _has_random_roles(recorder) or depends_on_order:
             return
         reversed_recorder, reversed_fit = self._fit_with(recorder.outcomes, base[::-1])
         losses = PrivacyLosses()
         try:
-            for call, match in zip(recorder.calls, reversed_recorder.calls, strict=True):
-                add_loss(losses, call, match)
+            for call, reversed_call in zip(recorder.calls, reversed_recorder.calls, strict=True):
+                add_loss(losses, call, reversed_call)
         except (IncomparableError, ValueError):
             self._add_finding("mechanism calls depend on the order of rows")
             return
@@ -136,14 +152,15 @@ class Replayer(Verifier):
         """
         n_kinds = len(self._domain.kinds)
         for kind in range(min(n_kinds, N_PAIRED_KINDS) if len(base) > 1 else 0):
-            corners = []
-            for steps in itertools.product((0, 1), repeat=2):
-                first_rows = [(kind + step) % n_kinds for step in steps]
-                data_set = (*first_rows, *base[2:])
-                corners.append(self._fit_with(recorder.outcomes, data_set)[0].calls)
-            if len({len(calls) for calls in corners}) > 1:
-                return  # reported before
-            for calls in zip(*corners, strict=True):
+            # the first two rows are (a, b), (a, b'), (a', b) and (a', b'), where a = b
+            replacement = (kind + 1) % n_kinds
+            calls_of_fits = []
+            for first_rows in itertools.product((kind, replacement), repeat=2):
+                corner_recorder, _ = self._fit_with(recorder.outcomes, (*first_rows, *base[2:]))
+                calls_of_fits.append(corner_recorder.calls)
+            if len({len(calls) for calls in calls_of_fits}) > 1:
+                return  # reported by the comparison of neighbours
+            for calls in zip(*calls_of_fits, strict=True):
                 if calls[0].kind != "noise":
                     continue
                 tables = [call.exact_input.astype(np.int64) for call in calls]
@@ -157,9 +174,10 @@ class Replayer(Verifier):
 
 
 def _public_calls(recorder: Any) -> list[tuple[Any, ...]]:
-    """Return the part of each call that must not depend on private rows."""
+    """Return the attributes of each call that must not depend on private rows."""
     return [(call.kind, call.name, call.event, call.spread) for call in recorder.calls]
 
 
 def _has_random_roles(recorder: Any) -> bool:
+    """Indicate whether a fit chose rows at random, such as a subsample or an order."""
     return any(call.kind in RANDOM_ROLE_CALLS for call in recorder.calls)

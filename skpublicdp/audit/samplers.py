@@ -47,6 +47,9 @@ N_DRAWS = 1000
 UNLIMITED_EPSILON = 10**9
 """ε of ledgers that are never exhausted."""
 
+MIN_EXPECTED_COUNT = 5
+"""Smallest expected count of an outcome for which the chi-square approximation is accurate."""
+
 NO_DELTA = Fraction(0)
 BUDGET_DELTA = Fraction(1, 10**5)
 FIT_DELTA = BUDGET_DELTA / 30
@@ -82,7 +85,7 @@ def sampler_checks() -> dict[str, Callable[[], Verification]]:
 
 
 def _verification(name: str, check: Callable[[], Iterator[str]]) -> Verification:
-    """Run a check and return its distinct findings as a verification."""
+    """Return the verification that runs a check: its distinct findings, without any ε."""
     findings = tuple(dict.fromkeys(check()))
     return Verification(name, 0.0, 0.0, 0.0, 0.0, SAMPLES, 0, 0, 0, (), findings)
 
@@ -95,24 +98,25 @@ def passes_chi_square(counts: Any, probabilities: Any) -> bool:
     counts : array-like of int, shape (n_outcomes,)
         Number of samples of each outcome.
     probabilities : array-like of float, shape (n_outcomes,)
-        Probability of each outcome. Outcomes with an expected count below 5 are pooled, as the
-        approximation requires.
+        Probability of each outcome. Outcomes with an expected count below `MIN_EXPECTED_COUNT` are
+        pooled.
     """
     counts, expected = np.asarray(counts, dtype=float), np.asarray(probabilities, dtype=float)
     expected = expected * counts.sum()
-    common = expected >= 5
-    observed = np.append(counts[common], counts[~common].sum())
-    expected = np.append(expected[common], max(expected[~common].sum(), 0.0))
-    possible = expected > 1e-9
-    if observed[~possible].sum():
+    is_common = expected >= MIN_EXPECTED_COUNT
+    observed = np.append(counts[is_common], counts[~is_common].sum())
+    expected = np.append(expected[is_common], max(expected[~is_common].sum(), 0.0))
+    is_possible = expected > 1e-9
+    if observed[~is_possible].sum():
         return False
-    statistic = ((observed[possible] - expected[possible]) ** 2 / expected[possible]).sum()
-    degrees_of_freedom = max(possible.sum() - 1, 1)
+    squared_errors = (observed[is_possible] - expected[is_possible]) ** 2
+    statistic = (squared_errors / expected[is_possible]).sum()
+    degrees_of_freedom = max(is_possible.sum() - 1, 1)
     return bool(statistic < chi2.isf(FALSE_ALARM_RATE, degrees_of_freedom))
 
 
 def _check_draws() -> Iterator[str]:
-    """Compare draws from each kind of family with the exponential mechanism."""
+    """Yield a finding for each family whose draws do not follow the exponential mechanism."""
     for seed, family in enumerate(FAMILIES):
         for epsilon, sensitivity in ((Fraction(1, 2), 1), (Fraction(5, 2), 2)):
             rate = float(epsilon) / (2 * sensitivity)
@@ -124,27 +128,35 @@ def _check_draws() -> Iterator[str]:
             errors = np.array([member_errors(family, path) for path in counts])
             probabilities = np.exp(log_prior - rate * errors - log_partition_function(family, rate))
             if not passes_chi_square(list(counts.values()), probabilities):
-                kind = type(family).__name__
-                yield f"draws from a {kind} do not follow the exponential mechanism"
+                family_type = type(family).__name__
+                yield f"draws from a {family_type} do not follow the exponential mechanism"
 
 
-def _check_noise(kind: type[Pure | Gaussian]) -> Iterator[str]:
-    """Check the distribution, the independence and the addition of noise."""
-    delta = Fraction(kind is Gaussian, 2)
+def _check_noise(event_type: type[Pure | Gaussian]) -> Iterator[str]:
+    """Yield findings about the distribution, the independence and the addition of noise.
+
+    Parameters
+    ----------
+    event_type : {Pure, Gaussian}
+        `Pure` for discrete Laplace noise, `Gaussian` for rounded Gaussian noise.
+    """
+    delta = Fraction(event_type is Gaussian, 2)
     for spread in (Fraction(1, 3), Fraction(2), Fraction(35)):
-        yield from _check_noise_distribution(kind, delta, spread)
-    tiny = kind(Fraction(1, 1 << (40 if kind is Gaussian else 20)))
+        yield from _check_noise_distribution(event_type, delta, spread)
+    # an event of small ε or μ² has noise of scale 2^20
+    tiny_event = event_type(Fraction(1, 1 << (40 if event_type is Gaussian else 20)))
     ledger = Ledger(UNLIMITED_EPSILON, delta, random_state=2)
     zeros = np.zeros(N_SAMPLES, dtype=np.int64)
-    noisy = ledger.add_noise(zeros, UNIT_SENSITIVITY, tiny, **ENTRY).values
-    if not passes_chi_square(np.bincount(noisy & 15, minlength=16), np.full(16, 1 / 16)):
+    noisy = ledger.add_noise(zeros, UNIT_SENSITIVITY, tiny_event, **ENTRY).values
+    last_four_bits = noisy & 15
+    if not passes_chi_square(np.bincount(last_four_bits, minlength=16), np.full(16, 1 / 16)):
         yield "the last binary digits of large noise are not uniform"
     zeros = np.zeros((2, 9), dtype=np.int64)
-    table = ledger.add_noise(zeros, UNIT_SENSITIVITY, tiny, **ENTRY).values
-    if len(np.unique(table)) < table.size:  # by chance less than once in a million times
+    table = ledger.add_noise(zeros, UNIT_SENSITIVITY, tiny_event, **ENTRY).values
+    if len(np.unique(table)) < table.size:  # the 18 values rarely coincide by chance
         yield "the noise of the rows of a table is not independent"
     exact = np.arange(12, dtype=np.int64).reshape(3, 4) * 10**6
-    noisy = ledger.add_noise(exact, UNIT_SENSITIVITY, kind(Fraction(1, 4)), **ENTRY).values
+    noisy = ledger.add_noise(exact, UNIT_SENSITIVITY, event_type(Fraction(1, 4)), **ENTRY).values
     if noisy.shape != exact.shape or np.abs(noisy - exact).max() > 1000:
         yield "the noise is not added to the exact integers"
     if (noisy == exact).all():
@@ -152,18 +164,29 @@ def _check_noise(kind: type[Pure | Gaussian]) -> Iterator[str]:
 
 
 def _check_noise_distribution(
-    kind: type[Pure | Gaussian], delta: Fraction, spread: Fraction
+    event_type: type[Pure | Gaussian], delta: Fraction, spread: Fraction
 ) -> Iterator[str]:
-    """Compare noise of one scale with its distribution, and test its independence."""
-    event = kind(1 / spread)
+    """Yield findings about the distribution and the independence of noise of one scale.
+
+    Parameters
+    ----------
+    event_type : {Pure, Gaussian}
+        `Pure` for discrete Laplace noise, `Gaussian` for rounded Gaussian noise.
+    delta : Fraction
+        δ of the ledger.
+    spread : Fraction
+        Scale of Laplace noise, or variance of Gaussian noise.
+    """
+    event = event_type(1 / spread)
     ledger = Ledger(UNLIMITED_EPSILON, delta, random_state=1)
     zeros = np.zeros(N_SAMPLES, dtype=np.int64)
     first, second = (
         ledger.add_noise(zeros, UNIT_SENSITIVITY, event, **ENTRY).values for _ in range(2)
     )
-    max_noise = int(12 * (math.sqrt(spread) if kind is Gaussian else spread)) + 12
+    # 12 scales on either side, beyond which a sample is improbable
+    max_noise = int(12 * (math.sqrt(spread) if event_type is Gaussian else spread)) + 12
     integers = np.arange(-max_noise, max_noise + 1)
-    if kind is Gaussian:
+    if event_type is Gaussian:
         edges = np.append(integers, max_noise + 1) - 0.5
         probabilities = np.diff(ndtr(edges / math.sqrt(spread)))
     else:
@@ -173,16 +196,17 @@ def _check_noise_distribution(
     counts = np.bincount(clipped + max_noise, minlength=len(integers))
     if not passes_chi_square(counts, probabilities):
         yield f"noise of spread {spread} does not follow its distribution"
-    if spread > 1:
-        neighbouring = first[1:], first[:-1]
+    if spread > 1:  # with little noise most samples are 0
+        successive = first[1:], first[:-1]
         magnitudes = np.abs(first), np.abs(second)
-        for a, b in (neighbouring, (first, second), magnitudes):
-            if abs(np.corrcoef(a, b)[0, 1]) * math.sqrt(len(a)) > 6:
+        for a, b in (successive, (first, second), magnitudes):
+            correlation = np.corrcoef(a, b)[0, 1]
+            if abs(correlation) * math.sqrt(len(a)) > 6:  # six standard errors
                 yield f"noise of spread {spread} is not independent"
 
 
 def _check_choices() -> Iterator[str]:
-    """Check that subsets, orders, positions and integers are uniform."""
+    """Yield a finding for each kind of random choice (subset, order, ...) that is not uniform."""
     ledger = Ledger(1, random_state=3)
     choices: dict[str, tuple[Callable[[], Any], list[Any]]] = {
         "subsets": (lambda: ledger.subset(5, 2), list(itertools.combinations(range(5), 2))),
@@ -203,7 +227,7 @@ def _check_choices() -> Iterator[str]:
 
 
 def _check_random_bits() -> Iterator[str]:
-    """Check the origin, the fairness and the declared security of random bits."""
+    """Yield findings about the origin, the fairness and the declared security of random bits."""
     requested_bits: list[int] = []
     original_token_bytes, original_randbits = secrets.token_bytes, secrets.randbits
 
@@ -225,7 +249,7 @@ def _check_random_bits() -> Iterator[str]:
         yield "random bits do not come from the operating system"
     if not (source.secure and ledger.secure):
         yield "randomness of the operating system is not declared secure"
-    for values, width in ((words, 64), (np.array(numbers, dtype=np.uint64), 20)):
+    for values, width in ((words, 64), (np.array(numbers, dtype=np.uint64), 20)):  # width in bits
         n_ones = sum(
             int(((values >> np.uint64(digit)) & np.uint64(1)).sum()) for digit in range(width)
         )
@@ -242,7 +266,7 @@ def _check_random_bits() -> Iterator[str]:
 
 
 def _check_budgets() -> Iterator[str]:
-    """Check the accountants, the shares of groups, and the refusal of repeated noise."""
+    """Yield findings about accountants, about budgets of groups, and about repeated noise."""
     draws_and_noise: list[tuple[Event | None, Fraction]]
     draws_and_noise = [(Draw(Fraction(1, 5)), NO_DELTA), (None, FIT_DELTA)] * 30
     laplace_then_gaussian: list[tuple[Event | None, Fraction]]
@@ -255,7 +279,7 @@ def _check_budgets() -> Iterator[str]:
 
 
 def _check_accountant(accountant: str, fits: list[tuple[Event | None, Fraction]]) -> Iterator[str]:
-    """Charge fits to copies of a budget until it refuses, and compare their cost with the budget.
+    """Yield findings about a budget to which fits are charged until it refuses one.
 
     Parameters
     ----------
@@ -273,13 +297,14 @@ def _check_accountant(accountant: str, fits: list[tuple[Event | None, Fraction]]
         lambda budget: pickle.loads(pickle.dumps(budget)),
     )
     for number, (event, delta) in enumerate(fits):
-        budget_copy = copy_functions[number % 4](budget)
+        # a copy of a budget shares its ledger
+        budget_copy = copy_functions[number % len(copy_functions)](budget)
         with contextlib.suppress(PrivacyBudgetError):
             charged.append(_spend(budget_copy, event, delta, number))
     if len(charged) != len(budget.ledger):
         yield f"{accountant}: a fit has no entry in the ledger of its budget"
     for losses in smallest_losses(Steps(tuple(charged)), pure=False):
-        if losses.delta(2.0) > float(BUDGET_DELTA) * 1.02:
+        if losses.delta(2.0) > float(BUDGET_DELTA) * 1.02:  # 2% for the grid of `PrivacyLosses`
             yield f"{accountant}: the admitted fits cost more than the budget"
     if len(charged) < 5:
         yield f"{accountant}: the budget is exhausted after fewer than five fits"
@@ -288,8 +313,12 @@ def _check_accountant(accountant: str, fits: list[tuple[Event | None, Fraction]]
 
 
 def _check_group_budgets() -> Iterator[str]:
-    """Check that groups share the spending for everybody, and have the rest each for itself."""
+    """Yield findings about budgets of groups.
+
+    A fit on all people is charged to every group, and a fit on one group to this group only.
+    """
     budget = PrivacyBudget(1, for_tests=True)
+    # each charge costs half of the budget
     charges = (
         (budget, True),
         (budget.group("a"), True),
@@ -309,7 +338,7 @@ def _check_group_budgets() -> Iterator[str]:
 
 
 def _check_repeated_noise() -> Iterator[str]:
-    """Check that two groups of a budget cannot have fits with the same seed."""
+    """Yield a finding if fits on two groups of a budget may have the same seed."""
     budget = PrivacyBudget(1)
     try:
         with warnings.catch_warnings():
@@ -322,7 +351,10 @@ def _check_repeated_noise() -> Iterator[str]:
 
 
 def _spend(budget: PrivacyBudget, event: Event | None, delta: Fraction, seed: int) -> Event:
-    """Spend an event, by default Gaussian noise of ε = 1/3, and return it."""
+    """Charge an event to a budget by a small fit, and return the event.
+
+    Without an event, the fit adds Gaussian noise with ε = 1/3.
+    """
     epsilon = Fraction(1, 3) if event is None else basic_price(event)[0]
     ledger = Ledger(epsilon, delta, seed, budget)
     event = event or ledger.event

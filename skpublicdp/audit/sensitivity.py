@@ -17,7 +17,7 @@ from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Pr
 from skpublicdp.typing import Floats, Integers
 
 NOISE_SCALE_TOLERANCE = Fraction(1, 1 << 20)
-"""Relative tolerance of the noise scale, for rounding."""
+"""Relative excess of noise that is accepted, since noise scales are rounded up."""
 
 
 class IncomparableError(Exception):
@@ -25,7 +25,7 @@ class IncomparableError(Exception):
 
 
 def error_range(family: Family, neighbour: Family) -> tuple[Integers, Integers]:
-    """Return the smallest and the largest difference of any member's errors.
+    """Return the smallest and the largest difference of any member's errors on two data sets.
 
     Parameters
     ----------
@@ -86,12 +86,13 @@ def error_range(family: Family, neighbour: Family) -> tuple[Integers, Integers]:
 def _error_ranges(
     families: Iterable[Family], neighbours: Iterable[Family]
 ) -> tuple[list[Integers], list[Integers]]:
-    """Return the lows and the highs of `error_range` for pairs of families."""
+    """Return the lower and the upper ends of `error_range`, for each pair of families."""
     ranges = [error_range(*pair) for pair in zip(families, neighbours, strict=True)]
     return [low for low, _ in ranges], [high for _, high in ranges]
 
 
 def _check_same_weights(prior: Any, neighbour_prior: Any) -> None:
+    """Raise IncomparableError unless two priors are equal; None stands for equal weights."""
     if (prior is None) != (neighbour_prior is None) or (
         prior is not None and list(prior) != list(neighbour_prior)
     ):
@@ -100,6 +101,9 @@ def _check_same_weights(prior: Any, neighbour_prior: Any) -> None:
 
 def log_partition_function(family: Family, rate: float) -> Floats:
     """Return ln Σ prior e^(-rate errors) over the members, for each family of the batch.
+
+    This normalises the exponential mechanism, which draws a member with probability in proportion
+    to prior e^(-rate errors). The rate is ε / (2 sensitivity).
 
     Examples
     --------
@@ -126,11 +130,15 @@ def log_partition_function(family: Family, rate: float) -> Floats:
 
 
 def _weights(prior: Any) -> Any:
+    """Return prior weights as floats for `logsumexp`; None stands for equal weights."""
     return None if prior is None else np.asarray(prior, dtype=np.float64)
 
 
 def member_errors(family: Family, path: Any) -> int:
-    """Return the error count of one member.
+    """Return the error count of one member, given its path in the tree of families.
+
+    The path has the structure of the family: an index for a `Leaf`, a tuple of the factors' paths
+    for a `Product`, and (option, path within the option) for a choice.
 
     Examples
     --------
@@ -158,26 +166,28 @@ def log_noise(call: MechanismCall, noise: Integers) -> float:
     spread = float(call.spread)
     if not call.gaussian:
         return -float(np.abs(noise).sum()) / spread
-    distance = np.abs(noise.astype(np.float64))  # differences of Φ are accurate in the lower tail
-    log_above, log_below = (log_ndtr((end - distance) / math.sqrt(spread)) for end in (0.5, -0.5))
-    return float((log_above + np.log(-np.expm1(log_below - log_above))).sum())
+    sigma = math.sqrt(spread)
+    # by symmetry at -|k|, since differences of Φ are accurate in the lower tail only
+    distance = np.abs(noise.astype(np.float64))
+    log_upper, log_lower = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
+    return float((log_upper + np.log(-np.expm1(log_lower - log_upper))).sum())
 
 
-def add_loss(losses: PrivacyLosses, call: MechanismCall, match: MechanismCall) -> float:
-    """Add the privacy loss of one call on neighbouring data sets, and compare it with its entry.
+def add_loss(losses: PrivacyLosses, call: MechanismCall, neighbour_call: MechanismCall) -> float:
+    """Add the privacy loss of one mechanism call to `losses`, in place.
 
     Parameters
     ----------
     losses : PrivacyLosses
-        Changed in place.
-    call, match : MechanismCall
+        Losses of the calls before.
+    call, neighbour_call : MechanismCall
         The same call on two neighbouring data sets.
 
     Returns
     -------
     float
         Ratio of the largest loss to the loss that the ledger entry states; at most 1 if the entry
-        is correct. For Gaussian noise, the ratio of the μ².
+        is correct. For Gaussian noise, the ratio of the μ². Random choices have no loss.
 
     Raises
     ------
@@ -185,18 +195,19 @@ def add_loss(losses: PrivacyLosses, call: MechanismCall, match: MechanismCall) -
         If the two inputs have different forms.
     """
     if call.kind == "draw":
-        return _add_draw_loss(losses, call, match)
+        return _add_draw_loss(losses, call, neighbour_call)
     if call.kind != "noise":
         return 0.0
     assert call.spread is not None
-    if call.exact_input.shape != match.exact_input.shape:
+    if call.exact_input.shape != neighbour_call.exact_input.shape:
         raise IncomparableError(
-            f"noise on {call.exact_input.shape} and on {match.exact_input.shape} integers"
+            f"noise on {call.exact_input.shape} and on {neighbour_call.exact_input.shape} integers"
         )
-    changes = [abs(step) for step in (call.exact_input - match.exact_input).ravel().tolist()]
+    differences = (call.exact_input - neighbour_call.exact_input).ravel()
+    changes = [abs(difference) for difference in differences.tolist()]  # exact Python integers
     spread = float(call.spread)
     if call.gaussian:
-        mu_squared = sum(step * step for step in changes) / spread
+        mu_squared = sum(change * change for change in changes) / spread
         losses.mu_squared += mu_squared
         return _ratio(mu_squared, getattr(call.event, "mu_squared", 0))
     max_loss = sum(changes) / spread
@@ -205,19 +216,21 @@ def add_loss(losses: PrivacyLosses, call: MechanismCall, match: MechanismCall) -
     return _ratio(max_loss, getattr(call.event, "epsilon", 0))
 
 
-def _add_draw_loss(losses: PrivacyLosses, call: MechanismCall, match: MechanismCall) -> float:
-    """Add the loss of an exponential mechanism; see `add_loss`.
+def _add_draw_loss(
+    losses: PrivacyLosses, call: MechanismCall, neighbour_call: MechanismCall
+) -> float:
+    """Add the privacy loss of an exponential mechanism to `losses`, and return as `add_loss` does.
 
     The loss of a member is ln(Z' / Z) - rate (errors - errors'), with the partition functions Z
     and Z' of the two families. Its ends follow from the range of the difference of errors.
     """
     assert call.epsilon is not None
-    low, high = (int(end) for end in error_range(call.exact_input, match.exact_input))
+    low, high = (int(end) for end in error_range(call.exact_input, neighbour_call.exact_input))
     rate = float(call.epsilon / (2 * Fraction(call.sensitivity)))
     if low == high:
         return 0.0
     log_ratio = float(
-        log_partition_function(match.exact_input, rate)
+        log_partition_function(neighbour_call.exact_input, rate)
         - log_partition_function(call.exact_input, rate)
     )
     losses.ends.append((log_ratio - rate * high, log_ratio - rate * low))
@@ -225,14 +238,14 @@ def _add_draw_loss(losses: PrivacyLosses, call: MechanismCall, match: MechanismC
 
 
 def _ratio(loss: float, paid: Any) -> float:
-    """Return the loss divided by the paid loss; infinite for a loss that is not paid."""
+    """Return the loss divided by the loss that a ledger entry states; infinite without an entry."""
     if not loss:
         return 0.0
     return loss / float(paid) if paid else math.inf
 
 
 def entry_mismatch(call: MechanismCall) -> str:
-    """Return the mismatch between a mechanism call and its ledger entry, or ""."""
+    """Return a description of the mismatch between a call and its ledger entry; "" without one."""
     if call.kind not in ("draw", "noise"):
         return ""
     if call.event is None:
@@ -240,7 +253,7 @@ def entry_mismatch(call: MechanismCall) -> str:
     if call.kind == "draw":
         if not isinstance(call.event, Draw):
             return f"is a draw, but its ledger entry is {call.event}"
-        paid, cost, tolerance = call.event.epsilon, call.epsilon, Fraction(0)
+        paid, cost, tolerance = call.event.epsilon, call.epsilon, Fraction(0)  # draws are exact
     else:
         if call.exact_input.dtype.kind != "i":
             return "adds noise to numbers that are not integers"

@@ -16,6 +16,9 @@ from skpublicdp.metrics import (
     private_scores,
 )
 
+SUBSAMPLE_SIZE = 20
+"""Number of rows of the subsample of `RowSampledBoosting`."""
+
 
 class PublishedScore:
     """Adapter whose `fit` releases a private score."""
@@ -24,7 +27,7 @@ class PublishedScore:
         self.release, self.settings = release, settings
 
     def fit(self, X: Any, y: Any) -> PublishedScore:
-        """Release the score."""
+        """Release the score of the first column as a prediction of `y`, with its receipt."""
         self.score_ = self.release(np.asarray(X)[:, 0], y, **self.settings)
         self.privacy_ = self.score_.privacy_
         return self
@@ -45,33 +48,33 @@ class ScoreClassifier:
 
 
 class RowSampledBoosting(SemiPrivateBoostingClassifier):
-    """Boosting that draws a subsample of 20 rows. Boosting itself needs millions of rows for it."""
+    """Boosting that draws a small subsample of rows, for which it would need millions of rows."""
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
-        """Fit with a fixed size of the subsample."""
-        with replaced(fit, "subsample_size", lambda *noise: 20):
+        """Fit with a subsample of fixed size."""
+        with replaced(fit, "subsample_size", lambda *arguments: SUBSAMPLE_SIZE):
             return super().fit(*args, **kwargs)
 
 
 def release_scores(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the curves of `ScoreClassifier`."""
+    """Return private scores of `ScoreClassifier`, such as its ROC curve."""
     return private_scores(ScoreClassifier(), scores[:, None], y, **settings)
 
 
 def release_roc_auc(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the area under the ROC curve."""
+    """Return the private area under the ROC curve of given scores."""
     return private_roc_auc_score(y, scores, pos_label="yes", **settings)
 
 
 def release_confusion_matrix(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the confusion matrix of `ScoreClassifier`."""
+    """Return the private confusion matrix of `ScoreClassifier`."""
     return private_confusion_matrix(
         y, ScoreClassifier().predict(scores[:, None]), labels=["no", "yes"], **settings
     )
 
 
 def release_balanced_accuracy(scores: Any, y: Any, **settings: Any) -> Any:
-    """Release the balanced accuracy of `ScoreClassifier`."""
+    """Return the private balanced accuracy of `ScoreClassifier`."""
     return private_balanced_accuracy_score(
         y, ScoreClassifier().predict(scores[:, None]), labels=["no", "yes"], **settings
     )

@@ -15,6 +15,7 @@ from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.typing import Floats
 
 CellPredicate = Callable[[Any, Any], Any]
+"""Maps queries and rows to an indicator of the queries that hold, shape (n_queries, n_rows)."""
 
 
 class TracingRates(NamedTuple):
@@ -60,12 +61,13 @@ class TracingAttack:
     @property
     def auc(self) -> float:
         """Probability that a member's score exceeds a non-member's; 1/2 is random guessing."""
+        # Mann-Whitney statistic; ties count one half
         ranks = rankdata(np.concatenate([self.member_scores, self.non_member_scores]))
         n, m = len(self.member_scores), len(self.non_member_scores)
         return float((ranks[:n].sum() - n * (n + 1) / 2) / (n * m))
 
     def roc_curve(self) -> tuple[Floats, Floats]:
-        """Return false and true positive rates for all thresholds.
+        """Return the ROC curve of the attack: false and true positive rates for all thresholds.
 
         Returns
         -------
@@ -73,13 +75,13 @@ class TracingAttack:
             Rates of shape (n_thresholds,), from (0, 0) to (1, 1).
         """
         thresholds = np.unique(np.concatenate([self.member_scores, self.non_member_scores]))
-        fpr, tpr = (
-            np.append(
-                1 - np.searchsorted(np.sort(scores), thresholds, side="right") / len(scores), 1.0
-            )
-            for scores in (self.non_member_scores, self.member_scores)
-        )
-        return np.sort(fpr), np.sort(tpr)
+
+        def rates_above(scores: Floats) -> Floats:
+            """Return sorted fractions of scores above each threshold, and 1 for one below all."""
+            n_at_or_below = np.searchsorted(np.sort(scores), thresholds, side="right")
+            return np.sort(np.append(1 - n_at_or_below / len(scores), 1.0))
+
+        return rates_above(self.non_member_scores), rates_above(self.member_scores)
 
     def rates(self, fpr: float = 0.01, level: float = 0.95) -> TracingRates:
         """Return the true positive rate at a small false positive rate.
@@ -164,17 +166,18 @@ class TracingAttack:
         n_pairs = min(len(self.member_scores), len(self.non_member_scores))
         differences = self.member_scores[:n_pairs] - self.non_member_scores[:n_pairs]
         descending = np.sort(np.abs(differences))[::-1]
+        # all pairs, half of them, a quarter and so on, down to one
         guess_counts = [n_pairs >> halvings for halvings in range(n_pairs.bit_length())]
-        best = 0.0
+        best_bound = 0.0
         for min_guesses in guess_counts:
             is_guessed = np.abs(differences) >= descending[min_guesses - 1]
             # a tie counts as an incorrect guess, so that the order of rows does not matter
             n_correct = int(np.count_nonzero(differences[is_guessed] > 0))
             n_guesses = int(np.count_nonzero(is_guessed))
-            failure = (1 - level) / len(guess_counts)
+            failure = (1 - level) / len(guess_counts)  # union bound
             bound = epsilon_lower_bound(n_correct, n_guesses, n_pairs, delta, failure)
-            best = max(best, bound)
-        return best
+            best_bound = max(best_bound, bound)
+        return best_bound
 
     def plot(self, *, epsilon: float | None = None, name: str | None = None, ax: Any = None) -> Any:
         """Draw the ROC curve.
@@ -303,11 +306,11 @@ def tracing_attack(
                 f"row; for {name} it returned shape {table.T.shape}."
             )
     reference_answers, member_answers, non_member_answers = row_answers.values()
-    n_rows = [len(table) for table in row_answers.values()]
-    if n_rows[0] < 2 or not n_rows[1] or not n_rows[2]:
+    n_reference, n_members, n_non_members = (len(table) for table in row_answers.values())
+    if n_reference < 2 or not n_members or not n_non_members:
         raise ValueError(
             "An attack needs at least two reference rows, a member and a non-member; got "
-            f"{n_rows[0]}, {n_rows[1]} and {n_rows[2]}."
+            f"{n_reference}, {n_members} and {n_non_members}."
         )
     mean = reference_answers.mean(axis=0)
     direction = _solve_shrunk_covariance(reference_answers - mean, answers - mean)
@@ -317,7 +320,15 @@ def tracing_attack(
 
 
 def _released_answers(release: Any, Q: Any) -> Floats:
-    """Return the answers of a release, of a function, or of an array of answers."""
+    """Return the checked answers to the queries `Q`, shape (n_queries,).
+
+    Parameters
+    ----------
+    release : PAPQueryRelease, callable or array-like of shape (n_queries,)
+        A fitted release, a function from `Q` to answers, or the answers themselves.
+    Q : object
+        Queries, as `tracing_attack` takes them.
+    """
     if isinstance(release, PAPQueryRelease):
         release = release.answer(Q)
     elif callable(release):
@@ -330,7 +341,7 @@ def _released_answers(release: Any, Q: Any) -> Floats:
     return answers
 
 
-def _solve_shrunk_covariance(centred: Floats, v: Floats) -> Floats:
+def _solve_shrunk_covariance(centred: Floats, vector: Floats) -> Floats:
     """Return C^-1 v for the Ledoit-Wolf estimate C of the covariance of centred rows.
 
     C = (1 - s) S + s m I, with the sample covariance S, its mean eigenvalue m and the shrinkage s.
@@ -340,27 +351,28 @@ def _solve_shrunk_covariance(centred: Floats, v: Floats) -> Floats:
     ----------
     centred : ndarray of float64, shape (n_rows, n_queries)
         Answers of the reference rows minus their mean.
-    v : ndarray of float64, shape (n_queries,)
-        Vector to multiply.
+    vector : ndarray of float64, shape (n_queries,)
+        The vector v.
     """
     n, p = centred.shape
     gram = centred @ centred.T / n
     mean_eigenvalue = float(np.trace(gram)) / p
     if mean_eigenvalue == 0:  # all rows are equal
-        return v
+        return vector
     squared_norm = float((gram**2).sum())
     dispersion = squared_norm - p * mean_eigenvalue**2  # squared distance of S from m I
     sampling_error = float((np.diagonal(gram) ** 2).sum()) - squared_norm / n
     shrinkage = min(1.0, sampling_error / dispersion) if dispersion > 0 else 1.0
     ridge = shrinkage * mean_eigenvalue
-    if ridge == 0:
+    if ridge == 0:  # the inverse needs some regularisation
         ridge = np.finfo(np.float64).eps * mean_eigenvalue
     inner = (1 - shrinkage) * gram + ridge * np.eye(n)
-    correction = (1 - shrinkage) / n * centred.T @ np.linalg.solve(inner, centred @ v)
-    product: Floats = (v - correction) / ridge
+    correction = (1 - shrinkage) / n * centred.T @ np.linalg.solve(inner, centred @ vector)
+    product: Floats = (vector - correction) / ridge
     return product
 
 
 def _check_level(level: float) -> None:
+    """Raise ValueError unless a confidence level lies between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1); got {level!r}.")

@@ -28,7 +28,11 @@ from skpublicdp.privacy.budget import PrivacyBudget
 GRID_TOLERANCE = 0.02
 """Relative error of δ of many steps, from the grid of their privacy losses."""
 
-MAX_FINDINGS = MAX_FAILURES = 8
+MAX_FINDINGS = 8
+"""Maximum number of findings of a verification."""
+
+MAX_FAILURES = 8
+"""Number of data sets that are tried until a fit succeeds."""
 
 
 class Verifier:
@@ -60,7 +64,9 @@ class Verifier:
         self._look, self._max_fits = look, max_fits
         max_rows = getattr(make_estimator(), "max_rows_per_group", None)
         # protected rows per person, or None if the unit of privacy is a row
-        self._protected_rows = max_rows and min(int(max_rows), domain.rows_per_person or 1)
+        self._protected_rows = None
+        if max_rows:
+            self._protected_rows = min(int(max_rows), domain.rows_per_person or 1)
         self._X_new = domain.values()
         self._findings: dict[str, None] = {}  # an ordered set
         self._shares: dict[tuple[str, str], float] = {}  # largest share by (name, kind) of a call
@@ -71,7 +77,7 @@ class Verifier:
         self._witness = ""
 
     def result(self, name: str) -> Verification:
-        """Return the verification so far."""
+        """Return the results of all checks so far, with the given name."""
         claimed, delta = self._claimed or (0.0, 0.0)
         uses = tuple(
             {"use": use, "kind": kind, "share": share}
@@ -83,7 +89,7 @@ class Verifier:
         )  # fmt: skip
 
     def _fit_without_failure(self) -> tuple[PersonKinds, Any]:
-        """Return a data set on which fit succeeds, and its recorder."""
+        """Return a data set on which `fit` succeeds, and the recorder of this fit."""
         failure = None
         for data_set in self._domain.sample(MAX_FAILURES, np.random.default_rng(1)):
             recorder, fit = self._recorded(data_set)
@@ -95,12 +101,14 @@ class Verifier:
         ) from failure
 
     def _add_finding(self, finding: str) -> None:
+        """Add a finding, unless there are `MAX_FINDINGS` already."""
         if len(self._findings) < MAX_FINDINGS:
             self._findings[finding] = None
 
     # fits
 
     def _fit(self, data_set: PersonKinds) -> ObservedFit:
+        """Return everything observable of a fit of one data set, and count the fit."""
         self._n_fits += 1
         arguments = self._domain.arguments(data_set)
         return fit_once(self._make, arguments, self._fit_params, self._X_new, self._look)
@@ -134,7 +142,7 @@ class Verifier:
             self._claimed = (0.0, 0.0)
 
     def _check_receipt(self, receipt: Any, recorder: Any) -> None:
-        """Read the claim of a receipt, and compare it with its event and with the parameters."""
+        """Store the claim of a receipt, and compare it with its event and with the parameters."""
         epsilon, delta = float(receipt.epsilon), float(receipt.delta)
         self._claimed = epsilon, delta
         for losses in smallest_losses(receipt.event, pure=not delta):
@@ -195,9 +203,10 @@ class Verifier:
         return parameters
 
     def _fit_uncounted(self, data_set: PersonKinds, **params: Any) -> ObservedFit:
-        """Fit a new estimator with changed parameters. The fit is not counted in `n_fits`."""
+        """Return a fit of a new estimator with changed parameters, not counted in `n_fits`."""
 
         def make_estimator() -> Any:
+            """Return a new estimator with the changed parameters."""
             return self._make().set_params(**params)
 
         arguments = self._domain.arguments(data_set)
@@ -216,7 +225,9 @@ class Verifier:
         calls: list[MechanismCall],
         neighbour_calls: list[MechanismCall],
     ) -> None:
-        """Add the losses of all calls of two neighbours, and check each against its entry.
+        """Add the losses of all calls of two neighbours to `losses`, in place.
+
+        Each loss is compared with the ledger entry of its call.
 
         Parameters
         ----------
@@ -233,14 +244,15 @@ class Verifier:
         if len(calls) != len(neighbour_calls):
             raise IncomparableError("neighbouring data sets make different mechanism calls")
         protected_rows, after_secret = self._protected_rows or 1, False
-        for call, match in zip(calls, neighbour_calls, strict=True):
-            share = add_loss(losses, call, match)
+        for call, neighbour_call in zip(calls, neighbour_calls, strict=True):
+            share = add_loss(losses, call, neighbour_call)
             after_secret = after_secret or call.secret  # a secret draw may relabel all rows
             if call.kind not in ("draw", "noise") or after_secret:
                 continue
             # an inner learner that pays for one row per person is changed by all rows of a person
             uncovered_rows = max(1, protected_rows / call.rows_per_person)
-            share /= uncovered_rows ** (1 + call.gaussian)
+            # group privacy: ε grows linearly in the number of rows, μ² quadratically
+            share /= uncovered_rows ** (2 if call.gaussian else 1)
             key = call.name, call.kind
             self._shares[key] = max(self._shares.get(key, 0.0), share)
             if share > 1 + FLOAT_TOLERANCE:
@@ -250,14 +262,23 @@ class Verifier:
 
 
 def delta_with_tolerance(losses: PrivacyLosses, delta: float) -> float:
-    """Return δ with a tolerance for the errors of floats and grids."""
-    return delta * (1 + (GRID_TOLERANCE if losses.ends else FLOAT_TOLERANCE))
+    """Return δ with a tolerance for the rounding of floats, or of losses on a grid."""
+    tolerance = GRID_TOLERANCE if losses.ends else FLOAT_TOLERANCE
+    return delta * (1 + tolerance)
 
 
 def _min_random_bits(call: MechanismCall, noise: bool) -> int:
-    """Return the minimum number of random bits of a call."""
+    """Return the minimum number of random bits that a call must have drawn.
+
+    Parameters
+    ----------
+    call : MechanismCall
+        The call.
+    noise : bool
+        Whether noise was drawn, as opposed to `NoiselessRecorder`.
+    """
     if call.kind == "noise":
-        return BITS_PER_WORD * int(call.exact_input.size) * noise
+        return BITS_PER_WORD * int(call.exact_input.size) if noise else 0
     if call.kind == "draw":
         return int(call.exact_input.size > 1)
     if call.kind == "subset":

@@ -153,11 +153,13 @@ class BudgetDisplay:
         return self
 
     def _annotations(self) -> list[tuple[int, str]]:
-        """Return (number of the fit, name) for the first fit of each run of one spender."""
-        names = self.who or []
-        annotations = [
-            (number, name)
-            for number, name in enumerate(names, start=1)
-            if number == 1 or names[number - 2] != name
-        ]
+        """Return (number of the fit, spender) for each fit by another spender than the fit before.
+
+        Fits are counted from 1. With more than `MAX_ANNOTATED_NAMES` the result is empty.
+        """
+        annotations, previous_name = [], None
+        for number, name in enumerate(self.who or [], start=1):
+            if name != previous_name:
+                annotations.append((number, name))
+            previous_name = name
         return annotations if len(annotations) <= MAX_ANNOTATED_NAMES else []

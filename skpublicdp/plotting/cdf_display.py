@@ -222,11 +222,21 @@ def released_label(release: PAPQueryRelease) -> str:
 
 
 def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
-    """Return 95% confidence intervals of the CDF at x, shape (n, 2), or None without intervals."""
-    queries = x[:, None]
-    if isinstance(release.queries_, IntervalQueries):
+    """Return 95% confidence intervals of a released CDF, shape (n, 2); ``None`` without intervals.
+
+    Parameters
+    ----------
+    release : PAPQueryRelease
+        A fitted release of a single numeric column.
+    x : ndarray of float64, shape (n,)
+        Numbers at which the CDF is evaluated.
+    """
+    if isinstance(release.queries_, ThresholdQueries):
+        queries = x[:, None]
+    elif isinstance(release.queries_, IntervalQueries):
+        # the CDF is the fraction of rows in (-inf, x]
         queries = np.column_stack([np.full(len(x), -np.inf), x])
-    elif not isinstance(release.queries_, ThresholdQueries):
+    else:
         return None
     try:
         return release.interval(queries)
@@ -235,13 +245,16 @@ def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
 
 
 def with_margin(low: float, high: float) -> tuple[float, float]:
-    """Return limits that are widened by a margin."""
+    """Return axis limits (low, high) widened by `AXIS_MARGIN`, or by 1 if both are equal."""
     margin = AXIS_MARGIN * (high - low) if high > low else 1.0
     return low - margin, high + margin
 
 
 def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
-    """Return evaluation points, in pairs at jumps, so that a line plot shows all jumps.
+    """Return increasing numbers at which a CDF with jumps is evaluated for a line plot.
+
+    They are a grid within the limits, and for each jump the number itself and the float before it,
+    so that the line is vertical there.
 
     Examples
     --------

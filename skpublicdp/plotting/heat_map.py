@@ -16,7 +16,10 @@ MAX_ANNOTATED_COLUMNS = 5
 """Maximum number of columns of a heat map with texts in its cells."""
 
 MAX_JOINED_NAMES = 3
-"""Maximum number of joined categories with names; of more, the first is named."""
+"""Maximum number of joined categories that are all named. Of more, only the first is named."""
+
+MAX_TICK_CHARACTERS = 30
+"""Number of characters of tick texts that fit side by side below a heat map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +102,21 @@ def _join_bins(
     is_numeric = len(cuts) > 0
     groups: list[list[int]] = []
     group_of_values: dict[bytes, list[int]] = {}
-    for k, bin_values in enumerate(map(np.ndarray.tobytes, values)):
-        if names[k] in (OTHER, MISSING) and not has_public_rows[k]:
+    # the values of a bin as bytes, which are hashable
+    for bin_position, bin_values in enumerate(map(np.ndarray.tobytes, values)):
+        name = names[bin_position]
+        if name in (OTHER, MISSING) and not has_public_rows[bin_position]:
             continue
         # numeric bins are joined with the bin before, categories with any equal category
         group = groups[-1] if groups and is_numeric else group_of_values.get(bin_values)
-        if group and values[group[-1]].tobytes() == bin_values and names[k] != MISSING:
-            group.append(k)
+        if group and values[group[-1]].tobytes() == bin_values and name != MISSING:
+            group.append(bin_position)
         else:
-            group_of_values[bin_values] = [k]
+            group_of_values[bin_values] = [bin_position]
             groups.append(group_of_values[bin_values])
     ticks = []
     for position, group in enumerate(groups):
-        if is_numeric and group[-1] < len(cuts):
+        if is_numeric and group[-1] < len(cuts):  # a group of numbers that has an upper end
             upper_end = names[group[-1]].split(" to ")[-1].removeprefix("<= ")
             ticks.append((position + 1.0, upper_end))
         elif not is_numeric or names[group[-1]] == MISSING:
@@ -120,13 +125,15 @@ def _join_bins(
 
 
 def _joined_name(names: list[str]) -> str:
-    """Return the names of joined categories, or the first one and the number of the others."""
+    """Return the tick text of joined categories: all names, or one and the number of others."""
     if len(names) > MAX_JOINED_NAMES:
         return f"{names[0]} and {len(names) - 1} others"
     return ", ".join(names)
 
 
-def draw_pair(axes: Any, joined: HeatMap, limit: float, factor: int, label: str) -> Any:
+def draw_pair(
+    axes: Any, joined: HeatMap, max_score: float, band_deviations: int, label: str
+) -> Any:
     """Draw a pair term: colours for scores, and texts with scores and half-widths of their bands.
 
     With more than `MAX_ANNOTATED_COLUMNS` columns there are no texts. Cells whose band contains 0
@@ -138,9 +145,9 @@ def draw_pair(axes: Any, joined: HeatMap, limit: float, factor: int, label: str)
         Axes to draw on.
     joined : HeatMap
         Pair term with joined bins.
-    limit : float
+    max_score : float
         Absolute score of the strongest colours.
-    factor : int
+    band_deviations : int
         Half-width of a band, in standard deviations.
     label : str
         Label of the colour bar: the quantity that scores add to.
@@ -156,18 +163,19 @@ def draw_pair(axes: Any, joined: HeatMap, limit: float, factor: int, label: str)
     colors = LinearSegmentedColormap.from_list("", [PUBLIC, "white", RELEASED])
     style: dict[str, Any] = {
         "cmap": colors,
-        "vmin": -limit,
-        "vmax": limit,
+        "vmin": -max_score,
+        "vmax": max_score,
         "edgecolors": "white",
         "linewidth": 1,
     }
     mesh = axes.pcolormesh(joined.scores.T, **style)
     has_texts = len(joined.x.cells) <= MAX_ANNOTATED_COLUMNS
     for (x, y), score in np.ndenumerate(joined.scores):
-        half_width = factor * joined.deviations[x, y]
+        half_width = band_deviations * joined.deviations[x, y]
         if has_texts:
             style = {"ha": "center", "va": "center", "fontsize": 7}
-            style["color"] = "white" if abs(score) > 0.75 * limit else "black"
+            is_dark = abs(score) > 0.75 * max_score
+            style["color"] = "white" if is_dark else "black"
             text = f"{score:+.2f}"
             if half_width:
                 text += f" ± {half_width:.2f}"
@@ -177,7 +185,7 @@ def draw_pair(axes: Any, joined: HeatMap, limit: float, factor: int, label: str)
             axes.add_patch(Rectangle((x, y), 1, 1, **style))
     for set_ticks, side in ((axes.set_xticks, joined.x), (axes.set_yticks, joined.y)):
         set_ticks([position for position, _ in side.ticks], [text for _, text in side.ticks])
-    max_characters = 30 / max(len(joined.x.cells), 1)
+    max_characters = MAX_TICK_CHARACTERS / max(len(joined.x.cells), 1)  # per column
     if any(len(text) > max_characters for _, text in joined.x.ticks):
         axes.tick_params(axis="x", labelrotation=20)
         for tick_label in axes.get_xticklabels():

@@ -163,12 +163,12 @@ class MarginalDisplay:
         # empty categories for other and missing values are left out
         is_nonempty = released + (0 if public is None else public) > 0
         shown = [
-            k
-            for k in range(len(labels))
-            if is_nonempty[k] or cuts is not None or labels[k] not in (OTHER, MISSING)
+            position
+            for position, label in enumerate(labels)
+            if is_nonempty[position] or cuts is not None or label not in (OTHER, MISSING)
         ]
         display = cls(
-            [labels[k] for k in shown],
+            [labels[position] for position in shown],
             released[shown],
             public=None if public is None else public[shown],
             n_public=None if public is None else len(X_public),
@@ -220,7 +220,19 @@ class MarginalDisplay:
 
 
 def find_cuts(release: PAPQueryRelease, position: int, values: Floats) -> Floats:
-    """Return the cuts between the bins of a numeric column."""
+    """Return the cuts between the bins in which a numeric column is drawn.
+
+    They are the cuts of the release if it has bins, else quantiles of the released values.
+
+    Parameters
+    ----------
+    release : PAPQueryRelease
+        A fitted release.
+    position : int
+        Position of the column.
+    values : ndarray of float64, shape (n_rows,)
+        Values of the column in the rows that represent the release.
+    """
     if isinstance(release.queries_, MarginalQueries):
         cuts: Floats = release._released.queries._bins.cuts[position]
         return cuts
@@ -228,7 +240,19 @@ def find_cuts(release: PAPQueryRelease, position: int, values: Floats) -> Floats
 
 
 def category_shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats) -> Floats:
-    """Return the total weight of the rows in each category or bin."""
+    """Return the total weight of the rows in each category or bin of a column.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    cuts : ndarray of float64 or None
+        Cuts between the bins of a numeric column; ``None`` for a categorical column.
+    values : ndarray of float64, shape (n_rows,)
+        Encoded values: numbers, or codes of categories.
+    weights : ndarray of float64, shape (n_rows,)
+        Weights of the rows, of sum 1.
+    """
     if cuts is None:
         codes, size = values.astype(np.intp), column.n_categories
     else:
@@ -237,7 +261,7 @@ def category_shares(column: Column, cuts: Floats | None, values: Floats, weights
 
 
 def category_names(column: Column, cuts: Floats | None) -> list[str]:
-    """Return the names of the categories, or the ranges of the bins.
+    """Return the texts of a column's categories, or of the ranges of its bins.
 
     Examples
     --------

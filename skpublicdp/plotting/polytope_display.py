@@ -205,16 +205,25 @@ class PolytopeDisplay:
         return self
 
     def _draw_edges(self, ax: Any, style: dict[str, Any]) -> list[Any]:
-        """Draw the edges of the region that are not edges of the frame."""
+        """Draw the edges of the region that do not lie on the frame, and return their lines.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes
+            Axes to draw on.
+        style : dict
+            Arguments of matplotlib's `plot`.
+        """
         lines = []
         for start, end in zip(self.vertices, np.roll(self.vertices, -1, axis=0), strict=True):
+            # a coordinate is constant along the edge, and equals one of its two limits
             on_frame = (start == end)[:, None] & (start[:, None] == self.limits)
             if not on_frame.any():
                 lines += ax.plot(*np.stack([start, end], axis=1), **style)
         return lines
 
     def _draw_points(self, ax: Any, point_kwargs: dict[str, Any]) -> list[Any]:
-        """Draw the public points, and return a collection for each label."""
+        """Draw the public points, and return a matplotlib collection for each label."""
         if self.X is None:
             return []
         points_of_name = {"public points": self.X}
@@ -231,7 +240,7 @@ class PolytopeDisplay:
 
 
 def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return the checked points and labels; None where missing."""
+    """Return public points as floats of shape (n, 2), and their labels; None if not given."""
     if X is None:
         return None, y
     X = check_array(X, dtype=np.float64)
@@ -244,7 +253,7 @@ def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def limits_around(X: Floats) -> Floats:
-    """Return the range of each feature with a margin, shape (2, 2)."""
+    """Return axis limits around points: smallest and largest value with a margin, shape (2, 2)."""
     low, high = X.min(axis=0), X.max(axis=0)
     margin = np.where(high > low, AXIS_MARGIN * (high - low), 1.0)
     return np.stack([low - margin, high + margin], axis=1)
@@ -279,17 +288,18 @@ def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     (left, right), (bottom, top) = limits
     corners = np.array([[left, bottom], [right, bottom], [right, top], [left, top]], dtype=float)
     for normal, offset in zip(normals, offsets, strict=True):
-        heights = corners @ normal - offset
+        heights = corners @ normal - offset  # above 0 inside of the halfspace
         # up to rounding, corners made by the opposite halfspace lie on this line
         tolerance = 1e-9 * float(np.abs(limits).max(axis=1) @ np.abs(normal))
         heights[np.abs(heights) <= tolerance] = 0
         clipped = []
         n_corners = len(corners)
-        for i, j in zip(range(n_corners), np.roll(range(n_corners), -1), strict=True):
-            if heights[i] >= 0:
-                clipped.append(corners[i])
-            if heights[i] * heights[j] < 0:  # the edge crosses the line
-                fraction = heights[i] / (heights[i] - heights[j])
-                clipped.append(corners[i] + fraction * (corners[j] - corners[i]))
+        # edges from each corner to the next one, and from the last to the first
+        for start, end in zip(range(n_corners), np.roll(range(n_corners), -1), strict=True):
+            if heights[start] >= 0:
+                clipped.append(corners[start])
+            if heights[start] * heights[end] < 0:  # the edge crosses the line
+                fraction = heights[start] / (heights[start] - heights[end])
+                clipped.append(corners[start] + fraction * (corners[end] - corners[start]))
         corners = np.array(clipped).reshape(-1, 2)
     return corners

@@ -153,14 +153,23 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
 
 
 def _describe_steps(steps: list[tuple[str, Any]]) -> Iterator[str]:
-    """Yield descriptions of the pipeline steps before the learner."""
+    """Yield the HTML section about pipeline steps before the learner; nothing without steps."""
     if steps:
         yield "<h2>Steps before the learner</h2>"
         yield _table([(name, describe_fitted(step) or type(step).__name__) for name, step in steps])
 
 
 def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
-    """Yield the privacy costs around a learner that its receipt does not cover."""
+    """Yield sentences about uses of private rows that the learner's receipt does not cover.
+
+    Parameters
+    ----------
+    steps : list of (str, transformer)
+        Steps of pipelines before the learner.
+    searches : list of estimator
+        Searches around the learner.
+    """
+    # `transformer_` marks a `PublicFit`, which is fitted to public rows only
     unprotected = [name for name, step in steps if not hasattr(step, "transformer_")]
     if unprotected:
         yield (
@@ -181,14 +190,14 @@ def _table(rows: list[tuple[str, str]]) -> str:
 
 
 def _certificate(estimator: Any) -> Iterator[tuple[str, str]]:
-    """Yield the certificate of the draw, if the estimator has one."""
+    """Yield the name and the text of the certificate of the draw, if the estimator has one."""
     certificate = getattr(estimator, "certificate_", None)
     if certificate is not None:
         yield "certificate of the draw", str(certificate)
 
 
 def _limitations(estimator: Any, receipt: PrivacyReceipt) -> Iterator[str]:
-    """Yield the limitations that readers should know."""
+    """Yield sentences about what the receipt and the model do not promise."""
     if not receipt.secure_randomness:
         yield "The randomness was seeded: anybody who knows the seed can remove the noise."
     if receipt.entry is None:
@@ -222,8 +231,9 @@ def _figures(estimator: Any) -> Iterator[tuple[Any, str]]:
     inner = inner_estimator(estimator)
     if hasattr(estimator, "shapes_"):
         if estimator.pairs_ or any(shape.deviations.any() for shape in estimator.shapes_):
-            labels = list(getattr(estimator, "classes_", [None, None]))
-            targets = [None] if len(labels) == 2 else labels
+            labels = list(getattr(estimator, "classes_", []))
+            # one figure for a regressor and for two labels
+            targets = labels if len(labels) > 2 else [None]
             for target in targets if len(targets) <= MAX_LABELS_DRAWN else []:
                 figure = _figure(ShapeDisplay, estimator, target=target)
                 yield figure, "Contributions of columns and pairs of columns"
@@ -247,6 +257,7 @@ def _release_figures(release: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _figure(display: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the matplotlib figure of a display class for a fitted estimator."""
     return display.from_estimator(*args, **kwargs).figure_
 
 

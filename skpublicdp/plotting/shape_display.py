@@ -26,6 +26,9 @@ BAND_DEVIATIONS = 2
 SHAPE_BAR_THICKNESS = 0.7
 """Thickness of a bar, as a fraction of the space of a category."""
 
+MISSING_SPACE = 0.28
+"""Width of the area for the score of missing values, as a fraction of the axis of numbers."""
+
 BAND_LABEL = f"± {BAND_DEVIATIONS} standard deviations"
 
 
@@ -113,7 +116,7 @@ class ShapeDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the shapes of a fitted model.
+        """Draw shape functions and pair terms of a fitted model, one in each panel.
 
         Parameters
         ----------
@@ -156,17 +159,17 @@ class ShapeDisplay:
             )
         shapes = find_shapes(clf, features)
         position, sign, label = find_target(clf, target)
-        columns = [feature.column for feature in clf._binner.columns]
         public_values = {
-            shape: column.values for shape, column in zip(clf.shapes_, columns, strict=True)
+            shape: bins.column.values
+            for shape, bins in zip(clf.shapes_, clf._binner.columns, strict=True)
         }
-        limits = [
-            find_limits(shape.cuts, public_values[shape])
-            if shape in public_values and len(shape.cuts)
-            else None
-            for shape in shapes
-        ]
-        if sign < 0:
+        limits: list[Limits | None] = []
+        for shape in shapes:
+            limit = None
+            if isinstance(shape, Shape) and len(shape.cuts):
+                limit = find_limits(shape.cuts, public_values[shape])
+            limits.append(limit)
+        if sign < 0:  # the first of two labels
             shapes = [replace(shape, scores=-shape.scores) for shape in shapes]
         display = cls(shapes, limits=limits, target=position, label=label)
         return display.plot(ax=ax, **kwargs)
@@ -226,13 +229,13 @@ class ShapeDisplay:
         return self
 
     def _new_axes(self) -> NDArray[np.object_]:
-        """Return a grid of axes whose row heights fit the longest list of categories."""
+        """Return the axes of a new figure, shape (n_shapes,), in rows of fitting heights."""
         import matplotlib.pyplot as plt
 
         n_columns = min(PANELS_PER_ROW, len(self.shapes))
         has_pairs = any(isinstance(shape, Pair) for shape in self.shapes)
         rows = [self.shapes[i : i + n_columns] for i in range(0, len(self.shapes), n_columns)]
-        heights = [max(2.6, *map(self._height, row)) for row in rows]
+        heights = [max(2.6, *map(self._panel_height, row)) for row in rows]  # in inches
         figure, grid = plt.subplots(
             len(heights),
             n_columns,
@@ -245,24 +248,26 @@ class ShapeDisplay:
             figure.delaxes(unused_axes)
         return grid.ravel()[: len(self.shapes)]
 
-    def _height(self, shape: Shape | Pair) -> float:
-        """Return the height of a panel, in inches."""
+    def _panel_height(self, shape: Shape | Pair) -> float:
+        """Return the height of a panel in inches, which grows with its rows of cells or bars."""
         if isinstance(shape, Pair):
             return 1.0 + 0.28 * len(heat_map(shape, self.target).y.cells)
-        return 0.8 + 0.22 * len(self._bar_order(shape)) * (not len(shape.cuts))
+        if len(shape.cuts):  # a step function has no bars
+            return 0.8
+        return 0.8 + 0.22 * len(self._bar_order(shape))
 
     def _bar_order(self, shape: Shape) -> list[int]:
-        """Return the bins with bars by increasing score.
+        """Return the positions of the bins of a column that are drawn, by increasing score.
 
         Bins for other and missing values are left out if no public row has them.
         """
         scores = shape.scores[self.target]
-        shown = [
-            k
-            for k, cell in enumerate(shape.cells)
-            if shape.shares[k] or cell not in (OTHER, MISSING)
+        shown_bins = [
+            position
+            for position, cell in enumerate(shape.cells)
+            if shape.shares[position] or cell not in (OTHER, MISSING)
         ]
-        return sorted(shown, key=lambda k: scores[k])
+        return sorted(shown_bins, key=lambda position: scores[position])
 
     def _draw_steps(
         self,
@@ -290,17 +295,19 @@ class ShapeDisplay:
         if ticks:
             axes.set_xticks(*zip(*ticks, strict=True))
         missing = None
-        if shape.shares[-1]:
+        has_missing = shape.shares[-1] > 0  # the last bin
+        if has_missing:
             width = high - low
             ticks = ticks or [(tick, f"{tick:g}") for tick in axes.get_xticks()]
+            # without ticks near the end, whose texts would overlap the text "missing"
             ticks = [(tick, text) for tick, text in ticks if low <= tick <= high - 0.1 * width]
-            position = high + 0.14 * width
+            position = high + MISSING_SPACE / 2 * width
             style = {"color": RELEASED, "ecolor": LIGHT, "elinewidth": 6, "marker": "_"}
             missing = axes.errorbar(
                 position, scores[-1], half_widths[-1], **style, markersize=14, markeredgewidth=1.8
             )
             axes.axvline(high, color="0.6", linestyle=":", linewidth=0.8)
-            axes.set_xlim(low, high + 0.28 * width)
+            axes.set_xlim(low, high + MISSING_SPACE * width)
             axes.set_xticks(*zip(*ticks, (position, "missing"), strict=True))
         self.missing_.append(missing)
 
@@ -319,37 +326,41 @@ class ShapeDisplay:
             artists.append(None)
         axes.axvline(0, color="0.6", linewidth=0.8)
         axes.set_ylim(-0.8, len(order) - 0.2)
-        axes.set_yticks(np.arange(len(order)), [shape.cells[k] for k in order])
+        axes.set_yticks(np.arange(len(order)), [shape.cells[position] for position in order])
         axes.set_xlabel(self.label)
 
     def _draw_map(self, axes: Any, pair: Pair) -> None:
         """Draw the heat map of a pair. All pairs have the same colour scale."""
         pairs = [shape for shape in self.shapes if isinstance(shape, Pair)]
         max_scores = [np.abs(heat_map(term, self.target).scores).max() for term in pairs]
-        limit = max(max_scores) or 1.0
+        max_score = max(max_scores) or 1.0
         axes.set_title(" & ".join(pair.names))
         joined = heat_map(pair, self.target)
-        self.maps_.append(draw_pair(axes, joined, limit, BAND_DEVIATIONS, self.label))
+        self.maps_.append(draw_pair(axes, joined, max_score, BAND_DEVIATIONS, self.label))
         for artists in (self.steps_, self.bands_, self.missing_, self.bars_):
             artists.append(None)
 
     def _add_legend(self, *, outside: bool) -> None:
-        """Add one legend for bands and error bars, outside of the axes or in the first panel.
+        """Add one legend for all bands and error bars.
 
-        A band is preferred to an error bar as its handle.
+        Its symbol is the band of the first step function, else the first error bar.
+
+        Parameters
+        ----------
+        outside : bool
+            Whether the legend is below all panels, or in the panel of its symbol.
         """
-        handles = [
-            band or (bars and bars.errorbar)
-            for band, bars in zip(self.bands_, self.bars_, strict=True)
-        ]
-        candidates = [*self.bands_, *handles]
-        panel = next(k for k, handle in enumerate(candidates) if handle) % len(handles)
-        owner = self.figure_ if outside else self.axes_[panel]
+        handles = [(axes, band) for axes, band in zip(self.axes_, self.bands_, strict=True) if band]
+        if not handles:
+            pairs = zip(self.axes_, self.bars_, strict=True)
+            handles = [(axes, bars.errorbar) for axes, bars in pairs if bars]
+        axes, handle = handles[0]
+        owner = self.figure_ if outside else axes
         location = "outside lower center" if outside else "best"
-        owner.legend([handles[panel]], [BAND_LABEL], frameon=False, fontsize="small", loc=location)
+        owner.legend([handle], [BAND_LABEL], frameon=False, fontsize="small", loc=location)
 
     def _share_limits(self) -> None:
-        """Use the same score limits in all panels."""
+        """Set equal score limits in all panels of single columns, so that they are comparable."""
         lows, highs = [], []
         for shape in self.shapes:
             if isinstance(shape, Pair):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from skpublicdp.boosting.term_text import term_importance
 
 Boosting = SemiPrivateBoostingClassifier | SemiPrivateBoostingRegressor
 Feature = str | int | tuple[str | int, str | int]
+"""A column by name or position, or a pair of columns."""
 
 MAX_PANELS = 6
 """Maximum number of columns and pairs that are drawn by default."""
@@ -22,14 +23,23 @@ MAX_PANELS = 6
 def find_shapes(
     clf: Boosting, features: str | int | Sequence[Feature] | None
 ) -> list[Shape | Pair]:
-    """Return the shapes and pairs to draw, by default the `MAX_PANELS` most important ones."""
+    """Return the shape functions and pair terms to draw.
+
+    Parameters
+    ----------
+    clf : SemiPrivateBoostingClassifier or SemiPrivateBoostingRegressor
+        A fitted model.
+    features : str, int, sequence of these or of pairs of these, or None
+        Columns and pairs. ``None`` selects the `MAX_PANELS` most important ones.
+    """
     if features is None:
-        single_columns = clf.shapes_ if any(shape.deviations.any() for shape in clf.shapes_) else ()
-        ranked: list[tuple[float, Shape | Pair]] = [
-            *zip(clf.feature_importances_, single_columns, strict=False),
-            *((term_importance(pair), pair) for pair in clf.pairs_),
-        ]
-        return [shape for _, shape in sorted(ranked, key=lambda entry: -entry[0])[:MAX_PANELS]]
+        candidates: list[tuple[float, Shape | Pair]] = []
+        # without any posterior deviation the model has trees only, and its columns are empty
+        if any(shape.deviations.any() for shape in clf.shapes_):
+            candidates += zip(clf.feature_importances_, clf.shapes_, strict=True)
+        candidates += [(term_importance(pair), pair) for pair in clf.pairs_]
+        ranked = sorted(candidates, key=lambda candidate: -candidate[0])
+        return [shape for _, shape in ranked[:MAX_PANELS]]
     if isinstance(features, str) or not np.iterable(features):
         features = [features]
     selected: list[Shape | Pair] = []
@@ -44,7 +54,7 @@ def find_shapes(
 
 
 def column_position(clf: Boosting, feature: Any) -> int:
-    """Return the index of a column, given by name or index."""
+    """Return the position of a column of the model that is given by name or by position."""
     names = [shape.name for shape in clf.shapes_]
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
@@ -57,7 +67,7 @@ def column_position(clf: Boosting, feature: Any) -> int:
 
 
 def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
-    """Return the pair term of two columns."""
+    """Return the pair term of a model for two columns, given by names or positions."""
     names = {clf.shapes_[column_position(clf, column)].name for column in columns}
     for pair in clf.pairs_:
         if set(pair.names) == names:
@@ -68,15 +78,33 @@ def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
     )
 
 
-def find_target(clf: Boosting, target: Any) -> tuple[int, int, str]:
-    """Return (index of the scores, their sign, axis label) of a label or a regression target.
+class ScoreSelection(NamedTuple):
+    """Scores of a model that are drawn.
+
+    Attributes
+    ----------
+    target : int
+        Index of the target, the first axis of the scores.
+    sign : {1, -1}
+        Factor on the scores.
+    label : str
+        Label of the axis: the quantity that scores add to.
+    """
+
+    target: int
+    sign: int
+    label: str
+
+
+def find_target(clf: Boosting, target: Any) -> ScoreSelection:
+    """Return the scores to draw for a label of a classifier, or for a regressor.
 
     A binary classifier has scores of the second label only; the first label has the opposite sign.
     """
     if not hasattr(clf, "classes_"):
         if target is not None:
             raise ValueError("target must be None for a regressor: it selects a label.")
-        return 0, 1, "mean outcome"
+        return ScoreSelection(0, 1, "mean outcome")
     labels = clf.classes_.tolist()
     if target is None and len(labels) == 2:
         target = labels[1]
@@ -84,5 +112,5 @@ def find_target(clf: Boosting, target: Any) -> tuple[int, int, str]:
         raise ValueError(f"target must be one of the labels {labels}; got {target!r}.")
     label = f"log-odds of {target}"
     if len(labels) == 2:
-        return 0, 1 if target == labels[1] else -1, label
-    return labels.index(target), 1, label
+        return ScoreSelection(0, 1 if target == labels[1] else -1, label)
+    return ScoreSelection(labels.index(target), 1, label)

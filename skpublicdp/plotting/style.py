@@ -9,7 +9,7 @@ RELEASED, PUBLIC, LIGHT, GREY = "#0072b2", "#d55e00", "#c6dff0", "#808080"
 
 
 def check_matplotlib(caller: str) -> None:
-    """Raise ImportError with the extra to install if matplotlib is missing."""
+    """Raise ImportError with the command that installs matplotlib, if it is missing."""
     try:
         import matplotlib  # noqa: F401 - imported to check that it is installed
     except ImportError as error:
@@ -19,7 +19,17 @@ def check_matplotlib(caller: str) -> None:
 
 
 def axes_for(display: Any, ax: Any, **figure_params: Any) -> Any:
-    """Return the axes of a display, by default of a new figure, and set its `ax_` and `figure_`."""
+    """Return the axes to draw a display on, and store them as its `ax_` and `figure_`.
+
+    Parameters
+    ----------
+    display : object
+        The display.
+    ax : matplotlib Axes or None
+        Axes that the user passed. ``None`` makes a new figure.
+    **figure_params : dict
+        Arguments of `plt.subplots` for a new figure.
+    """
     check_matplotlib(f"{type(display).__name__}.plot")
     import matplotlib.pyplot as plt
 
