@@ -19,7 +19,6 @@ from skpublicdp.boosting.additive_posterior import (
     whiten_and_reduce,
 )
 from skpublicdp.boosting.binner import Binner
-from skpublicdp.boosting.budget_split import MISMATCH
 from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
 from skpublicdp.boosting.histograms import NoisyHistogram
 from skpublicdp.boosting.model import (
@@ -83,8 +82,6 @@ class AdditiveFit:
         Whether the shift is larger than chance.
     design : WeightedPublicRows
         Public rows, reweighted if there is a shift.
-    overshot : bool
-        Whether a step was shortened by `_shorten_last_step`. No further round is useful then.
     """
 
     def __init__(
@@ -102,7 +99,6 @@ class AdditiveFit:
         self.posteriors: list[BinPosterior] = []
         self.drift: float | None = None
         self.drifted = False
-        self.overshot = False
         self.model = null_model(binner.offsets, n_targets)
         self.null_model = self.model
         self._first_histogram: NoisyHistogram | None = None
@@ -115,7 +111,6 @@ class AdditiveFit:
         self._expected_counts, self._expected_count_variances = self._predict_counts()
         self._counts: Floats | None = None
         self._count_variance = np.inf
-        self._steps: list[Floats] = []
 
     @property
     def covariances(self) -> list[Floats]:
@@ -134,18 +129,12 @@ class AdditiveFit:
         self._pool_counts(noisy)
         if not self.posteriors:
             self._fit_first(noisy)
-        elif not self._shorten_last_step(noisy):
-            updated = [
+        else:
+            statistics = self._statistics(noisy)
+            self.posteriors = [
                 condition_on(posterior, self.design, statistic)
-                for posterior, statistic in zip(
-                    self.posteriors, self._statistics(noisy), strict=True
-                )
+                for posterior, statistic in zip(self.posteriors, statistics, strict=True)
             ]
-            self._steps = [
-                new.factors.mean - old.factors.mean
-                for new, old in zip(updated, self.posteriors, strict=True)
-            ]
-            self.posteriors = updated
         self._set_model()
 
     def pool_first_release(self, noisy: NoisyHistogram) -> None:
@@ -165,7 +154,6 @@ class AdditiveFit:
         first_precision, precision = 1 / first.variance, 1 / noisy.variance
         total_precision = first_precision + precision
         pooled = (first_precision * first.sums + precision * noisy.sums) / total_precision
-        self.posteriors, self._steps = [], []
         self.model = self.null_model
         self._fit_first(NoisyHistogram(pooled, None, 1 / total_precision, np.inf))
         self._set_model()
@@ -308,8 +296,6 @@ class AdditiveFit:
             priors.append(bin_prior(blocks, log_variances, intercept, self.design.X))
             statistics.append(centred)
         self.posteriors = self._condition_priors(priors, statistics)
-        pairs = zip(self.posteriors, priors, strict=True)
-        self._steps = [posterior.factors.mean - prior.factors.mean for posterior, prior in pairs]
 
     def _condition_priors(
         self, priors: list[BinPosterior], statistics: list[NoisyStatistic]
@@ -375,45 +361,3 @@ class AdditiveFit:
         gain = prior_variances / (prior_variances + self._count_variance)
         counts = self._expected_counts + gain * (self._counts - self._expected_counts)
         return counts, gain * self._count_variance
-
-    def _shorten_last_step(self, noisy: NoisyHistogram) -> bool:
-        """Shorten the last step of each target if it was significantly too long.
-
-        Reweighted public rows may underestimate the curvature of the likelihood, so a step may be
-        too long. The gradient sums after the step are regressed on their expected change by the
-        same step (generalised least squares). A coefficient of -c means that the gradient has
-        reversed: the step should have had 1 / (1 + c) of its length.
-
-        Parameters
-        ----------
-        noisy : NoisyHistogram
-            Released histogram of the model after the step.
-
-        Returns
-        -------
-        bool
-            Whether any step was shortened.
-        """
-        if self.design is self._public:
-            return False
-        n, w = self.design.n, self.design.weights
-        for target, statistic in enumerate(self._statistics(noisy)):
-            q = statistic.baseline * (1 - statistic.baseline)
-            posterior, step = self.posteriors[target], self._steps[target]
-            margin_change = posterior.X @ step[:-1] + step[-1]
-            direction = n * statistic.Z.T @ (w * q * statistic.scale * margin_change)
-            sampling = n * (1 + MISMATCH * n * self.design.concentration) * w * q
-            sampling = sampling * statistic.scale**2
-            covariance = (statistic.Z * sampling[:, None]).T @ statistic.Z + statistic.covariance
-            solved = np.linalg.solve(covariance, direction)
-            precision = float(direction @ solved)
-            if precision <= 0:  # no measurement depends on this step
-                continue
-            coefficient = float(solved @ statistic.total) / precision
-            if coefficient < -2 / np.sqrt(precision):
-                mean = posterior.factors.mean - step + step / (1 - coefficient)
-                self.posteriors[target] = replace(
-                    posterior, factors=GaussianPosterior(mean, posterior.factors.covariance)
-                )
-                self.overshot = True
-        return self.overshot

@@ -374,7 +374,7 @@ class BoostingFit(FitSteps):
         """
         booster = self._tree_booster([WarmStart(fit.model, [])], self._ledger)
         gain = self._add_measured_tree(booster, fit, trial.first)
-        if gain > 0 or fit.overshot:
+        if gain > 0:
             self._add_measured_tree(booster, fit, trial.second)
             return booster.model, booster.tree_covariances
         self._run_round(fit, strategy, self._budget.fraction(trial.second))

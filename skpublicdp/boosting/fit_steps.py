@@ -214,8 +214,6 @@ class FitSteps:
             if stop_if_unusable and self._public_rows_unusable(fit):
                 fit.shrink_by_half()
                 break
-            if fit.overshot:
-                break
         return AdditiveRounds(fit, strategy, shift, share)
 
     def _choose_strategy(
