@@ -16,7 +16,8 @@ import sys
 import tokenize
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
+
 PACKAGE = ROOT / "skpublicdp"
 PAGES = sorted(path for path in (ROOT / "docs" / "proofs").glob("*.md") if path.stem != "index")
 HEADING = "## Signed code"

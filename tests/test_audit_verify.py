@@ -4,7 +4,6 @@ import math
 import re
 import warnings
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,9 +31,10 @@ from skpublicdp.audit.verification import Verification
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.privacy.ledger import Ledger
+from tests import ROOT
 from tests.helpers import two_up
 
-PAGE = Path(__file__).parent.parent / "docs" / "user_guide" / "why_believe_it.md"
+PAGE = ROOT / "docs" / "user_guide" / "why_believe_it.md"
 BITS = [[0.0], [1.0]]
 ENTRY = {"name": "counts", "proof": "none"}
 COUNT_SENSITIVITY = Sensitivity(2, 2)

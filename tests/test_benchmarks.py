@@ -2,12 +2,13 @@
 
 import importlib
 import itertools
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from tests import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
 pytestmark = [
     pytest.mark.skipif(not BENCHMARKS.exists(), reason="an sdist has no benchmarks"),
     pytest.mark.filterwarnings("ignore"),

@@ -8,13 +8,13 @@ import sys
 import time
 from collections import defaultdict
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from skpublicdp import PrivacyBudget
 from skpublicdp.accounting import Draw
 from skpublicdp.exceptions import PrivacyBudgetError
+from tests import ROOT
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="attempts are forked")
 
@@ -74,7 +74,7 @@ def run(folder, n_workers, attempts, cap):
     told = (folder / "budget.sqlite", cap, folder / "log", n_workers, attempts)
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, told)],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         check=False,
     )

@@ -6,11 +6,12 @@ The site runs all of them; those that take long are looked at by `make test-slow
 import re
 import runpy
 import sys
-from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+from tests import ROOT
+
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture(autouse=True)

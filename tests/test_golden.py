@@ -10,7 +10,6 @@ import hashlib
 import json
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -58,9 +57,10 @@ from skpublicdp.query_release import (
     ThresholdQueries,
 )
 from skpublicdp.sanitizers import BLRSanitizer, QuantileSanitizer
+from tests import ROOT
 
 pytestmark = pytest.mark.once
-RECORD = Path(__file__).with_name("golden.json")
+RECORD = ROOT / "tests" / "golden.json"
 DIGITS = 6
 
 

@@ -1,13 +1,13 @@
 """The page of the comparison says what its CSV says, and the CSV what the fits measured."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 pytestmark = pytest.mark.skipif(
     not (ROOT / "benchmarks").exists(), reason="an sdist has no benchmarks"
 )

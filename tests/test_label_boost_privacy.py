@@ -9,7 +9,6 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,11 +28,12 @@ from skpublicdp.label_boost.procedure import rows_for_base_learner
 from skpublicdp.label_boost.relabelling import all_labelings
 from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.privacy.ledger import Ledger
+from tests import ROOT
 from tests.kit import enumerate_runs
 
 LINE = [(0.0,), (1.0,), (2.0,)]
 SLACK = 1e-6  # of the linear program
-PROOF = Path(__file__).parent.parent / "docs" / "proofs" / "label_boost.md"
+PROOF = ROOT / "docs" / "proofs" / "label_boost.md"
 
 
 @functools.cache

@@ -2,11 +2,11 @@
 
 import importlib
 import pkgutil
-from pathlib import Path
 
 import skpublicdp
+from tests import ROOT
 
-LISTED = Path(__file__).with_name("public_api.txt")
+LISTED = ROOT / "tests" / "public_api.txt"
 
 
 def public_names():

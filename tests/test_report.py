@@ -39,6 +39,7 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")  # draws without a display
 
 from skpublicdp.plotting import report  # noqa: E402
+from tests import ROOT  # noqa: E402
 
 SEED = 987654321
 NASTY = "<script>alert('x')</script>&amp;\"'"
@@ -185,7 +186,7 @@ def test_titles_are_those_of_the_proof_pages():
         for name in re.findall(r"docs/proofs/(\w+)\.md$", text)
     }
     assert named == set(PROOF_TITLES)
-    proofs = Path(__file__).parents[1] / "docs" / "proofs"
+    proofs = ROOT / "docs" / "proofs"
     for name, title in PROOF_TITLES.items():
         heading = (proofs / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0]
         assert heading == f"# {title}"

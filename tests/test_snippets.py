@@ -5,11 +5,11 @@ import doctest
 import re
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "docs").glob("user_guide/*.md")]
 BARE = "getting_started.md"
 USUAL = {"data", "plot"}

@@ -3,16 +3,17 @@
 import ast
 import importlib
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parent
-PAGE = (ROOT.parent / "docs" / "user_guide" / "theory.md").read_text(encoding="utf-8")
+from tests import ROOT
+
+TESTS = ROOT / "tests"
+PAGE = (ROOT / "docs" / "user_guide" / "theory.md").read_text(encoding="utf-8")
 
 
 def names_in(file):
     """Return the tests and classes of a file, those within classes as Class::test."""
     found = set()
-    for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
+    for node in ast.parse((TESTS / file).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
             found.add(node.name)
             found |= {f"{node.name}::{part.name}" for part in node.body if hasattr(part, "name")}

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skpublicdp.audit.evidence import FAILED
+from tests import ROOT
 from tests.mutants.mutant import Mutant
 
-PACKAGE = Path(__file__).parent.parent.parent / "skpublicdp"
+PACKAGE = ROOT / "skpublicdp"
 _ROW = re.compile(r"^\| (.+?) \| .* \| (.+?): \*\*VIOLATED\*\*: (.+) \|$")
 
 

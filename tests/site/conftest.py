@@ -4,12 +4,13 @@ import shutil
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
 
-SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
+from tests import ROOT
+
+SITE = ROOT / "docs" / "_build" / "html"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--headless",

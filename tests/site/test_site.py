@@ -13,9 +13,10 @@ import pytest
 from PIL import Image, ImageStat
 
 import skpublicdp
+from tests import ROOT
 from tests.site.conftest import SIZES
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 WORDS = (
     "hyperparameter",
     "ProgressBar",
