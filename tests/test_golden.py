@@ -3,7 +3,8 @@
 While names, docstrings and files change, nothing that is computed may. Each case is a seeded fit or
 release; what it draws, releases, answers, predicts and charges is hashed, rounded to six digits.
 No text, class name or pickle goes into a hash. ``python -m tests.test_golden`` records the numbers
-anew, in a commit that says which of them change and why.
+anew, in a commit that says which of them change and why. Vector units of processors differ in last
+bits, and a number on the edge of being rounded follows them: a case may have one hash for each.
 """
 
 import hashlib
@@ -556,11 +557,16 @@ def _draw_few(setattr):
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden_numbers(name):
-    assert CASES[name].hash() == json.loads(RECORD.read_text(encoding="utf-8"))[name]
+    assert CASES[name].hash() in recorded()[name].split()
 
 
 def test_each_case_is_recorded():
-    assert list(json.loads(RECORD.read_text(encoding="utf-8"))) == list(CASES)
+    assert list(recorded()) == list(CASES)
+
+
+def recorded():
+    """Return the hashes of each case, separated by spaces if it has several."""
+    return json.loads(RECORD.read_text(encoding="utf-8"))
 
 
 def main():
@@ -568,6 +574,9 @@ def main():
     with pytest.MonkeyPatch.context() as patch:
         _draw_few(patch.setattr)
         found = {name: case.hash() for name, case in CASES.items()}
+    for name, known in recorded().items():
+        if found.get(name) in known.split():
+            found[name] = known
     RECORD.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
