@@ -91,7 +91,7 @@ ALLOWED_IMPORTS = {
     },
     "metrics": {
         *("metrics", "accounting", "privacy.budget", "data", "privacy.ledger", "model_selection"),
-        *("_internal.parameters", "_internal.redaction", "query_release"),
+        *("_internal.parameters", "_internal.redaction"),
     },
     "audit": {
         *("audit", "accounting", "active", "boosting", "privacy.budget", "data", "exceptions"),

@@ -26,6 +26,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp import PrivacyBudget
+from skpublicdp.accounting import Gaussian
 from skpublicdp.data import open_rows
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.metrics import (
@@ -439,7 +440,7 @@ class TestMathematics:
     def test_intervals_are_all_ratios_that_are_not_refuted(self):
         counts = np.array([[30.0, 20.0], [12.0, 40.0]])
         whole = (np.ones(4, dtype=bool),)
-        table = NoisyTable(counts, counts, 102, 9.0, 0.0, whole, laplace=False)
+        table = NoisyTable(counts, counts, 102, 9.0, 0.0, whole, Gaussian(1))
         upper, lower = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 1, 1])
         flat = counts.ravel()
         low, high = ratio_interval(

@@ -26,7 +26,6 @@ from skpublicdp.metrics.noisy_counts import (
 from skpublicdp.metrics.score_bins import make_score_bins
 from skpublicdp.metrics.score_intervals import share_interval
 from skpublicdp.metrics.scores import FAILURE_SHARES
-from skpublicdp.query_release.spending import scaled_noise
 from tests.helpers import FALSE_ALARM
 from tests.test_metrics import Scored, Silent
 
@@ -73,7 +72,7 @@ def test_coverage_of_accuracy_by_enumeration(n, share, event):
 def ends_of(value, n, event, failure):
     """The interval of the accuracy for a noisy number of correct predictions."""
     noise = Measurement(np.array([value]), *noise_scale(event, Sensitivity(1, 1)))
-    count = NoisyCount(int(value), n, noise, isinstance(event, Pure))
+    count = NoisyCount(int(value), n, noise, event)
     return share_interval(count, failure)
 
 
@@ -230,7 +229,7 @@ def drawn_tables(world, n, epsilon, delta, repeats, release):
     rng = np.random.default_rng(n)
     event = Gaussian(gaussian_mu_squared(epsilon, delta)) if delta else Pure(epsilon)
     share = accuracy_share(event, n) if release else Fraction(0)
-    bins = make_score_bins(scaled_noise(event, 1 - share), n, "predict_proba", 0.5)
+    bins = make_score_bins(event.scaled(1 - share), n, "predict_proba", 0.5)
     law = world.law(bins)
     right = np.stack(
         [
@@ -243,11 +242,11 @@ def drawn_tables(world, n, epsilon, delta, repeats, release):
         table, count = rng.multinomial(n, law.ravel()).reshape(law.shape), None
         if release:
             total = np.array([table[right].sum()])
-            count = release_n_correct(total, n, scaled_noise(event, share), ledger)
+            count = release_n_correct(total, n, event.scaled(share), ledger)
         settings = (right, count) if release else (None, None)
         right_in_all = count.value if release else 0
         yield (
-            release_contingency_table(table, n, scaled_noise(event, 1 - share), ledger, *settings),
+            release_contingency_table(table, n, event.scaled(1 - share), ledger, *settings),
             right_in_all,
         )
 
@@ -278,7 +277,7 @@ def check_area(world, n, epsilon, delta=0.0, repeats=1400):
         failure, covered, width, held = 0.05, 0, 0.0, (-np.inf, np.inf)
         event = Gaussian(gaussian_mu_squared(epsilon, delta)) if delta else Pure(epsilon)
         if release:
-            event = scaled_noise(event, accuracy_share(event, n))
+            event = event.scaled(accuracy_share(event, n))
             held = values_that_hold(n, world.accuracy, event, failure * FAILURE_SHARES["accuracy"])
             failure *= FAILURE_SHARES["roc_auc"]
         for table, right in drawn_tables(world, n, epsilon, delta, repeats, release):

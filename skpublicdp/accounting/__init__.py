@@ -13,7 +13,9 @@ from skpublicdp.accounting.events import (
     Either,
     Event,
     Gaussian,
+    Noise,
     Pure,
+    Sensitivity,
     Steps,
     Subsampled,
     basic_price,
@@ -26,7 +28,7 @@ from skpublicdp.accounting.gdp import (
     gaussian_mu_squared,
     pure_mu_squared,
 )
-from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_of, noise_scale
+from skpublicdp.accounting.measurements import Measurement, noise_of, noise_scale
 from skpublicdp.accounting.plans import largest_scale, plan_delta
 from skpublicdp.accounting.receipts import REPLACE_ONE, Mechanism, PrivacyReceipt
 from skpublicdp.accounting.rounding import exact_fraction
@@ -41,6 +43,7 @@ __all__ = [
     "Gaussian",
     "Measurement",
     "Mechanism",
+    "Noise",
     "PrivacyReceipt",
     "Pure",
     "Sensitivity",

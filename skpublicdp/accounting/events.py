@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from skpublicdp.accounting.amplification import subsampled_delta, subsampled_epsilon
 from skpublicdp.accounting.gdp import pure_mu_squared
@@ -26,6 +26,21 @@ DRAW_MU_SQUARED_RATE = Fraction(11, 28)
 
 MAX_BOUNDED_RANGE_EPSILON = 16
 """Up to this ε, `DRAW_MU_SQUARED_RATE` gives the smaller μ² of a draw."""
+
+
+class Sensitivity(NamedTuple):
+    """Sensitivity of integer statistics: their largest change when one row is replaced.
+
+    Attributes
+    ----------
+    absolute : int
+        Sum of absolute changes: the ℓ1 sensitivity.
+    squared : int
+        Sum of squared changes: the square of the ℓ2 sensitivity.
+    """
+
+    absolute: int
+    squared: int
 
 
 class _ExactAmounts:
@@ -48,6 +63,24 @@ class Pure(_ExactAmounts):
 
     epsilon: Fraction
 
+    noise_name: ClassVar[str] = "discrete Laplace noise"
+    variance_power: ClassVar[int] = 2
+    """The noise variance is proportional to share ** -variance_power of the privacy cost."""
+    excess_kurtosis: ClassVar[float] = 3.0
+
+    def scaled(self, share: Fraction) -> Pure:
+        """Return the event whose privacy cost is the fraction `share` of this one."""
+        return Pure(share * self.epsilon)
+
+    def signal_to_noise(self, count: float) -> float:
+        """Return a count divided by the scale 2/ε of Laplace noise at sensitivity 2."""
+        return count * (float(self.epsilon) / 2)
+
+    def variance(self, sensitivity: Sensitivity) -> float:
+        """Return the variance 2 (Δ₁/ε)² of Laplace noise before it is made discrete."""
+        scale = sensitivity.absolute / float(self.epsilon)
+        return 2 * scale * scale
+
 
 @dataclass(frozen=True)
 class Gaussian(_ExactAmounts):
@@ -60,6 +93,26 @@ class Gaussian(_ExactAmounts):
     """
 
     mu_squared: Fraction
+
+    noise_name: ClassVar[str] = "Gaussian noise, rounded (analytic Gaussian mechanism)"
+    variance_power: ClassVar[int] = 1
+    excess_kurtosis: ClassVar[float] = 0.0
+
+    def scaled(self, share: Fraction) -> Gaussian:
+        """Return the event whose privacy cost is the fraction `share` of this one."""
+        return Gaussian(share * self.mu_squared)
+
+    def signal_to_noise(self, count: float) -> float:
+        """Return a count divided by the standard deviation 1/μ of noise at sensitivity 1."""
+        return count * math.sqrt(self.mu_squared)
+
+    def variance(self, sensitivity: Sensitivity) -> float:
+        """Return the variance (Δ₂/μ)² of the noise before it is rounded."""
+        return sensitivity.squared / float(self.mu_squared)
+
+
+Noise = Gaussian | Pure
+"""Privacy cost of exact noise on integers: rounded Gaussian, or discrete Laplace."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from skpublicdp.accounting.measurements import Sensitivity
+from skpublicdp.accounting.events import Sensitivity
 
 
 def group_sensitivity(sensitivity: Sensitivity, n_rows: int) -> Sensitivity:

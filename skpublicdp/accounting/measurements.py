@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfc
+from scipy.special import erfc, ndtr
 
-from skpublicdp.accounting.events import Event, Gaussian, Pure
+from skpublicdp.accounting.events import Event, Gaussian, Noise, Pure, Sensitivity
 from skpublicdp.accounting.rounding import fraction_above
-from skpublicdp.typing import Integers
+from skpublicdp.typing import Floats, Integers
 
 MIN_NOISE_VARIANCE = 2.0**-40
 """Lower bound of a noise variance, so that it can be a divisor."""
@@ -22,21 +21,6 @@ NOISE_SCALE_BITS = 24
 
 MAX_HALF_RATE = 300
 """Above it, sinh² overflows, and the variance of the noise is 0 as a float."""
-
-
-class Sensitivity(NamedTuple):
-    """Sensitivity of integer statistics: their largest change when one row is replaced.
-
-    Attributes
-    ----------
-    absolute : int
-        Sum of absolute changes: the ℓ1 sensitivity.
-    squared : int
-        Sum of squared changes: the square of the ℓ2 sensitivity.
-    """
-
-    absolute: int
-    squared: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +87,16 @@ def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float
             variance = 0.5 / math.sinh(half_rate) ** 2 if half_rate < MAX_HALF_RATE else 0.0
             return scale, max(variance, MIN_NOISE_VARIANCE)
     raise TypeError(f"noise is paid for by Gaussian or Pure, not by {type(event).__name__}.")
+
+
+def noise_cdf(event: Noise, scale: Fraction, values: Floats) -> Floats:
+    """Return P(noise <= k) for each integer k in `values`, at the scale of `noise_scale`."""
+    if isinstance(event, Gaussian):
+        return np.asarray(ndtr((values + 0.5) / math.sqrt(scale)))  # noise is rounded to integers
+    # P(noise >= k) = P(noise <= -k) = e^(-k/b) / (1 + e^(-1/b)) for k >= 0
+    distance = np.maximum(values + 1, -values)
+    tail = np.exp(-distance / float(scale)) / (1 + math.exp(-1 / float(scale)))
+    return np.where(values >= 0, 1 - tail, tail)
 
 
 noise_of = noise_scale

@@ -38,7 +38,6 @@ from skpublicdp.metrics.score_intervals import share_interval
 from skpublicdp.metrics.score_release import RESPONSE_METHODS, check_score_parameters
 from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.spending import all_noise
 
 ARRAY_ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)
 """Assumptions in the receipts of these functions."""
@@ -330,7 +329,7 @@ def private_roc_auc_score(
 def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -> PrivateValue:
     """Release the accuracy of predictions, and spend the whole budget of a ledger on it."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
-    noise = all_noise(ledger)
+    noise = ledger.noise
     check_noise_scale(noise, COUNT_SENSITIVITY)
     ledger.read(n)
     n_correct = np.count_nonzero(labels_agree(y_true, y_pred))
@@ -366,7 +365,7 @@ def release_auc(
 ) -> PrivateValue:
     """Release the area under the ROC curve, and spend the whole budget of a ledger on it."""
     n = check_lengths(y_true=y_true, y_score=y_score)
-    noise = all_noise(ledger)
+    noise = ledger.noise
     check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
     threshold = 0.5 if response_method == "predict_proba" else 0.0
@@ -388,7 +387,7 @@ def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) ->
     classes = public_labels("labels", labels)
     if len(classes) < 2:
         raise ValueError("labels must hold at least two labels; got one.")
-    noise = all_noise(ledger)
+    noise = ledger.noise
     check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
     codes, predicted = unknown_as_error(

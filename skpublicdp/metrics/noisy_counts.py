@@ -8,9 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from skpublicdp.accounting import Gaussian, Measurement, Pure, Sensitivity
+from skpublicdp.accounting import Measurement, Noise, Sensitivity
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
-from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 from skpublicdp.typing import Floats, Integers, Mask
 
 SCORES_PROOF = "docs/proofs/scores.md"
@@ -29,9 +28,6 @@ MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
 ACCURACY_SHARE_DENOMINATOR = 64
 """Denominator of the share, so that privacy parameters stay short fractions."""
 
-LAPLACE_KURTOSIS = 3.0
-"""Excess kurtosis of the Laplace distribution."""
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyCount:
@@ -45,8 +41,8 @@ class NoisyCount:
         Number of rows.
     noise : Measurement
         The released measurement, with the scale of its noise.
-    laplace : bool
-        True for discrete Laplace noise, False for rounded Gaussian noise.
+    event : Noise
+        Privacy cost of the noise, which determines its distribution.
     design_effect : float
         Design effect of cluster sampling, Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. It multiplies the
         sampling variance.
@@ -55,7 +51,7 @@ class NoisyCount:
     value: int
     n: int
     noise: Measurement
-    laplace: bool
+    event: Noise
     design_effect: float = 1.0
 
     @property
@@ -82,7 +78,7 @@ class NoisyTable:
         Variance of the noise of the number of correct predictions.
     groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
         Groups of cells whose total was adjusted: all cells, or correct and incorrect ones.
-    laplace : bool
+    event : Noise
         As in `NoisyCount`.
     design_effect : float
         As in `NoisyCount`.
@@ -94,7 +90,7 @@ class NoisyTable:
     variance: float
     total_variance: float
     groups: tuple[Mask, ...]
-    laplace: bool
+    event: Noise
     design_effect: float = 1.0
 
     def covariance(self, u: Floats, v: Floats) -> Floats:
@@ -113,11 +109,9 @@ class NoisyTable:
 
         It is 0 for Gaussian noise. For independent noise it adds up, with fourth powers of weights.
         """
-        if not self.laplace:
-            return np.zeros(u.shape[:-1])
         cell_part = self.variance**2 * (self._cell_weights(u) ** 4).sum(-1)
         total_part = self.total_variance**2 * self._total_weight(u) ** 4
-        return np.asarray(LAPLACE_KURTOSIS * (cell_part + total_part))
+        return np.asarray(self.event.excess_kurtosis * (cell_part + total_part))
 
     def _cell_weights(self, u: Floats) -> Floats:
         """Return the coefficient of each cell's noise in u · counts.
@@ -160,10 +154,8 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     (Fraction(3, 16), Fraction(49, 64))
     """
     target_noise = TARGET_NOISE_RATIO * math.sqrt(n_effective)
-    if isinstance(noise, Gaussian):  # the noise variance is 1 / (share · μ²)
-        target_share = 1 / (float(noise.mu_squared) * target_noise**2)
-    else:  # the standard deviation of Laplace noise is √2 / (share · ε)
-        target_share = math.sqrt(2) / (float(noise.epsilon) * target_noise)
+    relative_variance = noise.variance(COUNT_SENSITIVITY) / target_noise**2
+    target_share = relative_variance ** (1 / noise.variance_power)
     mean_share = math.sqrt(target_share * MAX_ACCURACY_SHARE)
     share = min(max(mean_share, MIN_ACCURACY_SHARE), MAX_ACCURACY_SHARE)
     return Fraction(round(ACCURACY_SHARE_DENOMINATOR * share), ACCURACY_SHARE_DENOMINATOR)
@@ -171,11 +163,11 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
 
 def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
     """Return the budget for the number of correct predictions, and the budget for the table."""
-    noise = all_noise(ledger)
+    noise = ledger.noise
     # r rows per person multiply the noise by r. Relative to the sampling error, that is the noise
     # for n / r² rows
     share = accuracy_share(noise, n / ledger.rows_per_person**2)
-    return scaled_noise(noise, share), scaled_noise(noise, 1 - share)
+    return noise.scaled(share), noise.scaled(1 - share)
 
 
 def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
@@ -191,9 +183,9 @@ def release_n_correct(
 
     `exact` is the exact number, as an array of shape (1,).
     """
-    name = mechanism_name("the number of correct predictions", noise)
+    name = f"{noise.noise_name} on the number of correct predictions"
     noisy = ledger.add_noise(exact, COUNT_SENSITIVITY, noise, name=name, proof=SCORES_PROOF)
-    return NoisyCount(int(noisy.values[0]), n, noisy, isinstance(noise, Pure), design_effect)
+    return NoisyCount(int(noisy.values[0]), n, noisy, noise, design_effect)
 
 
 def release_contingency_table(
@@ -225,10 +217,9 @@ def release_contingency_table(
         Released number of correct predictions. Given together with `is_correct`.
     """
     flat, shape = exact.ravel(), exact.shape
-    name = mechanism_name("counts by label and bin", noise)
+    name = f"{noise.noise_name} on counts by label and bin"
     noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise, name=name, proof=SCORES_PROOF)
     values = noisy.values.astype(np.float64)
-    laplace = isinstance(noise, Pure)
     groups: tuple[Mask, ...] = (np.ones(len(flat), dtype=bool),)
     totals = clipped_totals = [float(n)]
     total_variance = 0.0
@@ -249,7 +240,7 @@ def release_contingency_table(
         variance=noisy.variance,
         total_variance=total_variance,
         groups=groups,
-        laplace=laplace,
+        event=noise,
         design_effect=1.0 if count is None else count.design_effect,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from skpublicdp.query_release.spending import Noise, signal_to_noise
+from skpublicdp.accounting import Noise
 from skpublicdp.typing import Codes, Floats
 
 MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
@@ -86,7 +86,7 @@ def make_score_bins(noise: Noise, persons: float, response: str, threshold: floa
     >>> make_score_bins(Pure(Fraction(1, 5)), 1040, "predict_proba", 0.5).edges.round(2)
     array([0.04, 0.15, 0.31, 0.5 , 0.69, 0.85, 0.96])
     """
-    n_levels = max(signal_to_noise(noise, persons), 1.0)
+    n_levels = max(noise.signal_to_noise(persons), 1.0)
     target_bins = math.sqrt(2 * n_levels) / 2
     power_of_two = 2 ** round(math.log2(target_bins))  # even, so that 1/2 is an edge
     n_bins = int(np.clip(power_of_two, MIN_SCORE_BINS, MAX_SCORE_BINS))

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr
 from scipy.stats import binom, norm
 
+from skpublicdp.accounting.measurements import noise_cdf
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 from skpublicdp.typing import Floats
 
@@ -46,8 +46,9 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
     Examples
     --------
     >>> from fractions import Fraction
-    >>> from skpublicdp.accounting import Measurement
-    >>> count = NoisyCount(90, 100, Measurement(np.array([90]), Fraction(1), 1.8), True)
+    >>> from skpublicdp.accounting import Measurement, Pure
+    >>> noisy = Measurement(np.array([90]), Fraction(1), 1.8)
+    >>> count = NoisyCount(90, 100, noisy, Pure(Fraction(1)))
     >>> [round(end, 2) for end in share_interval(count, 0.05)]
     [0.82, 0.95]
     """
@@ -93,15 +94,8 @@ def _noisy_binomial_cdf(value: int, accuracy: float, count: NoisyCount) -> float
     max_correct = min(n_units, math.ceil(mean + half_width))
     n_correct = np.arange(min_correct, max_correct + 1)
     max_noise = np.floor(value - n_correct * (count.n / n_units))  # noise at most this large
-    scale = float(count.noise.scale)
-    if count.laplace:
-        # P(noise >= k) = P(noise <= -k) = e^(-k/b) / (1 + e^(-1/b)) for k >= 0
-        distance = np.maximum(max_noise + 1, -max_noise)
-        tail = np.exp(-distance / scale) / (1 + math.exp(-1 / scale))
-        noise_cdf = np.where(max_noise >= 0, 1 - tail, tail)
-    else:
-        noise_cdf = ndtr((max_noise + 0.5) / math.sqrt(scale))  # noise is rounded to integers
-    return float(binom.pmf(n_correct, n_units, accuracy) @ noise_cdf)
+    noise_cdf_values = noise_cdf(count.event, count.noise.scale, max_noise)
+    return float(binom.pmf(n_correct, n_units, accuracy) @ noise_cdf_values)
 
 
 def ratio_interval(

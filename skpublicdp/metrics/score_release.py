@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from skpublicdp._internal.parameters import DELTA, GROUP_PARAMETERS, SPENDING_PARAMETERS
+from skpublicdp.accounting import Noise
 from skpublicdp.metrics.counts import LabelCounter, read_scored_rows
 from skpublicdp.metrics.label_codes import public_labels
 from skpublicdp.metrics.noisy_counts import (
@@ -24,7 +25,6 @@ from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.model_selection.checks import unprotected_line
 from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.spending import Noise
 
 RESPONSE_METHODS = ("predict_proba", "decision_function")
 """Methods that return scores, in order of preference."""

@@ -22,8 +22,10 @@ from skpublicdp.accounting import (
     Either,
     Event,
     Gaussian,
+    Noise,
     PrivacyReceipt,
     Pure,
+    Sensitivity,
     Steps,
     exact_fraction,
     mu_squared_price,
@@ -31,7 +33,7 @@ from skpublicdp.accounting import (
 from skpublicdp.accounting.cap import BudgetCap
 from skpublicdp.accounting.events import NO_EVENT, remaining_plans
 from skpublicdp.accounting.group_privacy import group_sensitivity, row_level_guarantee
-from skpublicdp.accounting.measurements import Measurement, Sensitivity, noise_scale
+from skpublicdp.accounting.measurements import Measurement, noise_scale
 from skpublicdp.accounting.rounding import written_above
 from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning, warn
 from skpublicdp.mechanisms.discrete_laplace import LARGEST_SCALE, discrete_laplace
@@ -173,6 +175,12 @@ class Ledger:
     @property
     def event(self) -> Event:
         """The plan: the event that the budget is charged for."""
+        return self._plan
+
+    @property
+    def noise(self) -> Noise:
+        """The plan as noise that spends it at once: Gaussian, or Laplace if δ = 0."""
+        assert isinstance(self._plan, Noise)
         return self._plan
 
     def read(self, n_private: int, n_public: int = 0) -> None:
