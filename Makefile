@@ -88,7 +88,7 @@ ablate: $(VENV)/.ready  ## what each tuned number buys, as ratios of errors
 	$(BIN)/python benchmarks/ablate.py
 
 audit: $(VENV)/.ready  ## verifies every estimator: claimed and attained privacy, two minutes and more
-	$(BIN)/python -m skpublicdp.audit
+	$(BIN)/python -m tests.audit
 
 mutants: $(VENV)/.ready  ## seeds defects in copies of the package, each of which the audit must find
 	$(BIN)/python -m tests.mutants

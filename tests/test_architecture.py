@@ -94,17 +94,8 @@ ALLOWED_IMPORTS = {
         *("_internal.parameters", "_internal.redaction"),
     },
     "audit": {
-        *("audit", "accounting", "active", "boosting", "privacy.budget", "data", "exceptions"),
-        *(
-            "rules.generic_learner",
-            "hypotheses",
-            "label_boost",
-            "privacy.ledger",
-            "mechanisms",
-            "metrics",
-        ),
-        *("model_selection", "rules.ppm", "preprocessing", "query_release", "sanitizers"),
-        "rules.semi_private",
+        *("audit", "accounting", "privacy.budget", "data", "exceptions", "privacy.ledger"),
+        *("mechanisms", "query_release"),
     },
 }
 SPLIT_PACKAGES = {"_internal", "privacy", "rules"}

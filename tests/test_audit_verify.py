@@ -14,11 +14,8 @@ from sklearn.base import BaseEstimator
 import skpublicdp
 from skpublicdp import accounting
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity, Steps, plan_delta
-from skpublicdp.audit import __main__ as command
-from skpublicdp.audit import audit_privacy, evidence, verify_privacy
-from skpublicdp.audit.catalogue import catalogue
+from skpublicdp.audit import audit_privacy, verify_privacy
 from skpublicdp.audit.data_sets import Domain
-from skpublicdp.audit.evidence import table
 from skpublicdp.audit.observe import canonical_form, describe_difference, first_difference
 from skpublicdp.audit.privacy_loss import PrivacyLosses, gaussian_delta
 from skpublicdp.audit.sensitivity import (
@@ -32,6 +29,10 @@ from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.privacy.ledger import Ledger
 from tests import ROOT
+from tests.audit import __main__ as command
+from tests.audit import checks
+from tests.audit.catalogue import catalogue
+from tests.audit.checks import run_check, table
 from tests.helpers import two_up
 
 PAGE = ROOT / "docs" / "user_guide" / "why_believe_it.md"
@@ -600,7 +601,7 @@ def test_the_table_equals_the_results(name):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_all_of_the_table():
-    result = list(evidence.verify_all())
+    result = [run_check(name, check) for name, check in checks.all_checks().items()]
     assert all(each.holds for each in result), [each for each in result if not each.holds]
     rows = page_rows()
     for each, line in zip(result, list(table(result))[2:], strict=True):
@@ -618,8 +619,7 @@ def test_the_command(monkeypatch, capsys, findings, code, verdict):
     """The output is the table and a verdict; standard error shows the running check."""
     result = Verification("one", 1.0, 0.0, 0.5, 0.0, "replay", 1, 1, 1, (), findings)
     fine = Verification("two", 1.0, 0.0, 0.5, 0.0, "replay", 1, 1, 1)
-    checks = {"one": lambda: result, "two": lambda: fine}
-    monkeypatch.setattr(evidence, "_checks", lambda: checks)
+    monkeypatch.setattr(checks, "all_checks", lambda: {"one": lambda: result, "two": lambda: fine})
     assert command.main() == code
     out, err = capsys.readouterr()
     assert ("VIOLATED" in out) == bool(code)
@@ -633,7 +633,7 @@ def test_the_command_stops_at_names_that_are_not_in_the_table():
 
 
 def test_a_check_that_raises_does_not_hold(monkeypatch, capsys):
-    monkeypatch.setattr(evidence, "_checks", lambda: {"broken": lambda: 1 / 0})
+    monkeypatch.setattr(checks, "all_checks", lambda: {"broken": lambda: 1 / 0})
     assert command.main() == 1
     assert capsys.readouterr().out.endswith("\n1 check, 1 violated: broken.\n")
 

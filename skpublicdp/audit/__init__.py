@@ -1,7 +1,6 @@
 """Audits of privacy: exact verification on tiny data, statistical lower bounds, attacks."""
 
 from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
-from skpublicdp.audit.evidence import verify_all
 from skpublicdp.audit.reduction import reduce_public_data
 from skpublicdp.audit.tracing import TracingAttack, tracing_attack
 from skpublicdp.audit.verification import Verification
@@ -14,6 +13,5 @@ __all__ = [
     "audit_privacy",
     "reduce_public_data",
     "tracing_attack",
-    "verify_all",
     "verify_privacy",
 ]

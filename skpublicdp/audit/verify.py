@@ -81,7 +81,6 @@ def verify_privacy(
     See Also
     --------
     audit_privacy : A lower bound of ε from many runs, based on released values only.
-    verify_all : Verifies all estimators of the package.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Copies of the package with a seeded defect, which verify themselves."""
+"""Copies of the package with a seeded defect, which its audit verifies."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from skpublicdp.audit.evidence import FAILED
 from tests import ROOT
+from tests.audit.checks import FAILED
 from tests.mutants.mutant import Mutant
 
 PACKAGE = ROOT / "skpublicdp"
@@ -50,18 +50,27 @@ def detect(mutant: Mutant | None, cases: Sequence[str] = ()) -> Detection | None
         Names of the checks of a copy without a defect.
     """
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / PACKAGE.name
-        shutil.copytree(PACKAGE, copy)  # with compiled files: the changed file is newer
+        copy_with_audit(folder, mutant)
         if mutant is None:
             return _violation(folder, cases)
-        (copy / mutant.file).write_text(with_defect(mutant), encoding="utf-8")
         return _violation(folder, mutant.cases) or _violation(folder, ())
+
+
+def copy_with_audit(folder: str, mutant: Mutant | None) -> None:
+    """Copy the package and its audit to a folder, with a defect unless `mutant` is None."""
+    for part in ("skpublicdp", "tests/audit"):
+        # with compiled files: the changed file is newer
+        shutil.copytree(ROOT / part, Path(folder) / part)
+    shutil.copy(ROOT / "tests" / "__init__.py", Path(folder) / "tests")
+    if mutant is not None:
+        changed_file = Path(folder) / PACKAGE.name / mutant.file
+        changed_file.write_text(with_defect(mutant), encoding="utf-8")
 
 
 def _violation(folder: str, cases: Sequence[str]) -> Detection | None:
     """Run the checks of a copy in a folder until the first violation."""
     variables = {"PYTHONPATH": folder, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "skpublicdp.audit", *cases]
+    command = [sys.executable, "-m", "tests.audit", *cases]
     with (
         open(Path(folder) / "progress", "w+", encoding="utf-8") as progress,
         subprocess.Popen(

@@ -17,7 +17,7 @@ class Mutant(NamedTuple):
     old, new : str
         Text that occurs once in the file, and its replacement.
     cases : tuple of str
-        Names of the checks of `verify_all` that are expected to detect it.
+        Names of the checks of the audit that are expected to detect it.
     """
 
     name: str

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
-from skpublicdp.audit.case import BITS, LABELS, PUBLIC_LINE
-from skpublicdp.audit.subjects import PublishedScore, release_confusion_matrix
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
+from tests.audit.case import BITS, LABELS, PUBLIC_LINE
+from tests.audit.subjects import PublishedScore, release_confusion_matrix
 
 ATTACK_CONFIDENCE = 1 - 1e-6
 """Confidence level of the bounds. It is high, since they are computed in every audit."""

@@ -9,19 +9,6 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp.active import SubsamplingActiveLearner
-from skpublicdp.audit.case import (
-    BITS,
-    CORNERS,
-    LABELS,
-    LINE,
-    NORMAL_POINTS,
-    PLANE,
-    PUBLIC_LINE,
-    Case,
-)
-from skpublicdp.audit.subjects import (
-    RowSampledBoosting,
-)
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.hypotheses import (
     Conjunctions,
@@ -40,6 +27,19 @@ from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.sanitizers import BLRSanitizer, QuantileSanitizer
+from tests.audit.case import (
+    BITS,
+    CORNERS,
+    LABELS,
+    LINE,
+    NORMAL_POINTS,
+    PLANE,
+    PUBLIC_LINE,
+    Case,
+)
+from tests.audit.subjects import (
+    RowSampledBoosting,
+)
 
 
 def _make_rule(hypotheses: Any, **settings: Any) -> Callable[[], Any]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.case import Case
-from skpublicdp.audit.catalogue import catalogue
 from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.observed_fit import FitRecorder, fit_once
 from skpublicdp.audit.verification import ERRORS, Verification
+from tests.audit.case import Case
+from tests.audit.catalogue import catalogue
 
 UNDECLARED_LABELS = ((7, 8), ("seven", "eight"))
 """Numeric and text labels that no estimator of the catalogue declares in `classes`."""

@@ -6,16 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from skpublicdp.audit.case import CORNERS, LINE, PLANE, PUBLIC_LINE, Case
-from skpublicdp.audit.subjects import (
-    PublishedScore,
-    exceed_half,
-    is_sick,
-    release_balanced_accuracy,
-    release_confusion_matrix,
-    release_roc_auc,
-    release_scores,
-)
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -25,6 +15,16 @@ from skpublicdp.query_release import (
     RectangleQueries,
     StumpQueries,
     ThresholdQueries,
+)
+from tests.audit.case import CORNERS, LINE, PLANE, PUBLIC_LINE, Case
+from tests.audit.subjects import (
+    PublishedScore,
+    exceed_half,
+    is_sick,
+    release_balanced_accuracy,
+    release_confusion_matrix,
+    release_roc_auc,
+    release_scores,
 )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skpublicdp.audit.case import Case
-from skpublicdp.audit.learner_cases import (
+from tests.audit.case import Case
+from tests.audit.learner_cases import (
     boosting_cases,
     label_efficient_cases,
     ppm_cases,
@@ -11,7 +11,7 @@ from skpublicdp.audit.learner_cases import (
     sanitizer_cases,
     search_cases,
 )
-from skpublicdp.audit.release_cases import frame_cases, release_cases, score_cases
+from tests.audit.release_cases import frame_cases, release_cases, score_cases
 
 
 def catalogue() -> list[Case]:
