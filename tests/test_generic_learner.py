@@ -29,7 +29,7 @@ from skpublicdp.hypotheses import (
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import RectangleQueries
-from skpublicdp.rules.cover_search import search_cover
+from skpublicdp.rules.cover_search import RuleSearch, search_cover
 from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.helpers import public_sample
@@ -420,14 +420,13 @@ def test_near_exact_quantiles_when_bounds_are_a_hundred_times_too_wide():
             accuracy[name].append(clf.score(test, labels[:5000]))
         for name, points in (("exact", rest[:1000]), ("grid", reference_sample(20, bounds))):
             cover = DecisionTrees().build_cover(public_sample(points), alpha=0.05, beta=0.05)
-            drawn = search_cover(
-                cover,
-                lambda cover, m=marked, r=rows, y=labels: tabulate(cover, r[m], y[m]),
-                Ledger(1, random_state=seed),
-                sensitivity=1,
+            search = RuleSearch(
+                cover=cover,
+                tabulate=lambda cover, m=marked, r=rows, y=labels: tabulate(cover, r[m], y[m]),
+                ledger=Ledger(1, random_state=seed),
                 scored=1000,
-                beta=0.05,
             )
+            drawn = search_cover(search, beta=0.05)
             accuracy[name].append((drawn.hypothesis.predict(test) == labels[:5000]).mean())
     mean = {name: np.mean(values) for name, values in accuracy.items()}
     assert mean["wide"] > mean["exact"] - 0.01

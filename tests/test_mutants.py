@@ -15,7 +15,7 @@ QUICK = (
     "a draw before its entry",
     "an error that quotes a label",
 )
-START = "        cover = self._cover(rows)\n"
+START = "        return class_or_default(self.hypotheses).build_cover(\n"
 
 
 def broken(new):

@@ -29,7 +29,7 @@ def test_every_call_of_a_mechanism_has_a_signed_proof():
 
 
 def test_spending_functions_are_found():
-    assert "skpublicdp.rules.cover_search.search_cover" in spending_functions()
+    assert "skpublicdp.rules.cover_search.RuleSearch.draw" in spending_functions()
 
 
 def write_text(path, body):

@@ -46,6 +46,16 @@ class LabelledRows:
     classes: NDArray[Any]
     X_public: Floats
 
+    @property
+    def n_private(self) -> int:
+        """Number of private rows that count."""
+        return len(self.labelled)
+
+    @property
+    def n_public(self) -> int:
+        """Number of public rows."""
+        return len(self.X_public)
+
 
 def read_public_numbers(estimator: BaseEstimator, X: Table, X_public: Any) -> Floats:
     """Return the rows of the argument `X_public` as floats, shape (m, n_features).
@@ -207,6 +217,16 @@ class MixedRows:
     y_public: Codes
     classes: NDArray[Any]
     private_code: int
+
+    @property
+    def n_private(self) -> int:
+        """Number of private rows."""
+        return len(self.X_private)
+
+    @property
+    def n_public(self) -> int:
+        """Number of public rows."""
+        return len(self.X_public)
 
 
 def read_label_status(

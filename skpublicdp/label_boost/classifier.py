@@ -36,7 +36,7 @@ from skpublicdp.data.bounds import bounds_by_position
 from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.validation import feature_names
-from skpublicdp.hypotheses import DecisionTrees, HypothesisClass, Stumps, Thresholds
+from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee
 from skpublicdp.label_boost.plan_search import choose_plan
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
@@ -52,6 +52,7 @@ from skpublicdp.label_boost.procedure import (
 )
 from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, check_relabelling, log_n_labelings
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.cover_classifier import class_or_default
 from skpublicdp.rules.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
@@ -438,7 +439,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         Its ε is the whole budget, since the base learner uses only the other rows.
         """
         labeler = SemiPrivateClassifier(
-            DecisionTrees() if self.hypotheses is None else self.hypotheses,
+            class_or_default(self.hypotheses),
             alpha=self.alpha,
             beta=float(self.beta) / 2,
             classes=rows.classes,

@@ -22,6 +22,7 @@ from skpublicdp.hypotheses import (
     Thresholds,
 )
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
+from skpublicdp.rules.cover_classifier import class_or_default
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
     base_learner_guarantee,
@@ -165,7 +166,7 @@ def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
         A bound relative to the best of the labeler's class.
     """
     if type(base) is not SemiPrivateClassifier or not _is_subclass(
-        _class_or_default(labeler.hypotheses), base.hypotheses
+        class_or_default(labeler.hypotheses), base.hypotheses
     ):
         return no_guarantee(UNPROVED_BASE_LEARNER)
     labeler_guarantee = base_learner_guarantee(labeler, beta / 2)
@@ -187,17 +188,12 @@ def _sum_guarantee(relabelling_error: float, base_error: float, beta: float) -> 
     return capped_guarantee(relabelling_error + base_error, reason)
 
 
-def _class_or_default(hypotheses: HypothesisClass | None) -> HypothesisClass:
-    """Return the hypothesis class, with None replaced by the default of `SemiPrivateClassifier`."""
-    return DecisionTrees() if hypotheses is None else hypotheses
-
-
 def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None) -> bool:
     """Return whether every rule of one hypothesis class is surely a rule of another one.
 
     False may also mean that it is not known. The superclass None is the default class.
     """
-    superclass = _class_or_default(superclass)
+    superclass = class_or_default(superclass)
     # not isinstance: a subclass in Python may have other rules
     own_type, super_type = type(hypotheses), type(superclass)
     if own_type is super_type is Halfspaces:

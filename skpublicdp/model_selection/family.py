@@ -26,7 +26,7 @@ from skpublicdp.model_selection.candidates import Candidate, FittedCandidate
 from skpublicdp.model_selection.search_rows import SearchRows
 from skpublicdp.preprocessing import PublicFit
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.rules.cover_search import DrawnRule, search_cover
+from skpublicdp.rules.cover_search import DrawnRule, RuleSearch, search_cover
 from skpublicdp.rules.population_guarantee import FITTED_STEPS, excess_error_guarantee, no_guarantee
 from skpublicdp.typing import Codes, Floats, Integers
 
@@ -304,22 +304,22 @@ class CandidateFamily:
             for index, prepared in enumerate(self._prepared)
         ]
         union = covers[0] if len(covers) == 1 else UnionCover(covers, _empty_sample())
-        drawn = search_cover(
-            union,
-            lambda cover: tabulate(cover, row_indices, codes, n_jobs=self._n_jobs),
-            ledger,
-            sensitivity=1,  # every private row has weight 1 in each candidate
+        search = RuleSearch(
+            cover=union,
+            # every private row has weight 1 in each candidate, hence sensitivity 1
+            tabulate=lambda cover: tabulate(cover, row_indices, codes, n_jobs=self._n_jobs),
+            ledger=ledger,
             scored=len(self._rows) + (public_weights[0] if equal_weights else 0),
-            beta=self._beta,
             name=FAMILY_DRAW_NAME,
             proof=FAMILY_DRAW_PROOF,
         )
+        drawn = search_cover(search, beta=self._beta)
         hypothesis = drawn.hypothesis
         assert isinstance(hypothesis, CandidateRule)
         chosen = self._prepared[hypothesis.candidate]
         learner = copy(chosen.learner)
         cover = _find_candidate_cover(drawn.cover, hypothesis.candidate)
-        learner._store_rule(chosen.dataset, hypothesis.inner, cover, None)
+        learner._store_rule(chosen.dataset, hypothesis.inner, cover)
         guarantee = no_guarantee(UNEQUAL_PUBLIC_WEIGHTS)
         if equal_weights:  # otherwise candidates are not scored on the same rows
             learner.certificate_ = drawn.certificate

@@ -6,6 +6,7 @@ The cover of each draw is built around the rule that the previous draw released.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Integers
 
 DRAW_NAME = "exponential mechanism, exact draw"
-_DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
+DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
 
 
 class DrawnRule(NamedTuple):
@@ -37,20 +38,11 @@ class DrawnRule(NamedTuple):
     certificate: Certificate
 
 
-def search_cover(
-    cover: Cover,
-    tabulate: Callable[[Cover], Integers],
-    ledger: Ledger,
-    *,
-    sensitivity: int,
-    scored: int,
-    beta: float,
-    name: str = DRAW_NAME,
-    proof: str = _DRAW_PROOF,
-) -> DrawnRule:
-    """Draw a rule of a cover by the exponential mechanism, and refine the cover around it.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RuleSearch:
+    """A search before its first draw: a cover, and the rows by which its rules are scored.
 
-    Parameters
+    Attributes
     ----------
     cover : Cover
         The first cover.
@@ -58,54 +50,68 @@ def search_cover(
         ``tabulate(cover)`` returns the counts of scored rows, from which the cover computes the
         errors of all of its rules.
     ledger : Ledger
-        Ledger of the fit. All of its ε is spent on the draws, by basic composition, since each
-        drawn rule is released and the next cover may depend on it.
-    sensitivity : int
-        Largest weight of a private row.
+        All of its ε is spent on the draws, by basic composition, since each drawn rule is released
+        and the next cover may depend on it.
     scored : int
         Total weight of the scored rows.
-    beta : float
-        Probability with which the certificate may fail.
+    sensitivity : int
+        Largest weight of a private row.
     name, proof : str
         Name of the mechanism and reference of its proof, for the receipt.
-
-    Returns
-    -------
-    DrawnRule
-        The rule of the last draw. The ε of draw t of T is in proportion to t, since an early rule
-        only needs to be near a good one.
     """
-    group_sensitivity = sensitivity * ledger.rows_per_person
-    n_draws = cover.rounds
-    if n_draws == "auto":
-        n_draws = n_rounds(
-            cover.refinable_members.size, max(scored // group_sensitivity, 1), float(ledger.epsilon)
-        )
-    n_draws = int(n_draws)
+
+    cover: Cover
+    tabulate: Callable[[Cover], Integers]
+    ledger: Ledger
+    scored: int
+    sensitivity: int = 1
+    name: str = DRAW_NAME
+    proof: str = DRAW_PROOF
+
+    def draw(self, cover: Cover, event: Draw) -> tuple[Hypothesis, int]:
+        """Return a rule of a cover, drawn by its errors, and the effective size of the cover."""
+        family = cover.family(self.tabulate(cover))
+        path = self.ledger.draw(family, event, self.sensitivity, name=self.name, proof=self.proof)
+        return cover.hypothesis(path), family.effective_size
+
+
+def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
+    """Draw a rule of a cover by the exponential mechanism, and refine the cover around it.
+
+    The ε of draw t of T is in proportion to t, since an early rule only needs to be near a good
+    one. `beta` is the probability with which the certificate may fail.
+    """
+    cover, ledger = search.cover, search.ledger
+    group_sensitivity = search.sensitivity * ledger.rows_per_person
+    n_draws = _n_draws(cover, max(search.scored // group_sensitivity, 1), float(ledger.epsilon))
     share_unit = ledger.epsilon / (n_draws * (n_draws + 1) // 2)  # 1 + 2 + ... + n_draws shares
     ledger.plan(_plan(ledger.epsilon, share_unit, 1, n_draws))
     remaining = ledger.epsilon
     for draw in range(1, n_draws):
-        candidates = cover.refinable_members  # a cover of the rules around which it can be refined
         event = Draw(share_unit * draw)
         remaining -= event.epsilon
-        family = candidates.family(tabulate(candidates))
-        path = ledger.draw(family, event, sensitivity, name=name, proof=proof)
-        hypothesis = candidates.hypothesis(path)
+        # a cover of the rules around which it can be refined
+        hypothesis, _ = search.draw(cover.refinable_members, event)
         finer_cover = cover.refine(hypothesis, draw)
         if finer_cover is cover:  # it cannot be refined: the last draw gets the remaining ε
             break
         cover = finer_cover
-    family = cover.family(tabulate(cover))
-    path = ledger.draw(family, Draw(remaining), sensitivity, name=name, proof=proof)
+    hypothesis, effective_size = search.draw(cover, Draw(remaining))
     certificate = Certificate(
         excess_error=excess_error(
-            family.effective_size, scored, float(remaining), beta, group_sensitivity
+            effective_size, search.scored, float(remaining), beta, group_sensitivity
         ),
         probability=1 - beta,
-        effective_size=family.effective_size,
+        effective_size=effective_size,
     )
-    return DrawnRule(cover.hypothesis(path), cover, certificate)
+    return DrawnRule(hypothesis, cover, certificate)
+
+
+def _n_draws(cover: Cover, n_rows: int, epsilon: float) -> int:
+    """Return the number of draws that share ε, from public numbers."""
+    if cover.rounds == "auto":
+        return n_rounds(cover.refinable_members.size, n_rows, epsilon)
+    return int(cover.rounds)
 
 
 def _plan(remaining: Fraction, share_unit: Fraction, draw: int, n_draws: int) -> Event:

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import HasMethods
-from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp._internal.html_repr import HTMLReprMixin
-from skpublicdp._internal.parameters import (
-    GROUP_PARAMETERS,
-    N_JOBS,
-    PROBABILITY,
-    SPENDING_PARAMETERS,
-    OptionalBudget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
+from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
 from skpublicdp.data.bounds import bounds_by_position, parse_bounds
-from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.reference import reference_sample
-from skpublicdp.data.validation import check_rows, feature_names
+from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
-from skpublicdp.hypotheses import Cover, DecisionTrees, HypothesisClass, PublicSample
+from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.rules.cover_search import DRAW_NAME, DrawnRule, search_cover
+from skpublicdp.rules.cover_classifier import (
+    COVER_PARAMETERS,
+    CoverClassifier,
+    class_or_default,
+    may_be_known,
+    n_reference_rows,
+)
+from skpublicdp.rules.cover_search import DRAW_NAME, DrawnRule, RuleSearch
 from skpublicdp.rules.population_guarantee import (
     DEPENDENT_ROWS,
     NO_PUBLIC_ROWS,
@@ -43,9 +38,8 @@ from skpublicdp.rules.population_guarantee import (
     WRITTEN_FROM_DESCRIPTION,
     cover_error,
     excess_error_guarantee,
+    is_whole_class,
     no_guarantee,
-    warn_if_vacuous,
-    with_class_assumptions,
 )
 from skpublicdp.rules.sanitizer_use import (
     SanitizerUse,
@@ -54,12 +48,16 @@ from skpublicdp.rules.sanitizer_use import (
     unfitted_sanitizer,
 )
 
-MAX_SYNTHETIC_POINTS = 20_000
-"""Maximum number of synthetic points. Theorem 3.3 has up to millions, but the cover hardly improves
-beyond this number."""
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _SanitizedSearch(RuleSearch):
+    """A search of a cover of synthetic points, by the labelled rows."""
+
+    synthetic: SyntheticPoints
+    sanitizer: Any
 
 
-class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
+class GenericLearnerClassifier(CoverClassifier):
     """Pure ε-differentially private classifier for rows that are all private and partly labelled.
 
     A sanitizer replaces the unlabelled rows by private synthetic points, which choose a finite
@@ -186,11 +184,8 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         "bounds": ["array-like", dict, None],
         "sanitizer": [HasMethods(["fit", "sample", "get_params"]), None],
         "alpha": PROBABILITY,
-        "beta": PROBABILITY,
         "classes": ["array-like", None],
-        "n_jobs": N_JOBS,
-        **SPENDING_PARAMETERS,
-        **GROUP_PARAMETERS,
+        **COVER_PARAMETERS,
     }
 
     # metadata of these names has only one meaning, so it is routed without a request
@@ -275,98 +270,71 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         CoverSizeError
             If the error counts of the cover would not fit in memory.
         """
-        check_parameters(self)
-        sanitizer, delta = unfitted_sanitizer(self.sanitizer)
-        epsilon = exact_fraction(self.epsilon)
-        ledger = Ledger.from_estimator(self, event=mechanism_event(epsilon, delta), delta=delta)
-        rows = read_partially_labelled(
-            self,
-            X,
-            y,
-            is_labelled=is_labelled,
-            X_public=X_public,
-            is_public=is_public,
-            groups=groups,
-            classes=self.classes,
+        return self._fit(
+            X, y, X_public=X_public, is_public=is_public, is_labelled=is_labelled, groups=groups
         )
-        ledger.read(len(rows.labelled), len(rows.X_public))
+
+    def _open_ledger(self) -> Ledger:
+        _, delta = unfitted_sanitizer(self.sanitizer)
+        event = mechanism_event(exact_fraction(self.epsilon), delta)
+        return Ledger.from_estimator(self, event=event, delta=delta)
+
+    def _read(self, X: Any, y: Any, **inputs: Any) -> LabelledRows:
+        return read_partially_labelled(self, X, y, classes=self.classes, **inputs)
+
+    def _prepare(self, rows: LabelledRows, ledger: Ledger) -> _SanitizedSearch:
+        """Return the cover that the sanitized rows choose, and the labelled rows that score it.
+
+        The two steps use disjoint rows, so each has the whole budget (parallel composition).
+        """
+        sanitizer, _ = unfitted_sanitizer(self.sanitizer)
         # the sanitizer gets arrays without column names
         bounds = bounds_by_position(self.bounds, feature_names(self))
-        hypotheses = self._class()
-        sanitizer_ledger, draw_ledger = ledger.split(2)  # parallel composition: disjoint rows
+        sanitizer_ledger, draw_ledger = ledger.split(2)
         synthetic = self._synthesise(rows, sanitizer, bounds, sanitizer_ledger)
         points = np.concatenate([synthetic.points, rows.X_public])
         sample = PublicSample(points, rows.classes, feature_names(self))
-        cover = hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta)
-
-        drawn = search_cover(
-            cover,
-            lambda cover: tabulate(cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs),
-            draw_ledger,
-            sensitivity=1,
-            scored=len(rows.y_labelled),
-            beta=self.beta,
-            name=f"on the labelled rows: {DRAW_NAME}",
-        )
-
-        self.classes_ = rows.classes
         self.sanitized_ = synthetic.points
-        self.hypothesis_ = drawn.hypothesis
-        self.cover_size_ = drawn.cover.size
-        self.cover_radius_ = drawn.cover.radius
-        label_set = "" if self.classes is not None else " and the set of labels in y"
-        self.privacy_ = ledger.receipt(
-            assumptions=(
-                f"which rows are labelled{label_set} may be known",
-                *public_data_assumptions(X_public),
-                *assumptions_of_class(self.hypotheses),
+        return _SanitizedSearch(
+            cover=class_or_default(self.hypotheses).build_cover(
+                sample, alpha=self.alpha, beta=self.beta
             ),
-            secure=synthetic.secure_randomness,
+            tabulate=lambda cover: tabulate(
+                cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs
+            ),
+            ledger=draw_ledger,
+            scored=len(rows.y_labelled),
+            name=f"on the labelled rows: {DRAW_NAME}",
+            synthetic=synthetic,
+            sanitizer=sanitizer,
         )
-        self.certificate_ = drawn.certificate
-        used_sanitizer = sanitizer if synthetic.depends_on_rows else None
-        guarantee = self._guarantee(
-            cover, drawn, used_sanitizer, rows, X_public, ledger.rows_per_person
+
+    def _is_secure(self, search: _SanitizedSearch) -> bool:
+        return search.synthetic.secure_randomness
+
+    def _assumptions(self, rows: LabelledRows, described: tuple[str, ...]) -> tuple[str, ...]:
+        return (
+            may_be_known("which rows are labelled", self.classes),
+            *described,
+            *assumptions_of_class(self.hypotheses),
         )
-        self.guarantee_, self.guarantee_reason_ = guarantee
-        warn_if_vacuous(guarantee, len(rows.labelled), len(rows.X_public), float(epsilon))
-        return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like of float, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            A label of `classes_` for each row.
-        """
-        check_is_fitted(self)
-        return self.classes_[self.hypothesis_.predict(check_rows(self, X, reset=False))]
-
-    def _class(self) -> HypothesisClass:
-        """Return `hypotheses`, or the default class of decision trees if it is None."""
-        return DecisionTrees() if self.hypotheses is None else self.hypotheses
+    def _store_rule(self, rows: LabelledRows, hypothesis: Hypothesis, cover: Cover) -> None:
+        super()._store_rule(rows, hypothesis, cover)
+        self.cover_radius_ = cover.radius
 
     def _guarantee(
         self,
-        cover: Cover,
-        drawn: DrawnRule,
-        sanitizer: Any,
         rows: LabelledRows,
-        X_public: Any,
+        search: _SanitizedSearch,
+        drawn: DrawnRule,
+        described: bool,
         rows_per_person: int,
     ) -> Promise:
-        """Return the bound on the excess error in the population, or why there is no bound.
-
-        `sanitizer` is None if the cover does not depend on unlabelled rows.
-        """
-        hypotheses, m = self._class(), len(rows.X_public)
-        n_classes = len(self.classes_)
+        cover, hypotheses, m = search.cover, class_or_default(self.hypotheses), rows.n_public
+        # without it, the cover does not depend on unlabelled rows
+        sanitizer = search.sanitizer if search.synthetic.depends_on_rows else None
+        n_classes = len(rows.classes)
 
         def radius_at(beta: float) -> float | None:
             if sanitizer is None:
@@ -374,25 +342,27 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             if not hasattr(sanitizer, "cover_error"):
                 return None  # a sanitizer of the user, with no known error bound
             radius: float | None = sanitizer.cover_error(
-                cover, hypotheses, beta, len(self.sanitized_)
+                cover, hypotheses, beta, len(search.synthetic.points)
             )
             return radius
 
         if rows_per_person > 1:
             return no_guarantee(DEPENDENT_ROWS)
-        is_own_cover = cover.cuts is not None and not cover.cuts.per_rule
-        if not is_own_cover:
+        if not is_whole_class(cover):
             if sanitizer is None and not m:
                 return no_guarantee(NO_PUBLIC_ROWS)
-            if sanitizer is None and public_data_assumptions(X_public):
+            if sanitizer is None and described:
                 return no_guarantee(WRITTEN_FROM_DESCRIPTION)
             if sanitizer is not None and n_classes > 2 and cover.cuts is None:
                 return no_guarantee(UNKNOWN_COVER_RADIUS)
-        guarantee = excess_error_guarantee(
-            cover, drawn, radius_at, n=len(rows.y_labelled), beta=self.beta
+        return excess_error_guarantee(
+            cover,
+            drawn,
+            radius_at,
+            n=len(rows.y_labelled),
+            beta=self.beta,
+            hypotheses=hypotheses,
         )
-        uses_vc_dimension = cover.cuts is None
-        return with_class_assumptions(guarantee, hypotheses) if uses_vc_dimension else guarantee
 
     def _synthesise(
         self, rows: LabelledRows, sanitizer: Any, bounds: Any, ledger: Ledger
@@ -402,7 +372,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         The reference sample, or no point if there are public rows, replaces a sanitizer that has
         too few rows to use.
         """
-        n_points = int(min(max(1000, 2 / self.alpha), MAX_SYNTHETIC_POINTS))
+        n_points = n_reference_rows(self.alpha)
         name = f"on the unlabelled rows: {type(sanitizer).__name__}"
         X, use = rows.X_unlabelled, SanitizerUse(depends_on_rows=False, secure_randomness=True)
         if len(X):
@@ -446,7 +416,7 @@ class GenericLearnerClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
             settings["delta"] = written_below(delta)
         defaults = {
             "bounds": bounds,
-            "hypotheses": self._class(),
+            "hypotheses": class_or_default(self.hypotheses),
             # a seed of its own, since the noise must be independent of the draw
             "random_state": ledger.seed(32),
         }

@@ -39,9 +39,17 @@ NO_THEOREM = "no theorem bounds the error of this learner in the population"
 """Reasons why there is no bound; each completes the sentence "No error bound is proved: ..."."""
 
 
+_UNPROVED = "No error bound is proved: "
+
+
 def no_guarantee(why: str) -> Promise:
     """Return a `Promise` without a bound; `why` completes "No error bound is proved: ..."."""
-    return Promise(None, f"No error bound is proved: {why}.")
+    return Promise(None, f"{_UNPROVED}{why}.")
+
+
+def why_unproved(guarantee: Promise) -> str:
+    """Return the reason that `no_guarantee` was given."""
+    return guarantee.reason.removeprefix(_UNPROVED).removesuffix(".")
 
 
 def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:
@@ -145,6 +153,7 @@ def excess_error_guarantee(
     public_weight: int = 0,
     n_labelled: int = 0,
     growth: int | None = None,
+    hypotheses: Any = None,
 ) -> Promise:
     """Return the guarantee of a drawn rule: the sum of cover radius, sampling error and draw error.
 
@@ -166,6 +175,8 @@ def excess_error_guarantee(
         Weight and number of the labelled public rows in the score.
     growth : int, optional
         Growth function of the class at 2 n_labelled rows, for two labels.
+    hypotheses : HypothesisClass, optional
+        The class. If its VC dimension is declared and used, the reason says so.
 
     Returns
     -------
@@ -174,8 +185,7 @@ def excess_error_guarantee(
     """
     if drawn.cover is not cover:
         return no_guarantee(ADAPTIVE_COVER)
-    # every rule of the class is in the cover, so that its radius is 0 and needs no share of beta
-    is_exact = cover.cuts is not None and not cover.cuts.per_rule
+    is_exact = is_whole_class(cover)  # its radius is 0, and needs no share of beta
     remaining_beta = beta if is_exact else beta / 2
     radius = 0.0 if is_exact else radius_at(beta / 2)
     if radius is None:
@@ -198,7 +208,14 @@ def excess_error_guarantee(
         f"draws from one population, the excess error is at most {radius:.3g} for the cover, plus "
         f"{mean_sampling_error:.3g} for sampling and {draw_error:.3g} for the draw"
     )
-    return capped_guarantee(radius + mean_sampling_error + draw_error, reason)
+    guarantee = capped_guarantee(radius + mean_sampling_error + draw_error, reason)
+    uses_vc_dimension = growth is not None or cover.cuts is None
+    return with_class_assumptions(guarantee, hypotheses) if uses_vc_dimension else guarantee
+
+
+def is_whole_class(cover: Cover) -> bool:
+    """Return whether every rule of the class is in its cover, as for a `FiniteClass`."""
+    return cover.cuts is not None and not cover.cuts.per_rule
 
 
 def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:

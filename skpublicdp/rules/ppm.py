@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp._internal.html_repr import HTMLReprMixin
-from skpublicdp._internal.parameters import (
-    GROUP_PARAMETERS,
-    N_JOBS,
-    PROBABILITY,
-    SPENDING_PARAMETERS,
-    OptionalBudget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
-from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.description import public_data_assumptions
+from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
 from skpublicdp.data.reference import warn_no_public
-from skpublicdp.data.validation import check_rows, feature_names
-from skpublicdp.guarantees import Promise
+from skpublicdp.data.validation import feature_names
+from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
+from skpublicdp.guarantees import Promise, n_ppm
 from skpublicdp.guarantees.ppm import MAX_CONE_FEATURES, ppm_guarantee
-from skpublicdp.hypotheses import Cover, HalfspaceIntersections, PublicSample
+from skpublicdp.hypotheses import Cover, HalfspaceIntersections, Hypothesis, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.halfspace_sets import AffineHull
@@ -39,16 +26,47 @@ from skpublicdp.hypotheses.intersections import IntersectionCover, max_support_p
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.class_weights import integer_class_weights
-from skpublicdp.rules.cover_search import search_cover
-from skpublicdp.rules.population_guarantee import no_guarantee, why_no_guarantee
-from skpublicdp.rules.theorem_warnings import warn_if_weak
-from skpublicdp.typing import Floats, Integers
+from skpublicdp.rules.cover_classifier import COVER_PARAMETERS, CoverClassifier
+from skpublicdp.rules.cover_search import DrawnRule, RuleSearch
+from skpublicdp.rules.population_guarantee import (
+    DEPENDENT_ROWS,
+    WRITTEN_FROM_DESCRIPTION,
+    no_guarantee,
+    warn_if_vacuous,
+    why_unproved,
+)
+from skpublicdp.typing import Codes, Floats, Integers
 
 DEFAULT_ALPHA = 0.05
 """Value of `alpha` if it is None."""
 
+MAX_THEOREM_DIMENSIONS = 6
+"""Maximum dimension of public rows for which the family of the theorem can be enumerated."""
 
-class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
+MIN_EPSILON = 1e-9
+"""Smallest ε for which a number of rows is computed; smaller ones give unprintable numbers."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _MixedSearch(RuleSearch):
+    """A search of intersections of halfspaces, by weighted private and public rows.
+
+    Attributes
+    ----------
+    n_supports : int
+        Number of public rows that generate halfspaces.
+    n_dimensions : int
+        Dimension of the affine hull of the public rows.
+    is_weighted : bool
+        Whether private and public rows have different weights.
+    """
+
+    n_supports: int
+    n_dimensions: int
+    is_weighted: bool
+
+
+class PPMHalfspaceClassifier(CoverClassifier):
     """Pure ε-differentially private halfspaces for data in which the label decides about privacy.
 
     For mixtures of a private and a public population (PPM), for example if people who tested
@@ -179,10 +197,7 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         "max_intersections": [Interval(Integral, 1, None, closed="left"), None],
         "pool": [StrOptions({"auto", "paper"})],
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
-        "beta": PROBABILITY,
-        "n_jobs": N_JOBS,
-        **SPENDING_PARAMETERS,
-        **GROUP_PARAMETERS,
+        **COVER_PARAMETERS,
     }
 
     # metadata of these names has only one meaning, so it is routed without a request
@@ -269,97 +284,62 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         CoverSizeError
             If the paper's pool would be too large.
         """
-        check_parameters(self)
-        ledger = Ledger.from_estimator(self, event=Draw(exact_fraction(self.epsilon)))
-        rows = read_label_status(
-            self,
-            X,
-            y,
-            X_public=X_public,
-            y_public=y_public,
-            is_public=is_public,
-            groups=groups,
-            private_label=self.private_label,
+        return self._fit(
+            X, y, X_public=X_public, y_public=y_public, is_public=is_public, groups=groups
         )
-        ledger.read(len(rows.X_private), len(rows.X_public))
+
+    def _read(self, X: Any, y: Any, **inputs: Any) -> MixedRows:
+        return read_label_status(self, X, y, private_label=self.private_label, **inputs)
+
+    def _prepare(self, rows: MixedRows, ledger: Ledger) -> _MixedSearch:
+        """Return the cover that the public rows generate, and the rows that score its rules.
+
+        Public rows do not change between neighbours, so the sensitivity is the weight of a private
+        row.
+        """
         private_weight, public_weight = integer_class_weights(self.class_weight, rows)
-        if not len(rows.X_public):
+        if not rows.n_public:
             warn_no_public("all rows get the private label")
-        n_private, n_public, n_labelled = map(len, (rows.X_private, rows.X_public, rows.y_public))
-        X_labelled = rows.X_public[:n_labelled]
-        n_dimensions = len(AffineHull(rows.X_public).axes) if n_public else 0
-        supports = self._supports(rows.X_public, n_dimensions, ledger)
-        first_cover = self._cover(rows, supports)
-        is_weighted = private_weight != public_weight
-        why = self._why_no_guarantee(rows, is_weighted, first_cover, n_dimensions, X_public)
-        if why:
-            guarantee = no_guarantee(why)
-        else:
-            guarantee = self._guarantee(rows, first_cover, supports, n_dimensions)
-        warn_if_weak(
-            guarantee,
-            why,
-            pool=self.pool,
-            alpha=self.alpha,
-            beta=self.beta,
-            epsilon=float(self.epsilon),
-            n_features=self.n_features_in_,
-            n_private=n_private,
-            n_public=n_public,
-            n_supports=len(supports),
-            n_dimensions=n_dimensions,
-        )
+        n_labelled = len(rows.y_public)
 
         def weighted_table(cover: Cover) -> Integers:
             private = tabulate(cover, rows.X_private, rows.y_private, n_jobs=self.n_jobs)
+            X_labelled = rows.X_public[:n_labelled]
             public = tabulate(cover, X_labelled, rows.y_public, n_jobs=self.n_jobs)
             return private_weight * private + public_weight * public
 
-        drawn = search_cover(
-            first_cover,
-            weighted_table,
-            ledger,
-            sensitivity=private_weight,  # public rows do not change between neighbours
-            scored=private_weight * n_private + public_weight * n_labelled,
-            beta=self.beta,
+        n_dimensions = len(AffineHull(rows.X_public).axes) if rows.n_public else 0
+        supports = self._supports(rows.X_public, n_dimensions, ledger)
+        return _MixedSearch(
+            cover=self._cover(rows, supports),
+            tabulate=weighted_table,
+            ledger=ledger,
+            scored=private_weight * rows.n_private + public_weight * n_labelled,
+            sensitivity=private_weight,
             proof="Bassily, Moran and Nandi (2020), Lemma 4.1; docs/proofs/selection.md",
+            n_supports=len(supports),
+            n_dimensions=n_dimensions,
+            is_weighted=private_weight != public_weight,
         )
 
-        self.classes_ = rows.classes
-        self.hypothesis_ = cast(Polytope, drawn.hypothesis)
-        self.halfspaces_ = (self.hypothesis_.normals, self.hypothesis_.offsets)
-        self.cover_size_ = drawn.cover.size
+    def _assumptions(self, rows: MixedRows, described: tuple[str, ...]) -> tuple[str, ...]:
+        return (
+            "which rows are private, and the set of labels in y, may be known",
+            "halfspaces are chosen by public rows, public randomness and earlier draws",
+            *described,
+        )
+
+    def _store_rule(self, rows: MixedRows, hypothesis: Hypothesis, cover: Cover) -> None:
+        super()._store_rule(rows, hypothesis, cover)
+        polytope = cast(Polytope, hypothesis)
+        self.halfspaces_ = (polytope.normals, polytope.offsets)
         # label code by the side that the polytope predicts: inside (0) is the public label. With a
         # single label the only code is 0.
         self._codes = np.array([1 - rows.private_code, rows.private_code]) % len(rows.classes)
-        self.privacy_ = ledger.receipt(
-            assumptions=(
-                "which rows are private, and the set of labels in y, may be known",
-                "halfspaces are chosen by public rows, public randomness and earlier draws",
-                *public_data_assumptions(X_public),
-            )
-        )
-        self.certificate_ = drawn.certificate
-        self.guarantee_, self.guarantee_reason_ = guarantee
-        return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like of float, shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            A label of `classes_` for each row.
-        """
-        check_is_fitted(self)
-        sides = self.hypothesis_.predict(check_rows(self, X, reset=False))
-        labels: NDArray[Any] = self.classes_[self._codes[sides]]
-        return labels
+    def _label_codes(self, codes: Codes) -> Codes:
+        label_codes: Codes = self._codes[codes]
+        return label_codes
 
     def __sklearn_tags__(self) -> Any:
         """Return tags of a binary classifier that may score poorly on small data."""
@@ -394,51 +374,92 @@ class PPMHalfspaceClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         alpha = DEFAULT_ALPHA if self.alpha is None else float(self.alpha)
         return family.build_cover(public, alpha=alpha, beta=self.beta)
 
-    def _why_no_guarantee(
+    def _guarantee(
         self,
         rows: MixedRows,
-        is_weighted: bool,
-        cover: IntersectionCover | ConeCover,
-        n_dimensions: int,
-        X_public: Any,
-    ) -> str:
-        """Return the reason why Theorem 4.6 does not apply, or "" if it does.
+        search: _MixedSearch,
+        drawn: DrawnRule,
+        described: bool,
+        rows_per_person: int,
+    ) -> Promise:
+        """Return the bound of Theorem 4.6 on the excess error over the best halfspace.
 
-        It depends on public numbers only.
+        It depends on public numbers only, and not on the draw.
         """
-        if not cover.is_complete:
-            if not max_support_points(n_dimensions):
-                return f"the halfspaces of Theorem 4.6 are too many in {n_dimensions} dimensions"
+        if reason := self._why_no_guarantee(rows, search, described):
+            return no_guarantee(reason)
+        return ppm_guarantee(
+            max(rows.n_private + rows.n_public, 1),
+            rows.n_public,
+            search.n_supports,
+            float(self.epsilon),
+            self.beta,
+            self.n_features_in_,
+            search.cover.size,
+            n_dimensions=search.n_dimensions,
+            cones=self._is_theorem() and self.n_features_in_ <= MAX_CONE_FEATURES,
+        )
+
+    def _why_no_guarantee(self, rows: MixedRows, search: _MixedSearch, described: bool) -> str:
+        """Return the reason why Theorem 4.6 does not apply, or "" if it does."""
+        if not cast(IntersectionCover | ConeCover, search.cover).is_complete:
+            if not max_support_points(search.n_dimensions):
+                return (
+                    "the halfspaces of Theorem 4.6 are too many in "
+                    f"{search.n_dimensions} dimensions"
+                )
             return (
                 "the halfspaces are not the family of Theorem 4.6, which needs "
                 'pool="paper" and max_intersections=None'
             )
-        if is_weighted:
+        if search.is_weighted:
             return "class_weight makes the learner minimise a weighted error"
-        if len(rows.y_public) < len(rows.X_public):
+        if len(rows.y_public) < rows.n_public:
             return "public rows without labels are not scored"
-        # Also for one private row per person: all public rows of a person are used.
-        return why_no_guarantee(X_public, several=self.max_rows_per_group is not None)
+        # also for one private row per person: all public rows of a person are used
+        if self.max_rows_per_group is not None:
+            return DEPENDENT_ROWS
+        return WRITTEN_FROM_DESCRIPTION if described else ""
 
-    def _guarantee(
-        self,
-        rows: MixedRows,
-        cover: IntersectionCover | ConeCover,
-        supports: Floats,
-        n_dimensions: int,
-    ) -> Promise:
-        """Return the bound of Theorem 4.6 on the excess error over the best halfspace."""
-        n_public, n_features = rows.X_public.shape
-        return ppm_guarantee(
-            max(len(rows.X_private) + n_public, 1),
-            n_public,
-            len(supports),
-            float(self.epsilon),
-            self.beta,
-            n_features,
-            cover.size,
-            n_dimensions=n_dimensions,
-            cones=self._is_theorem() and n_features <= MAX_CONE_FEATURES,
+    def _warn_if_weak(self, guarantee: Promise, rows: MixedRows, search: _MixedSearch) -> None:
+        """Warn if there is no bound, a vacuous one, or one that random supports make large.
+
+        The texts depend on public numbers only.
+        """
+        n, epsilon = rows.n_private + rows.n_public, max(float(self.epsilon), MIN_EPSILON)
+        if search.n_supports < rows.n_public and search.n_dimensions > MAX_CONE_FEATURES:
+            warn(
+                f'pool="paper" makes halfspaces of {search.n_supports} of {rows.n_public} public '
+                f"rows in {search.n_dimensions} dimensions, which may cost an error of "
+                f'{rows.n_public / n:.2g}. pool="auto" uses all of them: it has no guarantee_ and '
+                "errs far less in practice.",
+                TooFewRowsWarning,
+            )
+        else:
+            warn_if_vacuous(guarantee, rows.n_private, rows.n_public, epsilon)
+        if guarantee.bound is not None:
+            return
+        if self.pool == "paper" or self.alpha is not None:
+            self._warn_unproved(why_unproved(guarantee))
+            return
+        min_rows = n_ppm(0.5, self.beta, epsilon, self.n_features_in_, supports=None)
+        if 4 * n < min_rows:
+            warn(
+                f"Theorem 4.6 has no error bound for {n} rows of {self.n_features_in_} features at "
+                f"ε = {float(self.epsilon):g}: an excess error of 1/2 takes {min_rows} rows.",
+                TooFewRowsWarning,
+            )
+
+    def _warn_unproved(self, reason: str) -> None:
+        """Warn that the settings ask for the error bound of Theorem 4.6, which does not apply."""
+        is_paper = self.pool == "paper"
+        setting = 'pool="paper"' if is_paper else f"alpha={self.alpha:g}"
+        alternative = "" if is_paper else ", or leave alpha at None and set max_halfspaces"
+        warn(
+            f"{setting} has no error bound by Theorem 4.6 here, so guarantee_ is None: {reason}. "
+            f'Use pool="paper" with no other settings, on public rows of at most '
+            f"{MAX_THEOREM_DIMENSIONS} dimensions{alternative}.",
+            UnprovedWarning,
         )
 
     def _is_theorem(self) -> bool:

@@ -8,41 +8,28 @@ from numbers import Integral
 from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skpublicdp._internal.html_repr import HTMLReprMixin
-from skpublicdp._internal.parameters import (
-    GROUP_PARAMETERS,
-    N_JOBS,
-    PROBABILITY,
-    SPENDING_PARAMETERS,
-    OptionalBudget,
-    Seed,
-    all_or_nothing,
-    check_parameters,
-)
-from skpublicdp.accounting import Draw, PrivacyReceipt, exact_fraction
+from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.dataset import Dataset
-from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.reference import describe_reference, reference_rows, warn_no_public
 from skpublicdp.data.schema import Column
 from skpublicdp.guarantees import Promise
-from skpublicdp.hypotheses import (
-    Cover,
-    DecisionTrees,
-    FiniteClass,
-    Hypothesis,
-    HypothesisClass,
-    PublicSample,
-)
+from skpublicdp.hypotheses import Cover, FiniteClass, Hypothesis, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import FeatureName, assumptions_of_class, tabulate
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.rules.cover_search import DrawnRule, search_cover
+from skpublicdp.rules.cover_classifier import (
+    COVER_PARAMETERS,
+    CoverClassifier,
+    class_or_default,
+    may_be_known,
+    n_reference_rows,
+)
+from skpublicdp.rules.cover_search import DrawnRule, RuleSearch
 from skpublicdp.rules.population_guarantee import (
     DEPENDENT_ROWS,
     NO_PUBLIC_ROWS,
@@ -50,14 +37,13 @@ from skpublicdp.rules.population_guarantee import (
     WRITTEN_FROM_DESCRIPTION,
     cover_error,
     excess_error_guarantee,
+    is_whole_class,
     no_guarantee,
-    warn_if_vacuous,
-    with_class_assumptions,
 )
 from skpublicdp.typing import Integers
 
 
-class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, BaseEstimator):
+class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     """Pure ε-differentially private classifier that uses public rows.
 
     Public rows, labelled or not, choose a finite cover of a hypothesis class. One exact draw of the
@@ -171,13 +157,10 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "hypotheses": [HypothesisClass, None],
         "alpha": PROBABILITY,
-        "beta": PROBABILITY,
         "public_weight": [Interval(Integral, 0, 1 << 20, closed="both")],
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
-        "n_jobs": N_JOBS,
-        **SPENDING_PARAMETERS,
-        **GROUP_PARAMETERS,
+        **COVER_PARAMETERS,
     }
 
     # metadata of these names has only one meaning, so it is routed without a request
@@ -266,39 +249,9 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         CoverSizeError
             If the error counts of the cover would not fit in memory.
         """
-        check_parameters(self)
-        ledger = Ledger.from_estimator(self, event=Draw(exact_fraction(self.epsilon)))
-        rows = self._read(
+        return self._fit(
             X, y, X_public=X_public, y_public=y_public, is_public=is_public, groups=groups
         )
-        ledger.read(rows.n_private, rows.n_public)
-        cover = self._cover(rows)
-
-        scored = rows.n_private + int(self.public_weight) * len(rows.targets.public)
-        drawn = search_cover(
-            cover,
-            lambda cover: self._table(cover, rows),
-            ledger,
-            sensitivity=1,  # private rows have weight 1, whatever the weight of public rows
-            scored=scored,
-            beta=self.beta,
-        )
-
-        label_set = "" if self.classes is not None else " and the set of labels in y"
-        receipt = ledger.receipt(
-            assumptions=(
-                f"the number of private rows{label_set} may be known",
-                *rows.assumptions,
-                *assumptions_of_class(self.hypotheses),
-            )
-        )
-        self.certificate_ = drawn.certificate
-        guarantee = self._guarantee(
-            rows, cover, drawn, public_data_assumptions(X_public), ledger.rows_per_person
-        )
-        self.guarantee_, self.guarantee_reason_ = guarantee
-        warn_if_vacuous(guarantee, rows.n_private, rows.n_public, float(self.epsilon))
-        return self._store_rule(rows, drawn.hypothesis, drawn.cover, receipt)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
@@ -326,7 +279,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         """Return the columns that `fit` was given, with their names and types."""
         return self._schema.columns
 
-    # `SemiPrivateSearchCV` calls the following steps of `fit` itself, with one draw for all
+    # `SemiPrivateSearchCV` calls some of the following steps of `fit` itself, with one draw for all
     # candidates.
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> Dataset:
@@ -351,37 +304,53 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
             return None
         return math.ceil(1 / max(self.alpha, 0.05))
 
+    def _prepare(self, rows: Dataset, ledger: Ledger) -> RuleSearch:
+        """Return the cover that the public rows choose, and the rows that score its rules.
+
+        The sensitivity is 1, the weight of private rows, whatever the weight of public rows.
+        """
+        return RuleSearch(
+            cover=self._cover(rows),
+            tabulate=lambda cover: self._table(cover, rows),
+            ledger=ledger,
+            scored=rows.n_private + int(self.public_weight) * len(rows.targets.public),
+        )
+
     def _cover(self, rows: Dataset) -> Cover:
         """Return the cover of the class that the public rows choose."""
-        return self._class().build_cover(
+        return class_or_default(self.hypotheses).build_cover(
             self._public_sample(rows), alpha=self.alpha, beta=self.beta
         )
 
-    def _class(self) -> HypothesisClass:
-        """Return `hypotheses`, or the default class of decision trees if it is None."""
-        return DecisionTrees() if self.hypotheses is None else self.hypotheses
+    def _assumptions(self, rows: Dataset, described: tuple[str, ...]) -> tuple[str, ...]:
+        return (
+            may_be_known("the number of private rows", self.classes),
+            *rows.assumptions,  # `described` included
+            *assumptions_of_class(self.hypotheses),
+        )
 
     def _guarantee(
         self,
         rows: Dataset,
-        cover: Cover,
+        search: RuleSearch,
         drawn: DrawnRule,
-        described: tuple[str, ...],
+        described: bool,
         rows_per_person: int,
     ) -> Promise:
-        """Return the bound on the excess error in the population, or why there is no bound.
-
-        `described` has the assumptions of public rows that were written from a description.
-        """
-        hypotheses, n_classes = self._class(), len(rows.classes)
+        cover, hypotheses = search.cover, class_or_default(self.hypotheses)
         reason = self._why_no_guarantee(cover, rows, described, rows_per_person)
         if reason is not None:
             return no_guarantee(reason)
         public_weight, n_labelled = int(self.public_weight), len(rows.targets.public)
         growth = None
-        if public_weight and n_labelled and n_classes <= 2 and hasattr(hypotheses, "growth"):
+        if (
+            public_weight
+            and n_labelled
+            and len(rows.classes) <= 2
+            and hasattr(hypotheses, "growth")
+        ):
             growth = hypotheses.growth(2 * n_labelled, self.n_features_in_)
-        guarantee = excess_error_guarantee(
+        return excess_error_guarantee(
             cover,
             drawn,
             lambda beta: self._cover_error(cover, rows, beta),
@@ -390,19 +359,16 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
             public_weight=public_weight,
             n_labelled=n_labelled,
             growth=growth,
+            hypotheses=hypotheses,
         )
-        uses_vc_dimension = growth is not None or cover.cuts is None
-        return with_class_assumptions(guarantee, hypotheses) if uses_vc_dimension else guarantee
 
     def _why_no_guarantee(
-        self, cover: Cover, rows: Dataset, described: tuple[str, ...], rows_per_person: int
+        self, cover: Cover, rows: Dataset, described: bool, rows_per_person: int
     ) -> str | None:
         """Return the reason why the rows of a fit allow no population bound, or None if they do."""
         if rows_per_person > 1:
             return DEPENDENT_ROWS
-        # a finite class is its own cover, and has no cuts to approximate
-        is_own_cover = cover.cuts is not None and not cover.cuts.per_rule
-        if is_own_cover and not len(rows.targets.public):
+        if is_whole_class(cover) and not len(rows.targets.public):
             return None  # the public rows are not used
         if not rows.n_public:
             return NO_PUBLIC_ROWS
@@ -413,19 +379,14 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
     def _cover_error(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
         """Return the bound of `population_guarantee.cover_error` for this class and these rows."""
         n_features, n_classes = self.n_features_in_, len(rows.classes)
-        return cover_error(cover, self._class(), n_features, n_classes, rows.n_public, beta)
+        return cover_error(
+            cover, class_or_default(self.hypotheses), n_features, n_classes, rows.n_public, beta
+        )
 
-    def _store_rule(
-        self, rows: Dataset, hypothesis: Hypothesis, cover: Cover, receipt: PrivacyReceipt
-    ) -> Self:
-        """Set the fitted attributes of a rule that was drawn from a cover."""
-        self.classes_ = rows.classes
-        self._schema = rows.schema
-        self.hypothesis_ = hypothesis
-        self.cover_size_ = cover.size
+    def _store_rule(self, rows: Dataset, hypothesis: Hypothesis, cover: Cover) -> None:
+        super()._store_rule(rows, hypothesis, cover)
         self.cover_radius_ = cover.radius
-        self.privacy_ = receipt
-        return self
+        self._schema = rows.schema
 
     def _table(self, cover: Cover, rows: Dataset) -> Integers:
         """Return the counts from which a cover computes the errors of its rules on all scored rows.
@@ -445,9 +406,7 @@ class SemiPrivateClassifier(HTMLReprMixin, StreamedScoreMixin, ClassifierMixin, 
         if not len(X_public):
             grid = describe_reference(rows.schema, rows.bounded, "features")
             warn_no_public(f"the hypotheses come from a data-independent grid over {grid}")
-            # two rows for each quantile at a spacing of alpha, within limits
-            n_reference = int(min(max(1000, 2 / self.alpha), 20_000))
-            X_public = reference_rows(rows.schema, rows.bounded, n_reference)
+            X_public = reference_rows(rows.schema, rows.bounded, n_reference_rows(self.alpha))
         names = tuple(
             FeatureName(column.name, column.format) if column.has_offset else column.name
             for column in rows.schema.columns

@@ -43,9 +43,9 @@ MUTANTS = (
         "the best candidate in place of a drawn one",
         UNPAID,
         "rules/cover_search.py",
-        "        hypothesis = candidates.hypothesis(path)\n",
+        "        return cover.hypothesis(path), family.effective_size\n",
         """        path = min(family.members(), key=lambda member: member[1])[0]
-        hypothesis = candidates.hypothesis(path)
+        return cover.hypothesis(path), family.effective_size
 """,
         ("SemiPrivateClassifier, in rounds",),
     ),
@@ -53,8 +53,8 @@ MUTANTS = (
         "a heavy row that counts once",
         SENSITIVITY,
         "rules/ppm.py",
-        "            sensitivity=private_weight,  # public rows",
-        "            sensitivity=1,  # public rows",
+        "            sensitivity=private_weight,\n",
+        "            sensitivity=1,\n",
         ("PPMHalfspaceClassifier, weights",),
     ),
     Mutant(
@@ -69,8 +69,8 @@ MUTANTS = (
         "halfspaces through private rows",
         STRUCTURE,
         "rules/ppm.py",
-        "        first_cover = self._cover(rows, supports)\n",
-        "        first_cover = self._cover(rows, np.concatenate([supports, rows.X_private]))\n",
+        "            cover=self._cover(rows, supports),\n",
+        "            cover=self._cover(rows, np.concatenate([supports, rows.X_private])),\n",
         ("PPMHalfspaceClassifier",),
     ),
     Mutant(

@@ -1,0 +1,159 @@
+"""CoverClassifier: the fit of every classifier that draws one rule from a cover."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Self
+
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp._internal.html_repr import HTMLReprMixin
+from skpublicdp._internal.parameters import (
+    GROUP_PARAMETERS,
+    N_JOBS,
+    PROBABILITY,
+    SPENDING_PARAMETERS,
+    check_parameters,
+)
+from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.data.description import public_data_assumptions
+from skpublicdp.data.validation import check_rows
+from skpublicdp.guarantees import Promise
+from skpublicdp.hypotheses import Cover, DecisionTrees, Hypothesis, HypothesisClass
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.cover_search import DrawnRule, RuleSearch, search_cover
+from skpublicdp.rules.population_guarantee import warn_if_vacuous
+from skpublicdp.typing import Codes
+
+MIN_REFERENCE_ROWS, MAX_REFERENCE_ROWS = 1000, 20_000
+"""Fewest and most rows of a sample that replaces public rows. Covers hardly improve beyond."""
+
+COVER_PARAMETERS: dict[str, Any] = {
+    "beta": PROBABILITY,
+    "n_jobs": N_JOBS,
+    **SPENDING_PARAMETERS,
+    **GROUP_PARAMETERS,
+}
+"""Constraints of the parameters that all of these classifiers have."""
+
+
+class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
+    """Base of classifiers that draw one rule from a cover by its errors on private rows.
+
+    `_fit` is the whole fit. A subclass says how to read its rows (`_read`), from which cover and by
+    which rows to draw (`_prepare`), what the receipt assumes, and which error bound holds.
+    """
+
+    epsilon: float | Fraction
+    beta: float
+
+    def _fit(self, X: Any, y: Any, *, X_public: Any, **inputs: Any) -> Self:
+        """Read the rows, draw a rule from the cover of the public rows, and state what holds.
+
+        The privacy budget is charged before a row is read. The drawn rule and a sanitizer's points
+        are the only attributes that depend on values of private rows.
+        """
+        check_parameters(self)
+        ledger = self._open_ledger()
+        rows = self._read(X, y, X_public=X_public, **inputs)
+        ledger.read(rows.n_private, rows.n_public)
+        search = self._prepare(rows, ledger)
+        drawn = search_cover(search, beta=self.beta)
+        self._store_rule(rows, drawn.hypothesis, drawn.cover)
+        self.certificate_ = drawn.certificate
+        described = public_data_assumptions(X_public)
+        self.privacy_ = ledger.receipt(
+            assumptions=self._assumptions(rows, described), secure=self._is_secure(search)
+        )
+        guarantee = self._guarantee(rows, search, drawn, bool(described), ledger.rows_per_person)
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        self._warn_if_weak(guarantee, rows, search)
+        return self
+
+    def _open_ledger(self) -> Ledger:
+        """Return the ledger of a fit, whose budget is ε."""
+        return Ledger.from_estimator(self, event=Draw(exact_fraction(self.epsilon)))
+
+    def _read(self, X: Any, y: Any, **inputs: Any) -> Any:
+        """Return the validated rows of a fit, with `classes` and the numbers of rows."""
+        raise NotImplementedError
+
+    def _prepare(self, rows: Any, ledger: Ledger) -> RuleSearch:
+        """Return the cover, and the rows by which its rules are scored."""
+        raise NotImplementedError
+
+    def _is_secure(self, search: Any) -> bool:
+        """Indicate whether all randomness outside the ledger was from a secure generator."""
+        return True
+
+    def _assumptions(self, rows: Any, described: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the assumptions of the receipt.
+
+        `described` has the assumptions of public rows that were written from a description.
+        """
+        raise NotImplementedError
+
+    def _guarantee(
+        self, rows: Any, search: Any, drawn: DrawnRule, described: bool, rows_per_person: int
+    ) -> Promise:
+        """Return the bound on the excess error in the population, or why there is no bound.
+
+        `described` is true if the public rows were written from a description.
+        """
+        raise NotImplementedError
+
+    def _warn_if_weak(self, guarantee: Promise, rows: Any, search: Any) -> None:
+        """Warn if the bound is vacuous."""
+        warn_if_vacuous(guarantee, rows.n_private, rows.n_public, float(self.epsilon))
+
+    def _store_rule(self, rows: Any, hypothesis: Hypothesis, cover: Cover) -> None:
+        """Set the fitted attributes of a rule that was drawn from a cover."""
+        self.classes_ = rows.classes
+        self.hypothesis_ = hypothesis
+        self.cover_size_ = cover.size
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
+        check_is_fitted(self)
+        codes = self.hypothesis_.predict(check_rows(self, X, reset=False))
+        labels: NDArray[Any] = self.classes_[self._label_codes(codes)]
+        return labels
+
+    def _label_codes(self, codes: Codes) -> Codes:
+        """Return the positions in `classes_` of what the drawn rule predicts."""
+        return codes
+
+
+def class_or_default(hypotheses: HypothesisClass | None) -> HypothesisClass:
+    """Return a parameter `hypotheses`, or the default class of decision trees if it is None."""
+    return DecisionTrees() if hypotheses is None else hypotheses
+
+
+def may_be_known(fact: str, classes: ArrayLike | None) -> str:
+    """Return the assumption that a fact about private rows is public, and the set of labels.
+
+    The set of labels is not mentioned if it does not depend on rows, as the parameter `classes`.
+    """
+    label_set = "" if classes is not None else " and the set of labels in y"
+    return f"{fact}{label_set} may be known"
+
+
+def n_reference_rows(alpha: float) -> int:
+    """Return the size of a sample that replaces public rows.
+
+    It is two rows for each quantile at a spacing of alpha, within limits.
+    """
+    return int(min(max(2 / alpha, MIN_REFERENCE_ROWS), MAX_REFERENCE_ROWS))
