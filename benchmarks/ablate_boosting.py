@@ -106,7 +106,6 @@ LINES = (
     ("strategy", "PRIOR_SCALE", "little", {"0.1": 0.1, "1": 1.0}),
     ("public_labels", "POWER_PRIORS", "little, public labels", {"0, 1": (0.0, 1.0)}),
     ("binner", "MAX_CATEGORIES", "little", {"16": 16}),
-    ("budget_split", "FIRST_RELEASE_SHARE", "little", {"9/10": Fraction(9, 10)}),
     ("budget_split", "MIN_SHIFT_SHARE", "little", {"1/50": Fraction(1, 50)}),
     ("budget_split", "MAX_SHIFT_NOISE", "little", {"1/4": 1 / 4}),
     ("covariate_shift", "MIN_EFFECTIVE_FRACTION", "little", {"0": 0.0}),

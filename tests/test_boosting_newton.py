@@ -496,7 +496,7 @@ def test_half_bin_sums_equal_sums_over_rows():
 
 
 def test_noise_of_the_additive_fit_is_representable_for_any_number_of_rows():
-    least = min(round_shares(MAX_ROUNDS, pure=False))
+    least = min(round_shares(MAX_ROUNDS))
     cells = HistogramStrategy(
         (STRATEGY_UNIT * np.eye(9, dtype=int),) * 20, (True,) * 20, STRATEGY_UNIT, MAX_GRADIENT
     )

@@ -499,7 +499,7 @@ def as_plan(paths):
 
 def forced(monkeypatch, parameters):
     """Yield the uses of the fits that all combinations of decisions lead to."""
-    decisions = itertools.product((1.0, 0.77, 0.5, 0.02), (1, 3), (1.0, 3.0, 9.0), (0, 9))
+    decisions = itertools.product((1.0, 0.77, 0.5, 0.02), (1, 3), (1.0, 3.0), (0, 9))
     for decided in decisions:
         yield dictated(monkeypatch, *decided, **parameters)
 
@@ -522,19 +522,15 @@ def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):
         assert affordable(uses, epsilon, delta)
         paths.add(tuple(map(happened, uses)))
         n_draws.add(sum(call.kind == "draw" for call in uses))
-    if parameters.get("method") == "moments":
-        assert n_draws == {0}
-    elif not delta and parameters["n_classes"] > 2:
+    slack = 1.03  # of the grid, at each of many small steps of noise
+    if not delta and parameters["n_classes"] > 2:
         assert min(n_draws) > 0  # trees alone
+    elif not delta or parameters.get("method") == "moments":
+        assert n_draws == {0}  # sums alone
     else:
-        assert min(n_draws) == 0  # sums alone
-        # after drift many trees vote; those for three labels have measured leaves and are few
-        assert max(n_draws) > (2 if parameters["n_classes"] == 2 else 1)
+        assert n_draws == {0, 1, 2}
+        slack = 1.01
     if delta:
-        slack = 1.03  # of the grid, at each of many small steps of noise
-        if parameters.get("method") != "moments":
-            assert n_draws >= {1, 2}
-            slack = 1.01
         cost = plan_delta(as_plan(paths), epsilon)
         assert delta * 0.9 < cost <= delta * slack
 
@@ -551,7 +547,7 @@ def test_no_branch_costs_more_than_a_budget_is_charged(monkeypatch, accountant):
     spent = [price(Steps(map(happened, uses))) for uses in fits]
     charged = [price(entry.event) for entry in budget.ledger]
     assert all(one <= other <= cap for one, other in zip(spent, charged, strict=True))
-    assert max(spent) > 0.88 * cap  # the attempt with most draws costs most in this currency
+    assert max(spent) > 0.88 * cap  # the trial with two draws costs most in this currency
 
 
 # Pure fits so small that every outcome's exact probability is known

@@ -38,12 +38,12 @@ from skpublicdp.boosting.public_labels import (
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.typing import Floats
 
-SHIFT_THRESHOLD, LARGE_SHIFT_THRESHOLD = 1.6, 5.0
-"""Values of the shift statistic above which public rows are reweighted, and scores are halved.
+SHIFT_THRESHOLD = 1.6
+"""Value of the shift statistic above which public rows are reweighted.
 
 The statistic is a mean of squared standardised differences of bin counts, so it is about 1 without
-a shift. With few bins it varies more. The first threshold is therefore at least three standard
-deviations above 1.
+a shift. With few bins it varies more. The threshold is therefore at least three standard deviations
+above 1.
 """
 
 
@@ -72,8 +72,6 @@ class AdditiveFit:
     ----------
     model : AdditiveModel
         Current model.
-    null_model : AdditiveModel
-        Model before the first round.
     posteriors : list of BinPosterior
         Posterior of each target's scores; empty before the first round.
     drift : float or None
@@ -100,8 +98,6 @@ class AdditiveFit:
         self.drift: float | None = None
         self.drifted = False
         self.model = null_model(binner.offsets, n_targets)
-        self.null_model = self.model
-        self._first_histogram: NoisyHistogram | None = None
         self._binner = binner
         self._public = design
         self._pure = pure
@@ -136,33 +132,6 @@ class AdditiveFit:
                 for posterior, statistic in zip(self.posteriors, statistics, strict=True)
             ]
         self._set_model()
-
-    def pool_first_release(self, noisy: NoisyHistogram) -> None:
-        """Average the first histogram with a second one of the null model, and fit anew.
-
-        The average is weighted by precision, which is as informative as one release with the
-        budget of both.
-
-        Parameters
-        ----------
-        noisy : NoisyHistogram
-            Second released histogram of the null model.
-        """
-        assert self._first_histogram is not None
-        self._pool_counts(noisy)
-        first = self._first_histogram
-        first_precision, precision = 1 / first.variance, 1 / noisy.variance
-        total_precision = first_precision + precision
-        pooled = (first_precision * first.sums + precision * noisy.sums) / total_precision
-        self.model = self.null_model
-        self._fit_first(NoisyHistogram(pooled, None, 1 / total_precision, np.inf))
-        self._set_model()
-
-    def shrink_by_half(self) -> None:
-        """Halve all scores. They are unreliable if public rows have a large covariate shift."""
-        self.model = AdditiveModel(
-            self.model.scores // 2, self.model.intercepts, self.model.offsets
-        )
 
     def _set_model(self) -> None:
         """Set the model to the posterior means, rounded to integer scores."""
@@ -274,7 +243,6 @@ class AdditiveFit:
         noisy : NoisyHistogram
             Released histogram of the null model.
         """
-        self._first_histogram = noisy
         n, m = self._public.n, len(self._public.X)
         counts, count_variance = self._shrunk_bin_counts()
         blocks = prior_covariances(self._binner, self.design)

@@ -37,9 +37,6 @@ BALANCED_FOR_NEWTON = 0.75
 N_BINS, N_BINS_UNBALANCED = 12, 8
 """Maximum number of bins of a numeric column: for balanced classes, and below `BALANCED`."""
 
-FIRST_RELEASE_SHARE = Fraction(7, 10)
-"""Share of the first release, if a single round with Gaussian noise is split into two releases."""
-
 ROUND_RATIO = Fraction(3, 2)
 """Budget of a round of histograms, relative to the round before."""
 
@@ -263,41 +260,21 @@ def n_rounds(effective_rows: float, m: float, variance: float) -> int:
     return min(max(rounds, 1), MAX_ROUNDS)
 
 
-def round_shares(rounds: int, *, pure: bool) -> list[Fraction]:
-    """Return the share of each round of noisy histograms, of sum 1.
-
-    With Gaussian noise a single round is split into two releases, which together carry as much
-    information. If the first one shows that the public rows are unusable, the budget of the second
-    one is available for trees.
-    """
-    if rounds == 1 and pure:
-        return [Fraction(1)]
-    if rounds == 1:
-        return [FIRST_RELEASE_SHARE, 1 - FIRST_RELEASE_SHARE]
+def round_shares(rounds: int) -> list[Fraction]:
+    """Return the share of each round of noisy histograms, of sum 1."""
     weights = [ROUND_RATIO**k for k in range(rounds)]
     return [weight / sum(weights) for weight in weights]
 
 
-def n_voting_trees(
-    budget: StageBudget, n: float, log_size: float, share: Fraction = Fraction(1)
-) -> int:
-    """Return the number of voting trees for a share of the budget.
+def n_voting_trees(signal: float) -> int:
+    """Return the number of voting trees under basic composition: the root of the signal.
 
     Parameters
     ----------
-    budget : StageBudget
-        The whole budget.
-    n : float
-        Number of persons.
-    log_size : float
-        Natural logarithm of the number of trees to choose from.
-    share : Fraction, default=1
-        Share of the budget for all trees.
+    signal : float
+        `signal_to_noise` of one draw that takes the whole budget.
     """
-    if not budget.pure:
-        return max(1, math.floor(MAX_TREES * share))
-    n_trees = round(math.sqrt(signal_to_noise(budget.fraction(share), n, log_size)))
-    return min(max(n_trees, 1), MAX_TREES)
+    return min(max(round(math.sqrt(signal)), 1), MAX_TREES)
 
 
 def n_measured_trees(signal: float) -> int:

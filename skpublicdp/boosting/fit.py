@@ -12,7 +12,6 @@ from fractions import Fraction
 from skpublicdp.accounting import Draw, Steps
 from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
 from skpublicdp.boosting.additive_fit import AdditiveFit
-from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.bin_splits import refine_splits
 from skpublicdp.boosting.binner import MAX_FINE_BINS, refine_bins
 from skpublicdp.boosting.budget_split import (
@@ -37,7 +36,6 @@ from skpublicdp.boosting.budget_split import (
 from skpublicdp.boosting.covariate_shift import ShiftEstimate
 from skpublicdp.boosting.fit_steps import FitSteps
 from skpublicdp.boosting.fitted_model import FittedModel
-from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, null_model, probabilities
 from skpublicdp.boosting.monotone import project_monotone
 from skpublicdp.boosting.newton_boosting import NewtonBooster
@@ -58,7 +56,6 @@ from skpublicdp.boosting.stage_budget import (
     trial_event,
 )
 from skpublicdp.boosting.strategy import HistogramStrategy
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats
 
 
@@ -108,14 +105,18 @@ class BoostingFit(FitSteps):
         model = null_model(self.data.binner.offsets, self._n_targets)
         n_trees = self._max_rounds
         if n_trees is None:
-            n_trees = n_voting_trees(budget, self._n_persons, self._log_n_trees)
+            signal = signal_to_noise(budget, self._n_persons, self._log_n_trees)
+            n_trees = n_voting_trees(signal)
             if not basic_composition_is_better(ledger, n_trees):
                 n_trees = MAX_TREES
         draw = Draw(ledger.equal_draws(n_trees))
         ledger.plan(Steps((draw,) * n_trees))
         pure = basic_composition_is_better(ledger, n_trees)
-        model = self._add_voting_trees(model, draw, n_trees, ledger, pure=pure)
-        return self._finish(model)
+        rate = vote_step(n_trees, pure=pure) if self._learning_rate is None else self._learning_rate
+        booster = self._tree_booster([WarmStart(model, [])])
+        for _ in range(n_trees):
+            booster.add_voting_tree(draw, rate)
+        return self._finish(booster.model)
 
     def _fit_multiclass_trees(self, budget: StageBudget) -> FittedModel:
         """Estimate the covariate shift, then spend the rest on trees with noisy leaves.
@@ -141,10 +142,14 @@ class BoostingFit(FitSteps):
         public_labels = None if public_rows_unusable else self._training.public_labels
         design = self._weighted_public_rows(weights)
         warm_start_models = warm_starts(self.data.binner, design, self._n_targets, public_labels)
-        booster = self._tree_booster(warm_start_models, self._ledger)
+        booster = self._tree_booster(warm_start_models)
         # `_check_leaf_noise` holds for at most `n_trees` trees; new bins may allow more
         n_trees = min(n_trees, self._n_measured_trees(tree_budget))
-        self._add_measured_trees(booster, tree_budget, n_trees, design)
+        tree_budget = tree_budget.fraction(Fraction(1, n_trees))
+        draw = tree_budget.fraction(1 - LEAF_SHARE).draw_as_gaussian
+        leaf_noise = tree_budget.fraction(LEAF_SHARE).event
+        for _ in range(n_trees):
+            booster.add_tree_with_noisy_leaves(draw, leaf_noise, design)
         covariances = [*booster.column_covariances, *booster.tree_covariances]
         return self._finish(booster.model, shift=shift, tree_covariances=covariances)
 
@@ -161,8 +166,8 @@ class BoostingFit(FitSteps):
         Parameters
         ----------
         trees : bool
-            Whether trees may be drawn: after the histograms, or in place of them if the public
-            rows are unusable.
+            Whether trees may be drawn: after the histograms, or in place of them if the noise of
+            histograms is too large to be drawn.
 
         Raises
         ------
@@ -199,17 +204,10 @@ class BoostingFit(FitSteps):
             # without a trial any branch of the plan covers the fit
             self._ledger.take_option(trial_event(self._budget, trial or TREE_TRIALS[0]))
         trial_share = trial.first + trial.second if trial else Fraction(0)
-        may_fall_back = trees and not is_regression  # a regression has no trees to fall back to
-        rounds = self._fit_rounds(
-            share - trial_share, class_balance, stop_if_unusable=may_fall_back
-        )
+        rounds = self._fit_rounds(share - trial_share, class_balance)
         model, fit = rounds.fit.model, rounds.fit
-        unspent = rounds.unspent + trial_share
         tree_covariances: list[Floats] = []
-        if self._public_rows_unusable(fit) and may_fall_back:
-            if unspent:
-                model, tree_covariances = self._fall_back_to_trees(model, unspent, fit.design)
-        elif trial:
+        if trial:
             model, tree_covariances = self._try_interaction_tree(fit, rounds.strategy, trial)
         return self._finish(model, fit, rounds.shift, tree_covariances=tree_covariances)
 
@@ -246,10 +244,10 @@ class BoostingFit(FitSteps):
             if can_afford_boosting(budget, effective_rows, columns):
                 fit_share = additive_share(budget, effective_rows, design.effective_size, columns)
             self._budget = budget.fraction(fit_share)
-            rounds = self._fit_rounds(Fraction(1), class_balance, stop_if_unusable=True)
+            rounds = self._fit_rounds(Fraction(1), class_balance)
             fit, shift = rounds.fit, rounds.shift
             model, design, n_public = fit.model, fit.design, fit.design.effective_size
-            share -= fit_share * (1 - rounds.unspent)
+            share -= fit_share
             if not share:
                 return self._finish(fit.model, fit, shift)
         coarse, weights = self.data.binner, design.weights
@@ -372,7 +370,7 @@ class BoostingFit(FitSteps):
         list of ndarray of float64, shape (n_targets, n_leaves, n_leaves)
             Posterior covariances of the leaf values of its trees.
         """
-        booster = self._tree_booster([WarmStart(fit.model, [])], self._ledger)
+        booster = self._tree_booster([WarmStart(fit.model, [])])
         gain = self._add_measured_tree(booster, fit, trial.first)
         if gain > 0:
             self._add_measured_tree(booster, fit, trial.second)
@@ -398,67 +396,6 @@ class BoostingFit(FitSteps):
         leaf_budget = self._budget.fraction(share * LEAF_SHARE)
         return booster.add_tree_with_noisy_leaves(draw_budget.draw, leaf_budget.event, fit.design)
 
-    def _fall_back_to_trees(
-        self, model: AdditiveModel, share: Fraction, design: WeightedPublicRows
-    ) -> tuple[AdditiveModel, list[Floats]]:
-        """Spend a share of the budget on trees, because the public rows are unusable.
-
-        The draws are accounted as Gaussian noise, so they may follow histograms.
-
-        Parameters
-        ----------
-        model : AdditiveModel
-            Model so far.
-        share : Fraction
-            Share of the budget to spend.
-        design : WeightedPublicRows
-            Weights of the public rows.
-
-        Returns
-        -------
-        AdditiveModel
-            The model with trees.
-        list of ndarray of float64, shape (n_targets, n_leaves, n_leaves)
-            Posterior covariances of the leaf values; empty for voting trees.
-        """
-        budget = self._budget.fraction(share)
-        if self._n_targets > 1:
-            name = "exponential mechanism, exact draws of trees, and noisy sums over their leaves"
-            booster = self._tree_booster(
-                [WarmStart(model, [])],
-                self._ledger.sub_ledger(budget.event, name=name, proof=BOOSTING_PROOF),
-            )
-            self._add_measured_trees(booster, budget, self._n_measured_trees(budget), design)
-            return booster.model, booster.tree_covariances
-        n_trees = n_voting_trees(self._budget, self._n_persons, self._log_n_trees, share)
-        name = f"exponential mechanism, exact draws of {n_trees} trees"
-        ledger = self._ledger.sub_ledger(budget.event, name=name, proof=BOOSTING_PROOF)
-        draw = budget.fraction(Fraction(1, n_trees)).draw_as_gaussian
-        return self._add_voting_trees(model, draw, n_trees, ledger, pure=budget.pure), []
-
-    @staticmethod
-    def _add_measured_trees(
-        booster: PrivateTreeBooster, budget: StageBudget, n_trees: int, design: WeightedPublicRows
-    ) -> None:
-        """Add trees with noisy leaves, each drawn on the gradients of the model so far."""
-        tree_budget = budget.fraction(Fraction(1, n_trees))
-        draw_budget = tree_budget.fraction(1 - LEAF_SHARE)
-        leaf_budget = tree_budget.fraction(LEAF_SHARE)
-        for _ in range(n_trees):
-            booster.add_tree_with_noisy_leaves(
-                draw_budget.draw_as_gaussian, leaf_budget.event, design
-            )
-
-    def _add_voting_trees(
-        self, model: AdditiveModel, draw: Draw, n_trees: int, ledger: Ledger, *, pure: bool
-    ) -> AdditiveModel:
-        """Return the model with `n_trees` voting trees, whose leaves have equal absolute scores."""
-        rate = vote_step(n_trees, pure=pure) if self._learning_rate is None else self._learning_rate
-        booster = self._tree_booster([WarmStart(model, [])], ledger)
-        for _ in range(n_trees):
-            booster.add_voting_tree(draw, rate)
-        return booster.model
-
-    def _tree_booster(self, models: list[WarmStart], ledger: Ledger) -> PrivateTreeBooster:
+    def _tree_booster(self, models: list[WarmStart]) -> PrivateTreeBooster:
         """Return a booster of the current trees and data, from one or several initial models."""
-        return PrivateTreeBooster(models, self._cover, self.data, ledger)
+        return PrivateTreeBooster(models, self._cover, self.data, self._ledger)

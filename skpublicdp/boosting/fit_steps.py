@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.additive_fit import LARGE_SHIFT_THRESHOLD, AdditiveFit
+from skpublicdp.boosting.additive_fit import AdditiveFit
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binner import Binner, refine_scores
@@ -66,19 +66,16 @@ class AdditiveRounds(NamedTuple):
     Attributes
     ----------
     fit : AdditiveFit
-        The fitted model. Its scores are halved if the public rows are unusable.
+        The fitted model.
     strategy : HistogramStrategy
         Linear combinations of bins that each histogram measured.
     shift : ShiftEstimate or None
         Result of the shift test; ``None`` if it was skipped.
-    unspent : Fraction
-        Unspent share of the budget.
     """
 
     fit: AdditiveFit
     strategy: HistogramStrategy
     shift: ShiftEstimate | None
-    unspent: Fraction
 
 
 class FitSteps:
@@ -168,9 +165,7 @@ class FitSteps:
             return MultinomialLoss(self._n_targets, pure=not self._ledger.delta)
         return SQUARED if self._training.classes is None else LOGISTIC
 
-    def _fit_rounds(
-        self, share: Fraction, class_balance: float, *, stop_if_unusable: bool
-    ) -> AdditiveRounds:
+    def _fit_rounds(self, share: Fraction, class_balance: float) -> AdditiveRounds:
         """Estimate the covariate shift, then fit an additive model to noisy histograms in rounds.
 
         Parameters
@@ -179,8 +174,6 @@ class FitSteps:
             Share of the budget that shift test and histograms may spend together.
         class_balance : float
             4 p (1 - p) for two labels, from 0 to 1.
-        stop_if_unusable : bool
-            Whether to stop after a round that finds the public rows unusable.
         """
         n, pure, design = self._n, self._budget.pure, self._weighted_public_rows()
         shift = None
@@ -205,16 +198,9 @@ class FitSteps:
         )
         rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(strategy))
         rounds = min(rounds, self._max_rounds or MAX_ROUNDS)
-        histogram_share = share
-        for number, fraction in enumerate(round_shares(rounds, pure=pure)):
-            repeats_first = rounds == 1 and number > 0
-            round_budget = self._budget.fraction(histogram_share * fraction)
-            self._run_round(fit, strategy, round_budget, repeats_first=repeats_first)
-            share -= histogram_share * fraction
-            if stop_if_unusable and self._public_rows_unusable(fit):
-                fit.shrink_by_half()
-                break
-        return AdditiveRounds(fit, strategy, shift, share)
+        for fraction in round_shares(rounds):
+            self._run_round(fit, strategy, self._budget.fraction(share * fraction))
+        return AdditiveRounds(fit, strategy, shift)
 
     def _choose_strategy(
         self, design: WeightedPublicRows, class_balance: float
@@ -233,11 +219,6 @@ class FitSteps:
             information,
             information * (1 + MISMATCH * self._n * design.concentration),
         )
-
-    @staticmethod
-    def _public_rows_unusable(fit: AdditiveFit) -> bool:
-        """Indicate whether the drift statistic exceeds what reweighting can correct."""
-        return fit.drifted and fit.drift is not None and fit.drift > LARGE_SHIFT_THRESHOLD
 
     def _weighted_public_rows(self, weights: Floats | None = None) -> WeightedPublicRows:
         """Return the public rows in the current bins, with equal weights by default."""
@@ -375,12 +356,7 @@ class FitSteps:
         return min(1.0, float(2 * (1 - shares @ shares)))
 
     def _run_round(
-        self,
-        fit: AdditiveFit,
-        strategy: HistogramStrategy,
-        budget: StageBudget,
-        *,
-        repeats_first: bool = False,
+        self, fit: AdditiveFit, strategy: HistogramStrategy, budget: StageBudget
     ) -> None:
         """Release the gradient histogram of the current model and update the fit.
 
@@ -392,18 +368,12 @@ class FitSteps:
             Linear combinations of bins to measure.
         budget : StageBudget
             Budget to spend.
-        repeats_first : bool, default=False
-            Whether to release the histogram of the null model again, and pool it with the first.
         """
-        pure, model = budget.pure, fit.null_model if repeats_first else fit.model
-        histogram = gradient_histogram(model, self.data, pure=pure)
+        pure = budget.pure
+        histogram = gradient_histogram(fit.model, self.data, pure=pure)
         # counts are free with Gaussian noise; with Laplace noise they are released only once
         counts = not pure or fit.drift is None
-        noisy = measure(histogram, strategy, budget.event, self._ledger, counts=counts)
-        if repeats_first:
-            fit.pool_first_release(noisy)
-        else:
-            fit.update(noisy)
+        fit.update(measure(histogram, strategy, budget.event, self._ledger, counts=counts))
 
 
 def count_sensitivity(n_counts: int) -> Sensitivity:
