@@ -9,7 +9,7 @@ import pytest
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateClassifier
 from skpublicdp.plotting import ShapeDisplay
-from skpublicdp.plotting.axis_limits import find_limits
+from skpublicdp.plotting.shape_display import find_limits
 
 pytestmark = pytest.mark.filterwarnings("ignore:Public rows show fewer than two values of same")
 matplotlib = pytest.importorskip("matplotlib")

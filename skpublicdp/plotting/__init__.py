@@ -1,13 +1,11 @@
 """Displays of releases and models, in the style of scikit-learn; they need matplotlib."""
 
 from skpublicdp.plotting.budget_display import BudgetDisplay
-from skpublicdp.plotting.cdf_display import CDFDisplay
-from skpublicdp.plotting.marginal_display import MarginalDisplay
 from skpublicdp.plotting.polytope_display import PolytopeDisplay
+from skpublicdp.plotting.release_displays import CDFDisplay, MarginalDisplay
 from skpublicdp.plotting.report import report
-from skpublicdp.plotting.scores_display import ScoresDisplay
+from skpublicdp.plotting.roc_displays import ScoresDisplay, TracingDisplay
 from skpublicdp.plotting.shape_display import ShapeDisplay
-from skpublicdp.plotting.tracing_display import TracingDisplay
 
 __all__ = [
     "BudgetDisplay",

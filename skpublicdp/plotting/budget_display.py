@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
+from skpublicdp.plotting.display import LIGHT, PUBLIC, RELEASED, Display, check_matplotlib
 from skpublicdp.privacy.budget import PrivacyBudget
 
 MAX_ANNOTATED_NAMES = 12
 """Maximum number of annotated spender names; with more, names are left out."""
 
 
-class BudgetDisplay:
+@dataclass(eq=False, repr=False)
+class BudgetDisplay(Display):
     """Display of the remaining privacy budget after each fit.
 
     Make one with `from_budget`. Everything in it is public. The budget that is available to one
@@ -61,18 +63,11 @@ class BudgetDisplay:
     array([1. , 0.8, 0.6, 0.4])
     """
 
-    def __init__(
-        self,
-        spent: ArrayLike,
-        *,
-        epsilon: float,
-        delta: float = 0.0,
-        who: Sequence[str] | None = None,
-    ) -> None:
-        self.spent = spent
-        self.epsilon = epsilon
-        self.delta = delta
-        self.who = who
+    spent: ArrayLike
+    _: KW_ONLY
+    epsilon: float
+    delta: float = 0.0
+    who: Sequence[str] | None = None
 
     @classmethod
     def from_budget(cls, budget: PrivacyBudget, ax: Any = None, **kwargs: Any) -> Self:
@@ -130,7 +125,7 @@ class BudgetDisplay:
         BudgetDisplay
             The display itself.
         """
-        ax = axes_for(self, ax)
+        ax = self._set_axes(ax)
         from matplotlib.ticker import MaxNLocator
 
         remaining = np.maximum(self.epsilon - np.append(0.0, self.spent), 0.0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.explain import Pair
 from skpublicdp.data.schema import MISSING, OTHER
-from skpublicdp.plotting.style import PUBLIC, RELEASED
+from skpublicdp.plotting.display import PUBLIC, RELEASED
 
 MAX_ANNOTATED_COLUMNS = 5
 """Maximum number of columns of a heat map with texts in its cells."""

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from skpublicdp.plotting.axis_limits import AXIS_MARGIN
-from skpublicdp.plotting.style import LIGHT, PUBLIC, RELEASED, axes_for, check_matplotlib
+from skpublicdp.plotting.display import (
+    LIGHT,
+    PUBLIC,
+    RELEASED,
+    Display,
+    check_matplotlib,
+    with_margin,
+)
 from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 from skpublicdp.typing import Floats
 
@@ -19,7 +26,8 @@ POINT_STYLES = ((PUBLIC, "o"), ("0.35", "x"))
 """Colour and marker of the points of the first and of the second label."""
 
 
-class PolytopeDisplay:
+@dataclass(eq=False, repr=False)
+class PolytopeDisplay(Display):
     """Display of a rule with two features: its region, its edges and public points.
 
     Make one with `from_estimator`. The rule is public: it was drawn with differential privacy.
@@ -73,22 +81,13 @@ class PolytopeDisplay:
     'x0'
     """
 
-    def __init__(
-        self,
-        vertices: Floats,
-        limits: Floats,
-        label: Any,
-        *,
-        X: Any = None,
-        y: Any = None,
-        feature_names: Sequence[str] = ("x0", "x1"),
-    ) -> None:
-        self.vertices = vertices
-        self.limits = limits
-        self.label = label
-        self.X = X
-        self.y = y
-        self.feature_names = feature_names
+    vertices: Floats
+    limits: Floats
+    label: Any
+    _: KW_ONLY
+    X: Any = None
+    y: Any = None
+    feature_names: Sequence[str] = ("x0", "x1")
 
     @classmethod
     def from_estimator(
@@ -149,26 +148,11 @@ class PolytopeDisplay:
         if limits is None:
             if X is None:
                 raise ValueError("Pass public points as X, or limits, to set the axes.")
-            limits = limits_around(X)
+            limits = np.stack(with_margin(X.min(axis=0), X.max(axis=0)), axis=1)
         limits = np.asarray(limits, dtype=np.float64)
-        private_label = estimator.classes_[-1]
-        if estimator.private_label is not None:
-            private_label = estimator.private_label
-        region_labels = [label for label in estimator.classes_.tolist() if label != private_label]
-        vertices = clip_rectangle(*estimator.halfspaces_, limits)
-        # without halfspaces, the rule is constant
-        is_constant = not len(estimator.halfspaces_[1])
-        if is_constant and estimator.predict(vertices[:1])[0] not in region_labels:
-            vertices = vertices[:0]
-        display = cls(
-            vertices,
-            limits,
-            region_labels[0] if region_labels else None,
-            X=X,
-            y=y,
-            feature_names=tuple(map(str, feature_names)),
-        )
-        return display.plot(ax=ax, **kwargs)
+        vertices, label = find_region(estimator, limits)
+        names = tuple(map(str, feature_names))
+        return cls(vertices, limits, label, X=X, y=y, feature_names=names).plot(ax=ax, **kwargs)
 
     def plot(
         self,
@@ -192,7 +176,7 @@ class PolytopeDisplay:
         PolytopeDisplay
             The display itself.
         """
-        ax = axes_for(self, ax)
+        ax = self._set_axes(ax)
         self.region_ = None
         if len(self.vertices):
             style: dict[str, Any] = {"facecolor": LIGHT, "edgecolor": "none", "zorder": 0}
@@ -252,11 +236,21 @@ def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
-def limits_around(X: Floats) -> Floats:
-    """Return axis limits around points: smallest and largest value with a margin, shape (2, 2)."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    margin = np.where(high > low, AXIS_MARGIN * (high - low), 1.0)
-    return np.stack([low - margin, high + margin], axis=1)
+def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floats, Any]:
+    """Return the vertices of the region of a rule within limits, shape (n, 2), and its label.
+
+    The region has the label that is not private, or None if there is only one label.
+    """
+    private_label = estimator.classes_[-1]
+    if estimator.private_label is not None:
+        private_label = estimator.private_label
+    region_labels = [label for label in estimator.classes_.tolist() if label != private_label]
+    vertices = clip_rectangle(*estimator.halfspaces_, limits)
+    # without halfspaces, the rule is constant
+    is_constant = not len(estimator.halfspaces_[1])
+    if is_constant and estimator.predict(vertices[:1])[0] not in region_labels:
+        vertices = vertices[:0]
+    return vertices, region_labels[0] if region_labels else None
 
 
 def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:

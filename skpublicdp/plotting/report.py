@@ -22,11 +22,10 @@ from skpublicdp._internal.html_repr import (
     unwrap_pipeline,
 )
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.plotting.cdf_display import CDFDisplay
-from skpublicdp.plotting.marginal_display import MarginalDisplay
+from skpublicdp.plotting.display import check_matplotlib
+from skpublicdp.plotting.release_displays import CDFDisplay, MarginalDisplay
 from skpublicdp.plotting.shape_display import ShapeDisplay
 from skpublicdp.plotting.shape_selection import MAX_PANELS
-from skpublicdp.plotting.style import check_matplotlib
 
 PROOFS_NOTE = (
     f"Proof pages are in the documentation of skpublicdp {__version__}, in the section Proofs. "

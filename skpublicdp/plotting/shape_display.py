@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.boosting.explain import Pair, Shape
 from skpublicdp.data.schema import MISSING, OTHER
-from skpublicdp.plotting.axis_limits import AXIS_MARGIN, Limits, date_ticks, find_limits
+from skpublicdp.plotting.display import LIGHT, RELEASED, check_matplotlib, with_margin
 from skpublicdp.plotting.heat_map import draw_pair, heat_map
 from skpublicdp.plotting.shape_selection import Boosting, Feature, find_shapes, find_target
-from skpublicdp.plotting.style import LIGHT, RELEASED, check_matplotlib
+from skpublicdp.typing import Floats
 
 PANELS_PER_ROW = 3
 """Number of panels per row of a new figure."""
@@ -29,9 +29,15 @@ SHAPE_BAR_THICKNESS = 0.7
 MISSING_SPACE = 0.28
 """Width of the area for the score of missing values, as a fraction of the axis of numbers."""
 
+Limits = tuple[float, float]
+"""Smallest and largest value on an axis."""
+
+DATE_CHARACTERS = len("2026-01-31")
+
 BAND_LABEL = f"± {BAND_DEVIATIONS} standard deviations"
 
 
+@dataclass(eq=False, repr=False)
 class ShapeDisplay:
     """Display of the shape functions and pair terms of a boosting model.
 
@@ -93,18 +99,11 @@ class ShapeDisplay:
     'x1'
     """
 
-    def __init__(
-        self,
-        shapes: Sequence[Shape | Pair],
-        *,
-        limits: Sequence[Limits | None] | None = None,
-        target: int = 0,
-        label: str = "log-odds",
-    ) -> None:
-        self.shapes = shapes
-        self.limits = limits
-        self.target = target
-        self.label = label
+    shapes: Sequence[Shape | Pair]
+    _: KW_ONLY
+    limits: Sequence[Limits | None] | None = None
+    target: int = 0
+    label: str = "log-odds"
 
     @classmethod
     def from_estimator(
@@ -207,22 +206,21 @@ class ShapeDisplay:
                     f"{len(self.axes_)}."
                 )
         self.figure_ = self.axes_[0].figure
-        self.steps_: list[Any] = []
-        self.bands_: list[Any] = []
-        self.missing_: list[Any] = []
-        self.bars_: list[Any] = []
-        self.maps_: list[Any] = []
+        panels: list[dict[str, Any]] = []
         limits = [None] * len(self.shapes) if self.limits is None else self.limits
         for axes, shape, limit in zip(self.axes_, self.shapes, limits, strict=True):
             if isinstance(shape, Pair):
-                self._draw_map(axes, shape)
-                continue
-            self.maps_.append(None)
-            axes.set_title(shape.name)
-            if len(shape.cuts):
-                self._draw_steps(axes, shape, limit, step_kwargs or {}, band_kwargs or {})
+                panels.append(self._draw_map(axes, shape))
+            elif len(shape.cuts):
+                styles = step_kwargs or {}, band_kwargs or {}
+                panels.append(self._draw_steps(axes, shape, limit, *styles))
             else:
-                self._draw_bars(axes, shape, bar_kwargs or {})
+                panels.append(self._draw_bars(axes, shape, bar_kwargs or {}))
+        self.steps_ = [artists.get("steps") for artists in panels]
+        self.bands_ = [artists.get("band") for artists in panels]
+        self.missing_ = [artists.get("missing") for artists in panels]
+        self.bars_ = [artists.get("bars") for artists in panels]
+        self.maps_ = [artists.get("map") for artists in panels]
         if not all(self.maps_):
             self._share_limits()
             self._add_legend(outside=ax is None)
@@ -276,18 +274,18 @@ class ShapeDisplay:
         limit: Limits | None,
         step_kwargs: dict[str, Any],
         band_kwargs: dict[str, Any],
-    ) -> None:
+    ) -> dict[str, Any]:
         """Draw a step function with its band, and the score of missing values beside it."""
+        axes.set_title(shape.name)
         scores = shape.scores[self.target]
         half_widths = BAND_DEVIATIONS * shape.deviations[self.target]
         low, high = find_limits(shape.cuts) if limit is None else limit
         edges = np.concatenate([[low], shape.cuts, [high]])
         style: dict[str, Any] = {"color": LIGHT, "fill": True, "linewidth": 0}
         style |= {"baseline": (scores - half_widths)[:-1]} | band_kwargs
-        self.bands_.append(axes.stairs((scores + half_widths)[:-1], edges, **style))
+        band = axes.stairs((scores + half_widths)[:-1], edges, **style)
         style = {"color": RELEASED, "linewidth": 1.8, "baseline": None} | step_kwargs
-        self.steps_.append(axes.stairs(scores[:-1], edges, **style))
-        self.bars_.append(None)
+        steps = axes.stairs(scores[:-1], edges, **style)
         axes.axhline(0, color="0.6", linewidth=0.8, zorder=1.5)  # above the band, below the steps
         axes.set_xlim(low, high)
         axes.set_ylabel(self.label)
@@ -309,10 +307,11 @@ class ShapeDisplay:
             axes.axvline(high, color="0.6", linestyle=":", linewidth=0.8)
             axes.set_xlim(low, high + MISSING_SPACE * width)
             axes.set_xticks(*zip(*ticks, (position, "missing"), strict=True))
-        self.missing_.append(missing)
+        return {"steps": steps, "band": band, "missing": missing}
 
-    def _draw_bars(self, axes: Any, shape: Shape, bar_kwargs: dict[str, Any]) -> None:
+    def _draw_bars(self, axes: Any, shape: Shape, bar_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Draw the bars of a categorical column, with error bars."""
+        axes.set_title(shape.name)
         order = self._bar_order(shape)
         scores, deviations = shape.scores[self.target, order], shape.deviations[self.target, order]
         style: dict[str, Any] = {
@@ -321,24 +320,21 @@ class ShapeDisplay:
             "xerr": BAND_DEVIATIONS * deviations,
         }
         style |= {"ecolor": "0.35", "error_kw": {"elinewidth": 1}} | bar_kwargs
-        self.bars_.append(axes.barh(np.arange(len(order)), scores, **style))
-        for artists in (self.steps_, self.bands_, self.missing_):
-            artists.append(None)
+        bars = axes.barh(np.arange(len(order)), scores, **style)
         axes.axvline(0, color="0.6", linewidth=0.8)
         axes.set_ylim(-0.8, len(order) - 0.2)
         axes.set_yticks(np.arange(len(order)), [shape.cells[position] for position in order])
         axes.set_xlabel(self.label)
+        return {"bars": bars}
 
-    def _draw_map(self, axes: Any, pair: Pair) -> None:
+    def _draw_map(self, axes: Any, pair: Pair) -> dict[str, Any]:
         """Draw the heat map of a pair. All pairs have the same colour scale."""
         pairs = [shape for shape in self.shapes if isinstance(shape, Pair)]
         max_scores = [np.abs(heat_map(term, self.target).scores).max() for term in pairs]
         max_score = max(max_scores) or 1.0
         axes.set_title(" & ".join(pair.names))
         joined = heat_map(pair, self.target)
-        self.maps_.append(draw_pair(axes, joined, max_score, BAND_DEVIATIONS, self.label))
-        for artists in (self.steps_, self.bands_, self.missing_, self.bars_):
-            artists.append(None)
+        return {"map": draw_pair(axes, joined, max_score, BAND_DEVIATIONS, self.label)}
 
     def _add_legend(self, *, outside: bool) -> None:
         """Add one legend for all bands and error bars.
@@ -369,10 +365,61 @@ class ShapeDisplay:
             half_widths = BAND_DEVIATIONS * shape.deviations[self.target, bins]
             lows.append((shape.scores[self.target, bins] - half_widths).min())
             highs.append((shape.scores[self.target, bins] + half_widths).max())
-        low, high = min(lows), max(highs)
-        margin = AXIS_MARGIN * (high - low) or 1.0
+        low, high = with_margin(min(lows), max(highs))
         for axes, bars, pair_map in zip(self.axes_, self.bars_, self.maps_, strict=True):
             if pair_map:
                 continue
             set_limits = axes.set_ylim if bars is None else axes.set_xlim
-            set_limits(low - margin, high + margin)
+            set_limits(low, high)
+
+
+def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]:
+    """Return up to three (position, text) ticks for the axis of a date column.
+
+    Ticks are at the cuts nearest to 1/6, 1/2 and 5/6 of the axis. The text is the upper end of the
+    bin below the cut, without the time of day. A column of numbers has no ticks here, and the list
+    is empty.
+
+    Parameters
+    ----------
+    shape : Shape
+        Shape function of a numeric or date column, whose cuts are numbers and whose bin names are
+        texts.
+    low, high : float
+        Limits of the axis.
+    """
+    is_numeric = shape.cells[0] == f"<= {shape.cuts[0]:.6g}"
+    if is_numeric:
+        return []
+    ticks = []
+    # the bin with the same position ends at the cut; the last bins end at none
+    for cut, bin_name in zip(shape.cuts, shape.cells[: len(shape.cuts)], strict=True):
+        if low <= cut <= high:
+            upper_end = bin_name.split(" to ")[-1].removeprefix("<= ")
+            ticks.append((cut, upper_end[:DATE_CHARACTERS]))
+    if not ticks:
+        return []
+    sixths = np.linspace(low, high, 7)
+    tick_positions = np.array([position for position, _ in ticks])
+    nearest = {int(np.argmin(np.abs(tick_positions - position))) for position in sixths[1::2]}
+    return [ticks[index] for index in sorted(nearest)]
+
+
+def find_limits(cuts: Floats, values: Floats | None = None) -> Limits:
+    """Return the axis limits of a shape function: one bin width beyond the first and last cut.
+
+    With public `values`, shape (m,), the limits do not exceed the smallest and largest of them.
+
+    Examples
+    --------
+    >>> find_limits(np.array([1.0, 2.0, 4.0])), find_limits(np.array([5.0]))
+    ((0.0, 6.0), (0.0, 10.0))
+    >>> find_limits(np.array([1.0, 2.0, 4.0]), np.array([0.5, 90.0]))
+    (0.5, 6.0)
+    """
+    # the width for a single cut is its absolute value, or 1 if it is 0
+    widths = np.diff(cuts) if len(cuts) > 1 else np.abs(cuts) + (cuts == 0)
+    low, high = cuts[0] - widths[0], cuts[-1] + widths[-1]
+    if values is not None:
+        low, high = max(low, values.min()), min(high, values.max())
+    return float(low), float(high)

@@ -1,0 +1,525 @@
+"""Displays of query releases beside public rows: a CDF, and the marginal of one column."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpublicdp.data.binning import cut_points
+from skpublicdp.data.schema import MISSING, OTHER, Column
+from skpublicdp.data.validation import read_table
+from skpublicdp.plotting.display import (
+    LIGHT,
+    PUBLIC,
+    RELEASED,
+    Display,
+    check_matplotlib,
+    with_margin,
+)
+from skpublicdp.query_release import PAPQueryRelease
+from skpublicdp.query_release.queries.base import IntervalQueries, ThresholdQueries
+from skpublicdp.query_release.queries.marginal import MarginalQueries
+from skpublicdp.typing import Floats
+
+MAX_HIDDEN_SHARE = 0.001
+"""Largest fraction of the distribution outside of the display of a CDF at either side."""
+
+N_GRID_POINTS = 512
+"""Number of points at which the curves are evaluated, besides their jumps."""
+
+MAX_DISPLAY_BINS = 16
+"""Maximum number of bins of a numeric column, if the release has no bins."""
+
+MARGINAL_BAR_THICKNESS = 0.4
+"""Thickness of a bar, as a fraction of the space of a category."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReleaseDisplay(Display):
+    """Base class of displays of a release beside public rows."""
+
+    public: Floats | None = None
+    n_public: int | None = None
+    name: str = "x0"
+    label: str = "released"
+
+    @property
+    def _public_style(self) -> dict[str, Any]:
+        """Colour and legend label of the public rows."""
+        return {"color": PUBLIC, "label": f"{self.n_public} public rows"}
+
+
+@dataclass(eq=False, repr=False)
+class CDFDisplay(ReleaseDisplay):
+    """Display of a released CDF beside the CDF of the public rows.
+
+    Make one with `from_estimator`. The release is public: it was made with differential privacy.
+    Rows passed to it are shown without protection: **pass public rows only**.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_points,)
+        Increasing numbers at which the curves are evaluated.
+    released : ndarray of shape (n_points,)
+        Released fraction of the rows at or below each number.
+    band : ndarray of shape (n_points, 2), default=None
+        Ends of the 95% confidence interval of each fraction.
+    public : ndarray of shape (n_points,), default=None
+        Fraction of the public rows at or below each number.
+    n_public : int, default=None
+        Number of public rows.
+    name : str, default="x0"
+        Name of the column.
+    label : str, default="released"
+        Label of the release in the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    line_ : matplotlib Line2D
+        The released curve.
+    band_ : matplotlib PolyCollection or None
+        The error band.
+    public_line_ : matplotlib Line2D or None
+        The curve of the public rows.
+
+    See Also
+    --------
+    MarginalDisplay : Marginal of one column of any kind.
+    skpublicdp.PAPQueryRelease : The release.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws without a display
+    >>> import numpy as np
+    >>> from skpublicdp import PAPQueryRelease
+    >>> from skpublicdp.plotting import CDFDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_public = rng.normal(size=(5000, 1)), rng.normal(size=(100, 1))
+    >>> release = PAPQueryRelease(bounds=(-10, 10), random_state=0).fit(X, X_public=X_public)
+    >>> display = CDFDisplay.from_estimator(release, X_public)
+    >>> [line.get_label() for line in display.ax_.lines]
+    ['released, ε = 1', '100 public rows']
+    """
+
+    x: Floats
+    released: Floats
+    _: KW_ONLY
+    band: Floats | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        release: PAPQueryRelease,
+        X_public: Any = None,
+        *,
+        limits: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the CDF of a fitted release.
+
+        Parameters
+        ----------
+        release : PAPQueryRelease
+            Fitted on one numeric column.
+        X_public : array-like or DataFrame, shape (m, 1), default=None
+            Public rows whose CDF is drawn as well. They are not protected: **public rows only**.
+        limits : pair of float, default=None
+            Limits of the x-axis; by default the released quantiles 0.001 and 0.999, and a margin.
+        name : str, default=None
+            Name of the column; by default its name in the data frame, or ``x0``.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default of a new figure.
+        **kwargs : dict
+            Arguments of `plot`.
+
+        Returns
+        -------
+        CDFDisplay
+            The display.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            If the release does not have exactly one column, which is numeric, or if the limits are
+            not two increasing numbers.
+        """
+        check_matplotlib(f"{cls.__name__}.from_estimator")
+        check_is_fitted(release)
+        if release.n_features_in_ != 1 or release._released.only_column is None:
+            n_columns = release.n_features_in_
+            columns = "a categorical one" if n_columns == 1 else f"{n_columns} columns"
+            raise ValueError(
+                f"{cls.__name__} draws releases of one numeric column; this one has {columns}. "
+                "Draw a marginal with MarginalDisplay."
+            )
+        public_values = np.empty(0)
+        if X_public is not None:
+            public_values = validate_data(release, X_public, reset=False, dtype=np.float64)[:, 0]
+        if limits is None:
+            limits = with_margin(*release.quantile([MAX_HIDDEN_SHARE, 1 - MAX_HIDDEN_SHARE]))
+        ends = np.asarray(limits, dtype=np.float64)
+        if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+            raise ValueError(f"limits must be two increasing numbers; got {ends.tolist()}.")
+        if name is None:
+            (name,) = getattr(release, "feature_names_in_", ("x0",))
+        jumps = np.concatenate([release._released.rows.rows[:, 0], public_values])
+        x = evaluation_points(ends, jumps)
+        display = cls(
+            x,
+            release.cdf(x),
+            band=error_band(release, x),
+            name=str(name),
+            label=released_label(release),
+        )
+        if X_public is not None:
+            display.n_public = len(public_values)
+            n_at_most = np.searchsorted(np.sort(public_values), x, side="right")
+            display.public = n_at_most / display.n_public
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        line_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        public_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default of a new figure.
+        line_kwargs, band_kwargs, public_kwargs : dict, default=None
+            Arguments of matplotlib's `plot`, `fill_between` and `plot`.
+
+        Returns
+        -------
+        CDFDisplay
+            The display itself.
+        """
+        ax = self._set_axes(ax)
+        self.band_ = self.public_line_ = None
+        if self.band is not None:
+            style: dict[str, Any] = {"color": LIGHT, "linewidth": 0, "label": "95% error band"}
+            self.band_ = ax.fill_between(
+                self.x, *np.transpose(self.band), **style | (band_kwargs or {})
+            )
+        style = {"color": RELEASED, "label": self.label} | (line_kwargs or {})
+        (self.line_,) = ax.plot(self.x, self.released, **style)
+        if self.public is not None:
+            style = self._public_style | {"linestyle": "--", "linewidth": 1}
+            (self.public_line_,) = ax.plot(self.x, self.public, **style | (public_kwargs or {}))
+        ax.set(xlim=(self.x[0], self.x[-1]), ylim=(-0.02, 1.02))
+        ax.set(xlabel=self.name, ylabel="fraction of rows at or below")
+        ax.legend(loc="upper left", frameon=False)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class MarginalDisplay(ReleaseDisplay):
+    """Display of the released marginal of one column beside the marginal of the public rows.
+
+    Make one with `from_estimator`. The release is public: it was made with differential privacy.
+    Rows passed to it are shown without protection: **pass public rows only**.
+    There are no error bars: no valid ones are known for marginals.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Names of the categories or bins.
+    released : ndarray of shape (n_labels,)
+        Released fraction of the rows in each category or bin.
+    public : ndarray of shape (n_labels,), default=None
+        Fraction of the public rows in each category or bin.
+    n_public : int, default=None
+        Number of public rows.
+    name : str, default="x0"
+        Name of the column.
+    label : str, default="released"
+        Label of the release in the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    bars_ : matplotlib BarContainer
+        The released marginal.
+    public_bars_ : matplotlib BarContainer or None
+        The marginal of the public rows.
+
+    See Also
+    --------
+    CDFDisplay : CDF of one numeric column.
+    skpublicdp.PAPQueryRelease : The release.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws without a display
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skpublicdp import PAPQueryRelease
+    >>> from skpublicdp.plotting import MarginalDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> def people(n):
+    ...     job = rng.choice(["farm", "shop"], size=n)
+    ...     return pd.DataFrame({"job": job, "age": rng.integers(18, 90, size=n)})
+    >>> public = people(100)
+    >>> release = PAPQueryRelease(random_state=0).fit(people(5000), X_public=public)
+    >>> display = MarginalDisplay.from_estimator(release, "job", public)
+    >>> display.labels
+    ['farm', 'shop', '(other)', '(missing)']
+    """
+
+    labels: Sequence[str]
+    released: Floats
+
+    @classmethod
+    def from_estimator(
+        cls,
+        release: PAPQueryRelease,
+        column: str | int,
+        X_public: Any = None,
+        *,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the marginal of a column of a fitted release.
+
+        Parameters
+        ----------
+        release : PAPQueryRelease
+            A fitted release with columns of any kind.
+        column : str or int
+            Name or position of the column. A numeric column has the bins of `MarginalQueries`; for
+            other classes of queries it has at most 16 bins.
+        X_public : array-like or DataFrame, shape (m, n_features), default=None
+            Public rows, with all columns, whose marginal is drawn as well. They are not protected:
+            **public rows only**.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default of a new figure.
+        **kwargs : dict
+            Arguments of `plot`.
+
+        Returns
+        -------
+        MarginalDisplay
+            The display.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            If the release has no column of this name or position, or `X_public` has other columns.
+        """
+        check_matplotlib(f"{cls.__name__}.from_estimator")
+        check_is_fitted(release)
+        schema = release._schema
+        position = schema.position(column)
+        column_schema = schema.columns[position]
+        cuts = None if column_schema.categorical else find_cuts(release, position)
+        released = released_marginal(release, position, cuts)
+        public = None
+        if X_public is not None:
+            public_rows = read_table(release, X_public, reset=False, numeric=False)
+            public_values = schema.encode(public_rows)[:, position]
+            equal_weights = np.full(len(public_values), 1 / len(public_values))
+            public = category_shares(column_schema, cuts, public_values, equal_weights)
+        labels = category_names(column_schema, cuts)
+        # empty categories for other and missing values are left out
+        is_nonempty = released + (0 if public is None else public) > 0
+        shown = [
+            position
+            for position, label in enumerate(labels)
+            if is_nonempty[position] or cuts is not None or label not in (OTHER, MISSING)
+        ]
+        display = cls(
+            [labels[position] for position in shown],
+            released[shown],
+            public=None if public is None else public[shown],
+            n_public=None if public is None else len(X_public),
+            name=column_schema.name,
+            label=released_label(release),
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        bar_kwargs: dict[str, Any] | None = None,
+        public_kwargs: dict[str, Any] | None = None,
+    ) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default of a new figure.
+        bar_kwargs, public_kwargs : dict, default=None
+            Arguments of matplotlib's `barh`.
+
+        Returns
+        -------
+        MarginalDisplay
+            The display itself.
+        """
+        height = max(2.4, 1 + 0.3 * len(self.labels))
+        ax = self._set_axes(ax, figsize=(6.4, height), layout="constrained")
+        positions = np.arange(len(self.labels))
+        offset = 0 if self.public is None else MARGINAL_BAR_THICKNESS / 2
+        style: dict[str, Any]
+        style = {"color": RELEASED, "height": MARGINAL_BAR_THICKNESS, "label": self.label}
+        style |= bar_kwargs or {}
+        self.bars_ = ax.barh(positions - offset, self.released, **style)
+        self.public_bars_ = None
+        if self.public is not None:
+            style = self._public_style | {"height": MARGINAL_BAR_THICKNESS, "alpha": 0.6}
+            style |= public_kwargs or {}
+            self.public_bars_ = ax.barh(positions + offset, self.public, **style)
+        ax.set_yticks(positions)
+        ax.set_yticklabels(self.labels)
+        ax.set_ylim(len(self.labels) - 0.4, -0.6)  # the first label on top
+        ax.set(xlabel="share", ylabel=self.name)
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2, frameon=False)  # above the bars
+        return self
+
+
+def released_label(release: PAPQueryRelease) -> str:
+    """Return the legend label of a release, with its ε."""
+    epsilon = release.privacy_.epsilon
+    return f"released, ε = {epsilon:g}" if epsilon else "released, no private rows used"
+
+
+def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
+    """Return 95% confidence intervals of a released CDF, shape (n, 2); ``None`` without intervals.
+
+    Parameters
+    ----------
+    release : PAPQueryRelease
+        A fitted release of a single numeric column.
+    x : ndarray of float64, shape (n,)
+        Numbers at which the CDF is evaluated.
+    """
+    if isinstance(release.queries_, ThresholdQueries):
+        queries = x[:, None]
+    elif isinstance(release.queries_, IntervalQueries):
+        # the CDF is the fraction of rows in (-inf, x]
+        queries = np.column_stack([np.full(len(x), -np.inf), x])
+    else:
+        return None
+    try:
+        return release.interval(queries)
+    except ValueError:  # the release has no valid intervals
+        return None
+
+
+def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
+    """Return increasing numbers at which a CDF with jumps is evaluated for a line plot.
+
+    They are a grid within the limits, and for each jump the number itself and the float before it,
+    so that the line is vertical there.
+
+    Examples
+    --------
+    >>> x = evaluation_points((0.0, 1.0), np.array([0.3, 2.0]))
+    >>> len(x) == N_GRID_POINTS + 2, bool(np.isin([0.0, 0.3, np.nextafter(0.3, 0), 1.0], x).all())
+    (True, True)
+    """
+    jumps = np.unique(jumps)
+    jumps = jumps[(jumps > limits[0]) & (jumps <= limits[1])]
+    grid = np.linspace(limits[0], limits[1], N_GRID_POINTS)
+    return np.unique(np.concatenate([grid, jumps, np.nextafter(jumps, -np.inf)]))
+
+
+def find_cuts(release: PAPQueryRelease, position: int) -> Floats:
+    """Return the cuts between the bins in which a numeric column of a release is drawn.
+
+    They are the cuts of the release if it has bins, else quantiles of the released values.
+    """
+    if isinstance(release.queries_, MarginalQueries):
+        cuts: Floats = release._released.queries._bins.cuts[position]
+        return cuts
+    return cut_points(release._released.rows.rows[:, position], MAX_DISPLAY_BINS)
+
+
+def released_marginal(release: PAPQueryRelease, position: int, cuts: Floats | None) -> Floats:
+    """Return the released fraction of rows in each category of a column, or between its cuts."""
+    marginal: Floats | None = release._released.column_marginal(position)
+    if marginal is not None:
+        return marginal
+    if cuts is not None and release._released.only_column is not None:
+        # within a cell the released CDF is more precise than the row that represents it
+        return np.diff(release.cdf(cuts), prepend=0.0, append=1.0)
+    weighted_rows = release._released.rows
+    values = weighted_rows.rows[:, position]
+    column = release._schema.columns[position]
+    return category_shares(column, cuts, values, weighted_rows.weights)
+
+
+def category_shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats) -> Floats:
+    """Return the total weight of the rows in each category or bin of a column.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    cuts : ndarray of float64 or None
+        Cuts between the bins of a numeric column; ``None`` for a categorical column.
+    values : ndarray of float64, shape (n_rows,)
+        Encoded values: numbers, or codes of categories.
+    weights : ndarray of float64, shape (n_rows,)
+        Weights of the rows, of sum 1.
+    """
+    if cuts is None:
+        codes, size = values.astype(np.intp), column.n_categories
+    else:
+        codes, size = np.searchsorted(cuts, values), len(cuts) + 1
+    return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
+
+
+def category_names(column: Column, cuts: Floats | None) -> list[str]:
+    """Return the texts of a column's categories, or of the ranges of its bins.
+
+    Examples
+    --------
+    >>> from skpublicdp.data.schema import Column
+    >>> age = Column("age", np.empty(0), False, integral=True)
+    >>> category_names(age, np.array([30.5, 31.5, 60.0]))
+    ['≤ 30', '31', '32 to 60', '≥ 61']
+    >>> category_names(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))
+    ['≤ 1.25', '1.25 to 8', '> 8']
+    """
+    if cuts is None:
+        return [*map(str, column.names)]
+    if not len(cuts):
+        return ["all"]
+    if not column.integral:
+        inner = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(cuts)]
+        return [f"≤ {cuts[0]:.3g}", *inner, f"> {cuts[-1]:.3g}"]
+    largest = np.floor(cuts).astype(np.int64)  # largest integer of each bin but the last
+    inner = [
+        f"{low}" if low == high else f"{low} to {high}"
+        for low, high in zip(largest + 1, largest[1:], strict=False)
+    ]
+    return [f"≤ {largest[0]}", *inner, f"≥ {largest[-1] + 1}"]

@@ -1,0 +1,259 @@
+"""Displays of ROC curves: a released one with its confidence band, and one of a tracing attack."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from skpublicdp.plotting.display import GREY, LIGHT, RELEASED, Display, check_matplotlib
+from skpublicdp.typing import Floats
+
+if TYPE_CHECKING:
+    from skpublicdp.audit.tracing import TracingAttack
+    from skpublicdp.metrics.scores import PrivateScores
+
+
+@dataclass(eq=False, repr=False)
+class ScoresDisplay(Display):
+    """Display of a released ROC curve with its confidence band.
+
+    Make one with `from_scores`, or with `plot` of the release.
+
+    Parameters
+    ----------
+    fpr, tpr : ndarray of shape (n_points,)
+        False and true positive rates.
+    band : ndarray of shape (n_points, 2)
+        Ends of the simultaneous confidence band of the true positive rates.
+    level : float
+        Confidence level of the band.
+    label : str
+        Label of the curve in the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    line_ : matplotlib Line2D
+        The curve.
+    band_ : matplotlib PolyCollection
+        The band.
+
+    See Also
+    --------
+    skpublicdp.metrics.private_scores : Releases the curve.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws without a display
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skpublicdp.metrics import private_scores
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 2))
+    >>> y = X[:, 0] + rng.normal(size=3000) > 0
+    >>> clf = LogisticRegression().fit(X[:1000], y[:1000])
+    >>> display = private_scores(clf, X[1000:], y[1000:], random_state=0).plot()
+    >>> display.ax_.get_xlabel()
+    'false positive rate'
+    """
+
+    fpr: Floats
+    tpr: Floats
+    band: Floats
+    _: KW_ONLY
+    level: float
+    label: str
+
+    @classmethod
+    def from_scores(cls, scores: PrivateScores, *, level: float = 0.95, ax: Any = None) -> Self:
+        """Draw the ROC curve of a release.
+
+        Parameters
+        ----------
+        scores : PrivateScores
+            A release with a ROC curve.
+        level : float, default=0.95
+            Confidence level of the band, in (0, 1).
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default of a new figure.
+
+        Returns
+        -------
+        ScoresDisplay
+            The display.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        check_matplotlib(f"{cls.__name__}.from_scores")
+        fpr, tpr, _ = scores.roc_curve()
+        low, high = scores.interval("roc_auc", level)
+        label = (
+            f"released, ε = {scores.privacy_.epsilon:g}\nAUC {scores.roc_auc:.3f} "
+            f"[{low:.3f}, {high:.3f}]"
+        )
+        band = scores.interval("roc_curve", level)
+        return cls(fpr, tpr, band, level=level, label=label).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default of a new figure.
+
+        Returns
+        -------
+        ScoresDisplay
+            The display itself.
+        """
+        ax = self._set_axes(ax)
+        band_label = f"{self.level:.0%} simultaneous band"
+        style: dict[str, Any] = {"color": LIGHT, "linewidth": 0, "label": band_label}
+        self.band_ = ax.fill_between(self.fpr, *self.band.T, **style)
+        self.line_ = draw_roc_curve(ax, self.fpr, self.tpr, {"label": self.label})
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class TracingDisplay(Display):
+    """Display of the ROC curve of a tracing attack.
+
+    Make one with `from_attack`, or with `plot` of the attack.
+
+    Parameters
+    ----------
+    fpr, tpr : ndarray of shape (n_points,)
+        False and true positive rates.
+    auc : float
+        Area under the curve.
+    epsilon : float, default=None
+        Shades the region of the rates that ε-differential privacy allows.
+    name : str, default=None
+        Name of the attacked release in the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    line_ : matplotlib Line2D
+        The curve.
+    band_ : matplotlib PolyCollection or None
+        Region of the rates that ε-differential privacy allows.
+
+    See Also
+    --------
+    skpublicdp.audit.tracing_attack : Runs the attack.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws without a display
+    >>> import numpy as np
+    >>> from skpublicdp.audit import TracingAttack
+    >>> rng = np.random.default_rng(0)
+    >>> attack = TracingAttack(rng.normal(2, 1, 500), rng.normal(0, 1, 500))
+    >>> display = attack.plot(epsilon=1.0, name="exact answers")
+    >>> display.line_.get_label()
+    'exact answers, AUC 0.932'
+    """
+
+    fpr: Floats
+    tpr: Floats
+    auc: float
+    _: KW_ONLY
+    epsilon: float | None = None
+    name: str | None = None
+
+    @classmethod
+    def from_attack(
+        cls,
+        attack: TracingAttack,
+        *,
+        epsilon: float | None = None,
+        name: str | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the ROC curve of an attack.
+
+        Parameters
+        ----------
+        attack : TracingAttack
+            An attack with its scores.
+        epsilon : float, default=None
+            Shades the region of the rates that ε-differential privacy allows.
+        name : str, default=None
+            Name of the attacked release in the legend.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default of a new figure.
+
+        Returns
+        -------
+        TracingDisplay
+            The display.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        """
+        check_matplotlib(f"{cls.__name__}.from_attack")
+        fpr, tpr = attack.roc_curve()
+        return cls(fpr, tpr, attack.auc, epsilon=epsilon, name=name).plot(ax=ax)
+
+    def plot(self, ax: Any = None, **line_kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default of a new figure.
+        **line_kwargs : dict
+            Arguments of `matplotlib.axes.Axes.plot` for the curve.
+
+        Returns
+        -------
+        TracingDisplay
+            The display itself.
+        """
+        ax = self._set_axes(ax)
+        self.band_ = None
+        if self.epsilon is not None:
+            # tpr <= e^ε fpr and 1 - fpr <= e^ε (1 - tpr), and both with fpr and tpr exchanged
+            ratio = math.exp(self.epsilon)
+            fpr = np.array([0, 1, ratio, 1 + ratio]) / (1 + ratio)
+            self.band_ = ax.fill_between(
+                fpr,
+                np.maximum(fpr / ratio, 1 - ratio * (1 - fpr)),
+                np.minimum(fpr * ratio, 1 - (1 - fpr) / ratio),
+                facecolor=LIGHT,
+                edgecolor=GREY,
+                linewidth=0.5,
+                label=f"ε = {self.epsilon:g} allows",
+            )
+        label = f"AUC {self.auc:.3f}"
+        style = {"label": f"{self.name}, {label}" if self.name else label}
+        self.line_ = draw_roc_curve(ax, self.fpr, self.tpr, style | line_kwargs)
+        return self
+
+
+def draw_roc_curve(ax: Any, fpr: Floats, tpr: Floats, line_kwargs: dict[str, Any]) -> Any:
+    """Draw a ROC curve above the diagonal of guessing, and return its line."""
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1)
+    (line,) = ax.plot(fpr, tpr, **{"color": RELEASED} | line_kwargs)
+    ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+    ax.set(xlabel="false positive rate", ylabel="true positive rate")
+    ax.legend(loc="lower right", frameon=False)
+    return line
