@@ -19,31 +19,27 @@ ALLOWED_IMPORTS = {
     "typing": set(),
     "guarantees": {"accounting", "guarantees", "mechanisms"},
     "mechanisms": {"mechanisms"},
-    "accounting": {"accounting"},
+    "accounting": {"accounting", "_internal.html"},
     "_internal": set(),
+    "_internal.html": set(),
     "_internal.coupling": {"_internal.redaction"},
     "hypotheses": {
         *("hypotheses", "mechanisms", "_internal.coupling", "exceptions", "guarantees"),
         "_internal.redaction",
     },
     "privacy.budget_file": {"accounting", "exceptions"},
-    "privacy.budget_html": set(),
-    "privacy.entry": {"accounting"},
-    "privacy.remaining": {"accounting"},
     "privacy.seeds": set(),
     "privacy.ticket": {"exceptions"},
-    "privacy.large_parameters": {"accounting", "exceptions"},
-    "privacy.receipt_line": {"accounting"},
     "privacy.budget": {
-        *("accounting", "privacy.budget_file", "exceptions", "privacy.entry"),
-        *("privacy.budget_html", "privacy.remaining", "privacy.seeds", "privacy.ticket"),
+        *("accounting", "privacy.budget_file", "exceptions", "privacy.seeds", "privacy.ticket"),
+        "_internal.html",
     },
     "_internal.parameters": {"privacy.budget", "_internal.threads"},
     "privacy.ledger": {
         *("accounting", "privacy.budget", "exceptions", "mechanisms", "privacy.seeds"),
-        *("privacy.large_parameters", "privacy.receipt_line", "privacy.ticket"),
+        "privacy.ticket",
     },
-    "_internal.html_repr": set(),
+    "_internal.html_repr": {"_internal.html"},
     "_internal.redaction": {"_internal.threads"},
     "_internal.threads": set(),
     "data": {"data", "exceptions", "_internal.redaction"},
@@ -134,7 +130,7 @@ LEDGER_NAMES = {
 """Names that the module of the ledger defines. Its own imports must not be imported from it."""
 
 RECEIPTS = {"PrivacyReceipt", "Mechanism"}
-RECEIPT_MAKERS = {"privacy/ledger.py", "privacy/receipt_line.py", "accounting/receipts.py"}
+RECEIPT_MAKERS = {"privacy/ledger.py", "accounting/receipts.py"}
 
 SKLEARN_ALLOWED = "sklearn.utils._param_validation"  # contributed packages use it
 SKLEARN_PRIVATE = {

@@ -30,8 +30,8 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp._internal.html_repr import public_settings
-from skpublicdp.accounting import references
-from skpublicdp.accounting.references import PROOF_TITLES
+from skpublicdp.accounting import receipts
+from skpublicdp.accounting.receipts import PROOF_TITLES
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
 
@@ -195,10 +195,10 @@ def test_titles_are_those_of_the_proof_pages():
 def test_proofs_are_links_where_the_documentation_has_an_address(monkeypatch):
     text = "<somebody>; docs/proofs/moments.md"
     title = PROOF_TITLES["moments"]
-    assert references.reference_html(text) == f"&lt;somebody&gt;; proof page “{title}”"
-    monkeypatch.setattr(references, "DOCUMENTATION_URL", "https://docs.example/0.2/")
+    assert receipts._proof_html(text) == f"&lt;somebody&gt;; proof page “{title}”"
+    monkeypatch.setattr(receipts, "DOCUMENTATION_URL", "https://docs.example/0.2/")
     link = f'<a href="https://docs.example/0.2/proofs/moments.html">{title}</a>'
-    assert references.reference_html(text) == f"&lt;somebody&gt;; proof page “{link}”"
+    assert receipts._proof_html(text) == f"&lt;somebody&gt;; proof page “{link}”"
 
 
 SCALED = [("spread", PublicFit()), ("rule", SemiPrivateClassifier(random_state=SEED))]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp._internal.html import named_list
+
 RULE_STYLE = "max-height:24em;overflow:auto;border:1px solid #ccc;padding:.5em"
 """CSS of the box that shows the learned rule."""
 
@@ -89,16 +91,11 @@ def fit_html(estimator: Any) -> str:
     if receipt is None and not hasattr(estimator, "transformer_"):
         return ""
     text = describe_fitted(estimator)
-    rule = (
-        f"<p><b>What was learned</b></p><pre style='{RULE_STYLE}'>{escape(text)}</pre>"
-        if text
-        else ""
-    )
-    notes = "".join(
-        f"<li><b>{escape(name)}</b> {escape(note)}</li>" for name, note in fit_notes(estimator)
-    )
+    box = f"<pre style='{RULE_STYLE}'>{escape(text)}</pre>"
+    rule = f"<p><b>What was learned</b></p>{box}" if text else ""
     spent = "" if receipt is None else receipt._repr_html_()
-    return f"<div>{rule}{spent}<ul>{notes}</ul></div>" if notes else f"<div>{rule}{spent}</div>"
+    notes = [*fit_notes(estimator)]
+    return f"<div>{rule}{spent}{named_list(notes) if notes else ''}</div>"
 
 
 class HTMLReprMixin:

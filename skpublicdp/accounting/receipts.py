@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp._internal.html import Html, named_list, table
 from skpublicdp.accounting.events import (
     Event,
     from_text,
@@ -21,7 +23,6 @@ from skpublicdp.accounting.events import (
     to_text,
 )
 from skpublicdp.accounting.plans import plan_delta
-from skpublicdp.accounting.references import reference_html
 
 REPLACE_ONE = "replace one private row (features and label)"
 """The unit of privacy: neighbouring data sets differ by replacing one private row."""
@@ -43,6 +44,25 @@ MAX_EXP_ARGUMENT = 700.0
 
 DELTA_ROUNDING_MARGIN = 1e-12
 """Relative increase of a δ that covers the rounding errors of a few float operations."""
+
+DOCUMENTATION_URL = ""
+"""Address of the published documentation with a final slash; empty until it is published."""
+
+PROOF_TITLES = {
+    "generic_learner": "Learning from unlabelled private rows",
+    "label_boost": "Relabelling private rows",
+    "marginals": "Marginals",
+    "moments": "Boosting: noisy histograms and drawn trees",
+    "multiplicative_weights": "Multiplicative weights",
+    "prefix_sums": "Prefix sums of one column",
+    "scores": "Scores",
+    "search": "A search for one ε",
+    "selection": "The exact draw",
+    "subsampling": "Active learning by subsampling",
+}
+"""Title of each page under docs/proofs that a receipt refers to."""
+
+_PROOF_PAGE = re.compile(r"docs/proofs/(\w+)\.md")
 
 
 @dataclass(frozen=True)
@@ -264,19 +284,14 @@ class PrivacyReceipt:
         )
 
     def _repr_html_(self) -> str:
-        table = [
-            "<tr><th>mechanism</th><th>ε</th><th>δ</th><th>proof</th></tr>",
-            *(
-                f"<tr><td>{_times_prefix(count)}{escape(m.name)}</td><td>{m.epsilon:g}</td>"
-                f"<td>{m.delta:g}</td><td>{reference_html(m.reference)}</td></tr>"
-                for m, count in self._counted_mechanisms()
-            ),
-        ]
-        notes = (f"<li><b>{name}</b> {escape(text)}</li>" for name, text in self._lines([]))
+        rows = (
+            (_times_prefix(n) + m.name, f"{m.epsilon:g}", f"{m.delta:g}", _proof_html(m.reference))
+            for m, n in self._counted_mechanisms()
+        )
         return (
             f"<div><p><b>Privacy receipt: ε = {self.epsilon:g}, δ = {self.delta:g}.</b> "
-            f"{escape(self.in_words())}</p><table>{''.join(table)}</table>"
-            f"<ul>{''.join(notes)}</ul></div>"
+            f"{escape(self.in_words())}</p>{table(rows, header=('mechanism', 'ε', 'δ', 'proof'))}"
+            f"{named_list(self._lines([]))}</div>"
         )
 
     def _counted_mechanisms(self) -> Iterable[tuple[Mechanism, int]]:
@@ -319,3 +334,26 @@ class PrivacyReceipt:
 def _times_prefix(count: int) -> str:
     """Return "3 × " for a mechanism that was used three times, and "" for a single use."""
     return f"{count} × " if count > 1 else ""
+
+
+def _proof_html(reference: str) -> Html:
+    """Return the reference of a mechanism as HTML, with titles in place of paths of proof pages.
+
+    Titles are links if `DOCUMENTATION_URL` is set. All other text is only escaped.
+
+    Examples
+    --------
+    >>> _proof_html("McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md")
+    'McSherry and Talwar (2007), Theorem 6; proof page “The exact draw”'
+    """
+    return Html(_PROOF_PAGE.sub(_page_html, escape(reference)))
+
+
+def _page_html(match: re.Match[str]) -> str:
+    """Return the HTML for a matched path of a proof page: its title, linked if it is published."""
+    page = match[1]
+    title = escape(PROOF_TITLES.get(page, page))
+    if DOCUMENTATION_URL:
+        address = escape(f"{DOCUMENTATION_URL}proofs/{page}.html")
+        title = f'<a href="{address}">{title}</a>'
+    return f"proof page “{title}”"

@@ -14,6 +14,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp import __version__
+from skpublicdp._internal.html import named_table
 from skpublicdp._internal.html_repr import (
     describe_fitted,
     fit_notes,
@@ -130,14 +131,14 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         receipt._repr_html_(),
         f"<p>{escape(PROOFS_NOTE)}</p>",
         "<h2>Guarantees</h2>",
-        _table(statements) or "<p>No further statements.</p>",
+        named_table(statements) or "<p>No further statements.</p>",
         "<h2>Limitations</h2>",
         "<ul>",
         *(f"<li>{escape(text)}</li>" for text in _uncovered_costs(steps, searches)),
         *(f"<li>{escape(text)}</li>" for text in _limitations(estimator, receipt)),
         "</ul>",
         "<h2>Settings</h2>",
-        _table([*public_settings(estimator)]),
+        named_table([*public_settings(estimator)]),
     ]
     page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -155,7 +156,8 @@ def _describe_steps(steps: list[tuple[str, Any]]) -> Iterator[str]:
     """Yield the HTML section about pipeline steps before the learner; nothing without steps."""
     if steps:
         yield "<h2>Steps before the learner</h2>"
-        yield _table([(name, describe_fitted(step) or type(step).__name__) for name, step in steps])
+        texts = (describe_fitted(step) or type(step).__name__ for _, step in steps)
+        yield named_table(zip((name for name, _ in steps), texts, strict=True))
 
 
 def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
@@ -180,12 +182,6 @@ def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Itera
             f"The receipt does not cover {type(search).__name__}. Its other fits and its scores "
             "may have used the same private rows."
         )
-
-
-def _table(rows: list[tuple[str, str]]) -> str:
-    """Return an HTML table of (name, text) rows, or "" without rows."""
-    lines = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
-    return f"<table>{''.join(lines)}</table>" if rows else ""
 
 
 def _certificate(estimator: Any) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Self, overload
 
+from skpublicdp._internal.html import table
 from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.events import from_text, to_text
 from skpublicdp.accounting.filters import (
@@ -24,14 +25,12 @@ from skpublicdp.accounting.filters import (
     FIT_KINDS,
     ZERO_SPENT,
     Filter,
+    Remaining,
     Spent,
     SpentTotals,
 )
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.privacy.budget_file import BudgetFile
-from skpublicdp.privacy.budget_html import budget_html
-from skpublicdp.privacy.entry import Entry
-from skpublicdp.privacy.remaining import Remaining
+from skpublicdp.privacy.budget_file import BudgetFile, Entry
 from skpublicdp.privacy.seeds import SEEDED_TWICE
 from skpublicdp.privacy.ticket import USED_TICKET
 
@@ -382,7 +381,16 @@ class PrivacyBudget:
         )
 
     def _repr_html_(self) -> str:
-        return budget_html(self)
+        spent = self.spent()
+        header = ("entry", "time (UTC)", "who", "private rows", "group")
+        rows = ((e.number, e.time, e.who, e.n_rows, e.group or "") for e in self.ledger)
+        tests = " For tests only: it gives no protection." if self.for_tests else ""
+        return (
+            f"<div><p><b>Privacy budget: ε = {self.epsilon:g}, δ = {self.delta:g}.{tests}</b> "
+            f"Spent: ε = {spent.epsilon:.4g}, δ = {spent.delta:g}. {self.remaining()}.</p>"
+            f'<progress max="{self.epsilon}" value="{spent.epsilon}"></progress>'
+            f"{table(rows, header=header)}</div>"
+        )
 
     def __eq__(self, budget: object) -> bool:
         if not isinstance(budget, PrivacyBudget):

@@ -8,9 +8,10 @@ docs/proofs/budgets.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +23,29 @@ from skpublicdp.accounting import (
     Either,
     Event,
     Gaussian,
+    Mechanism,
     Noise,
     PrivacyReceipt,
     Pure,
     Sensitivity,
     Steps,
+    basic_price,
     exact_fraction,
+    gaussian_epsilon,
     mu_squared_price,
+    plan_delta,
 )
-from skpublicdp.accounting.cap import BudgetCap
+from skpublicdp.accounting.cap import BudgetCap, group_sensitivity, row_level_guarantee
 from skpublicdp.accounting.events import NO_EVENT, remaining_plans
-from skpublicdp.accounting.group_privacy import group_sensitivity, row_level_guarantee
 from skpublicdp.accounting.measurements import Measurement, noise_scale
 from skpublicdp.accounting.rounding import written_above
-from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning, warn
+from skpublicdp.exceptions import (
+    LargeDeltaWarning,
+    LargeEpsilonWarning,
+    PrivacyBudgetError,
+    SeededRandomnessWarning,
+    warn,
+)
 from skpublicdp.mechanisms.discrete_laplace import LARGEST_SCALE, discrete_laplace
 from skpublicdp.mechanisms.exponential import draw
 from skpublicdp.mechanisms.families import Family, Path
@@ -43,11 +53,20 @@ from skpublicdp.mechanisms.randomness import RandomBits, random_bits, uniform_be
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
 from skpublicdp.privacy.budget import PrivacyBudget
-from skpublicdp.privacy.large_parameters import warn_if_delta_is_large, warn_if_epsilon_is_large
-from skpublicdp.privacy.receipt_line import ReceiptLine
 from skpublicdp.privacy.seeds import SEEDED_FIT, has_seed
 from skpublicdp.privacy.ticket import redeem_ticket
 from skpublicdp.typing import Integers
+
+LARGE_DELTA = 0.1
+"""Largest product δ · n_private for which no warning is given."""
+
+LARGE_EPSILON = 10
+"""Largest ε of a pure guarantee for which no warning is given.
+
+At ε = 10, an attacker who knows all other rows and considers two values of the last one equally
+likely is right with probability at most 1 / (1 + e^-10) = 99.995%. A larger ε is tier 3 of
+Ponomareva et al. (2023), How to DP-fy ML. The same probability is the limit for plans with δ > 0.
+"""
 
 
 def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
@@ -59,6 +78,46 @@ def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
 
 drawable = noise_is_representable
 """Former name of `noise_is_representable`."""
+
+
+class ReceiptLine(NamedTuple):
+    """One event that a ledger has recorded, with its name and reference.
+
+    Attributes
+    ----------
+    name : str
+        Name of the mechanism.
+    event : Event
+        The event, which determines the privacy cost.
+    proof : str
+        Reference of the proof.
+    sub_lines : list of ReceiptLine
+        Lines of the sub-ledger whose cost the event covers. They replace this line in the receipt.
+    """
+
+    name: str
+    event: Event
+    proof: str
+    sub_lines: list[ReceiptLine]
+
+    @property
+    def displayed_lines(self) -> list[ReceiptLine]:
+        """The lines that the receipt shows for this event: its sub-lines, or else this line."""
+        return self.sub_lines or [self]
+
+    def to_mechanism(self, max_epsilon: Fraction, delta: Fraction) -> Mechanism:
+        """Return the mechanism for the receipt, with its privacy cost (ε, δ) if used alone.
+
+        Gaussian noise has an ε only at a positive δ. It is quoted at the δ of the fit, and is at
+        most the ε of the fit.
+        """
+        mechanism_epsilon, mechanism_delta = basic_price(self.event)
+        if isinstance(self.event, Gaussian):
+            event_epsilon = gaussian_epsilon(self.event.mu_squared, delta)
+            mechanism_epsilon, mechanism_delta = min(event_epsilon, float(max_epsilon)), delta
+        return Mechanism(
+            self.name, float(mechanism_epsilon), float(mechanism_delta), self.proof, self.event
+        )
 
 
 class Ledger:
@@ -462,6 +521,33 @@ class Ledger:
         """Sample independent noise of a scale, in the shape of a table."""
         sampler = rounded_gaussian if isinstance(event, Gaussian) else discrete_laplace
         return sampler(scale, table.size, self._bits).reshape(table.shape)
+
+
+def warn_if_delta_is_large(delta: Fraction, n_private: int) -> None:
+    """Warn if δ is not far below one over the number of private rows."""
+    if delta * n_private > LARGE_DELTA:
+        warn(
+            f"delta = {float(delta):g} is large for {n_private} private rows: it should "
+            "be far below one over their number; lower delta.",
+            LargeDeltaWarning,
+        )
+
+
+def warn_if_epsilon_is_large(plan: Event, epsilon: Fraction, delta: Fraction) -> None:
+    """Warn if a plan within (ε, δ) lets an attacker identify a row almost always.
+
+    The success probability of the best attack on two equally likely rows is (1 + δ(0)) / 2.
+    """
+    max_delta_at_zero = math.tanh(LARGE_EPSILON / 2)  # 2 / (1 + e^-LARGE_EPSILON) - 1
+    if epsilon <= LARGE_EPSILON and delta <= LARGE_DELTA:
+        return  # the guarantee alone implies a smaller probability
+    if plan_delta(plan, Fraction(0)) > max_delta_at_zero:
+        warn(
+            f"epsilon = {float(epsilon):g} protects almost nothing: an attacker who "
+            "knows all other rows and considers two values of the last one equally likely may "
+            "be right more than 99.99% of the time; lower epsilon, as about 1 is usual.",
+            LargeEpsilonWarning,
+        )
 
 
 def public_seed(random_state: Any) -> int:

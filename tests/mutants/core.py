@@ -204,7 +204,7 @@ MUTANTS = (
     Mutant(
         "k rows of a person moving k squares",
         SENSITIVITY,
-        "accounting/group_privacy.py",
+        "accounting/cap.py",
         "n_rows * n_rows * sensitivity.squared)\n",
         "n_rows * sensitivity.squared)\n",
         ("PAPQueryRelease, marginals, persons",),
