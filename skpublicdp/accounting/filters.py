@@ -224,12 +224,20 @@ class Filter:
     accountant: str
 
     def admits(self, total: SpentTotals) -> bool:
-        """Indicate whether a total is within the cap."""
+        """Indicate whether fits of a total cost are within the (ε, δ) of the budget together.
+
+        The δ of fits that may fail has an allowance of its own. All other costs are compared in the
+        currency of the accountant: ρ for ``"zcdp"``, the sum of ε for ``"pure"`` (Gaussian noise
+        has none), μ² for ``"gdp"``, and for ``"auto"`` the sum of ε or else any rule for μ².
+        """
         if total.delta > self.failure_allowance(total):
             return False
         if self.accountant == "zcdp":
             return total.rho is not None and total.rho <= zcdp_rho(self.epsilon, self.delta)
-        if self.accountant != "gdp" and not total.noisy and total.pure <= self.epsilon:
+        sum_is_within = not total.noisy and total.pure <= self.epsilon
+        if self.accountant == "pure":
+            return sum_is_within
+        if self.accountant == "auto" and sum_is_within:
             return True
         return any(rule.is_met() for rule in self.admission_rules(total))
 
@@ -251,8 +259,6 @@ class Filter:
         2. The ε of pure fits and the ε of one fit of Gaussian noise add up.
         3. Pure fits have k equal parts of ε, and fits of Gaussian noise have the other parts.
         """
-        if self.accountant == "pure":
-            return []
         share = self._all_noise_share(total)
         rules = [AdmissionRule(total.mu_squared, self.epsilon, self.delta * share)]
         if share == 1:
