@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.integrate import quad
 from scipy.optimize import approx_fprime
-from scipy.stats import binom, multivariate_normal
+from scipy.stats import binom, laplace, multivariate_normal, norm
 
 from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.accounting import Sensitivity
@@ -30,6 +31,7 @@ from skpublicdp.boosting.covariate_shift import (
     TILT_VARIANCES,
     estimate_shift,
     median_split_indicators,
+    normal_scores,
     shift_features,
 )
 from skpublicdp.boosting.fit import BoostingFit
@@ -179,7 +181,8 @@ def test_the_gradient_of_the_loss(monkeypatch):
     assert len(checked) == 2
 
 
-def test_rows_of_the_same_population_are_seldom_reweighted():
+@pytest.mark.parametrize(("pure", "deviation"), [(False, 150.0), (True, 150.0), (True, 900.0)])
+def test_rows_of_the_same_population_are_seldom_reweighted(pure, deviation):
     weighed, drifts, runs = 0, [], 300
     for seed in range(runs):
         rng = np.random.default_rng(seed)
@@ -188,12 +191,52 @@ def test_rows_of_the_same_population_are_seldom_reweighted():
         design = WeightedPublicRows(features.indicators(codes), np.full(200, 1 / 200), 3000)
         chosen = median_split_indicators(features, design)
         private = features.indicators(rng.integers(0, 4, (6, 3000)).astype(np.int16))
-        counts = (private @ chosen.T).sum(axis=0) + rng.normal(0, 150, 6)
-        found = estimate_shift(design, chosen, codes.T - 1.5, counts, 150.0**2, MIN_SHIFT_EVIDENCE)
+        noise = rng.laplace(0, deviation / np.sqrt(2), 6) if pure else rng.normal(0, deviation, 6)
+        counts = (private @ chosen.T).sum(axis=0) + noise
+        found = estimate_shift(
+            design, chosen, codes.T - 1.5, counts, deviation**2, MIN_SHIFT_EVIDENCE, pure=pure
+        )
         weighed += found.weights is not None
         drifts.append(found.drift)
     assert weighed <= binom.isf(1e-6, runs, 0.03)
     assert np.mean(drifts) == pytest.approx(1, abs=0.15)
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3), st.floats(0.01, 12), st.sampled_from([-1, 1]))
+def test_normal_scores_have_the_same_tail_probabilities(log_sampling, log_noise, units, sign):
+    sampling, noise = np.exp(log_sampling), np.exp(log_noise)
+    both = np.hypot(sampling, noise)
+    x, scale = units * both, noise / np.sqrt(2)
+    score = normal_scores(np.array([sign * x]), np.array([sampling**2]), noise**2)[0]
+    tail = quad(
+        lambda error: norm.pdf(error, scale=sampling) * laplace.sf(x - error, scale=scale),
+        -9 * sampling,
+        max(9 * sampling, x + 9 * both),
+        points=[0, min(x, 9 * sampling)],
+        epsabs=0,
+        epsrel=1e-9,
+        limit=500,
+    )[0]
+    assert np.sign(score) == sign
+    assert norm.sf(abs(score), scale=both) == pytest.approx(tail, rel=1e-5, abs=1e-14)
+
+
+def test_laplace_noise_of_likely_size_is_no_shift():
+    x, design, chosen, _, _ = tilted_rows()
+    scale = 1000.0  # twice the sampling error
+    counts = design.n * design.weights @ design.X @ chosen.T + [5.2 * scale, 0, 0]
+    variance = 2 * scale**2
+    gaussian = estimate_shift(design, chosen, x, counts, variance, MIN_SHIFT_EVIDENCE)
+    laplace = estimate_shift(design, chosen, x, counts, variance, MIN_SHIFT_EVIDENCE, pure=True)
+    assert gaussian.drifted
+    assert not laplace.drifted  # 20 times as likely as Gaussian noise of this size
+    assert laplace.drift < gaussian.drift
+
+
+def test_normal_scores_without_a_sampling_error():
+    x = np.array([0.0, 0.5, 3.0, 30.0])
+    scores = normal_scores(x, np.zeros(4), 2.0)
+    np.testing.assert_allclose(norm.logsf(scores / np.sqrt(2)), np.log(0.5) - x, rtol=1e-3)
 
 
 def test_extreme_weights_are_rejected():
@@ -288,7 +331,7 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
     weights = np.random.default_rng(0).dirichlet(np.full(300, 5.0), size=2)
     seen = []
 
-    def forced_estimate(design, chosen, T, counts, variance, unlikely):
+    def forced_estimate(design, chosen, T, counts, variance, unlikely, *, pure):
         seen.append((design.weights, unlikely))
         position = len(seen) - 1
         seen_unlike = position < len(found)
@@ -323,7 +366,7 @@ def test_shift_tests_leave_half_of_the_budget(monkeypatch, columns, n):
     y = (X[:, :3].sum(axis=1) + rng.normal(size=n) > 1.5).astype(int)
     weights = rng.dirichlet(np.full(200, 5.0))
     monkeypatch.setattr(
-        fit_steps, "estimate_shift", lambda *args: module.ShiftEstimate(3.0, weights, True)
+        fit_steps, "estimate_shift", lambda *_, **__: module.ShiftEstimate(3.0, weights, True)
     )
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
     fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.from_estimator(clf))

@@ -19,7 +19,11 @@ from skpublicdp.boosting.additive_posterior import (
     whiten_and_reduce,
 )
 from skpublicdp.boosting.binner import Binner
-from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
+from skpublicdp.boosting.covariate_shift import (
+    calibrate_weights,
+    expected_bin_shares,
+    normal_scores,
+)
 from skpublicdp.boosting.histograms import NoisyHistogram
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
@@ -208,7 +212,10 @@ class AdditiveFit:
         number of rows, which is public.
         """
         variances = variance + self._expected_count_variances
-        squares = (counts - self._expected_counts) ** 2 / variances
+        deviations = counts - self._expected_counts
+        if self._pure:
+            deviations = normal_scores(deviations, self._expected_count_variances, variance)
+        squares = deviations**2 / variances
         self.drift = float(squares[:-1].sum() / degrees_of_freedom)
         standard_deviation = np.sqrt(2 / degrees_of_freedom)
         self.drifted = self.drift > max(SHIFT_THRESHOLD, 1 + 3 * standard_deviation)

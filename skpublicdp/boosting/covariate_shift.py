@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve
 from scipy.optimize import minimize
+from scipy.special import erfcx, log_ndtr, ndtri_exp
 from scipy.stats import rankdata
 
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, row_space, whiten_and_reduce
@@ -125,6 +126,8 @@ def estimate_shift(
     counts: Integers,
     variance: float,
     min_evidence: float,
+    *,
+    pure: bool = False,
 ) -> ShiftEstimate:
     """Test whether private and public rows differ in distribution, and reweight the public rows.
 
@@ -146,6 +149,8 @@ def estimate_shift(
         Variance of their noise.
     min_evidence : float
         Log marginal likelihood ratio above which rows are reweighted.
+    pure : bool, default=False
+        Whether the noise is Laplace. The test then uses normal scores of the deviations.
     """
     Z = design.X @ indicators.T  # (m, n_splits)
     n, weights = design.n, design.weights
@@ -154,23 +159,66 @@ def estimate_shift(
     noise_variances = np.full(len(counts), variance / n**2)
     row_variances = weights @ (Z - weights @ Z) ** 2
     variances = sampling_factor * row_variances + noise_variances
-    drift = float(((counts / n - weights @ Z) ** 2 / variances).mean())
+    tested = counts / n - weights @ Z
+    if pure:
+        tested = normal_scores(tested, sampling_factor * row_variances, variance / n**2)
+    drift = float((tested**2 / variances).mean())
 
-    shares, Z = whiten_and_reduce(counts / n, noise_variances, Z)
+    totals = np.stack([counts / n, weights @ Z + tested])
+    (shares, tested_shares), Z = whiten_and_reduce(totals, noise_variances, Z)
     _, features = row_space(features - weights @ features)
     centred = Z - weights @ Z
     row_covariance = (centred * weights[:, None]).T @ centred
     covariance = sampling_factor * row_covariance + np.eye(len(shares))
     jacobian = (centred * weights[:, None]).T @ features
-    log_evidence = _shift_log_evidence(shares - weights @ Z, covariance, jacobian)
-    best = int(np.argmax(log_evidence))
-    if log_evidence[best] <= min_evidence:
+    log_evidence = _shift_log_evidence(tested_shares - weights @ Z, covariance, jacobian)
+    if log_evidence.max() <= min_evidence:
         return ShiftEstimate(drift, None, drifted=False)
-    scaled = np.sqrt(TILT_VARIANCES[best]) * features
+    # given a shift, normal scores would underestimate its size
+    log_evidence = _shift_log_evidence(shares - weights @ Z, covariance, jacobian)
+    scaled = np.sqrt(TILT_VARIANCES[np.argmax(log_evidence)]) * features
     new_weights = _tilt_weights(weights, scaled, Z, shares, covariance)
     effective_size = 1 / (new_weights @ new_weights)
     is_rejected = effective_size < MIN_EFFECTIVE_FRACTION * len(new_weights)
     return ShiftEstimate(drift, None if is_rejected else new_weights, drifted=True)
+
+
+def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance: float) -> Floats:
+    """Return Gaussian deviations of the same variances and tail probabilities.
+
+    The deviations are sums of a Gaussian sampling error and of Laplace noise. Large ones are more
+    likely than for Gaussian noise, so tests that assume it would find shifts by chance.
+
+    Parameters
+    ----------
+    deviations : ndarray of float64, shape (n,)
+        Deviations from their expectations.
+    sampling_variances : ndarray of float64, shape (n,)
+        Variances of the Gaussian parts.
+    noise_variance : float
+        Variance of the Laplace parts.
+    """
+    scale = np.sqrt(noise_variance / 2)
+    # a Gaussian part that is negligible beside the noise avoids a division by zero
+    sampling = np.maximum(np.sqrt(sampling_variances), 1e-4 * scale)
+    u, k = np.abs(deviations) / sampling, sampling / scale
+    # P(X > x) = phi(u) (R(u) - R(u + k) / 2 + R(k - u) / 2), for Mills' ratio R
+    log_gaussian = _log_mills_ratio(u) + np.log1p(
+        -np.exp(_log_mills_ratio(u + k) - _log_mills_ratio(u)) / 2
+    )
+    log_mixed = _log_mills_ratio(k - u) - np.log(2)
+    log_tail = -(u**2 + np.log(2 * np.pi)) / 2 + np.logaddexp(log_gaussian, log_mixed)
+    scores = -ndtri_exp(np.minimum(log_tail, np.log(0.5)))
+    normal: Floats = np.sign(deviations) * scores * np.sqrt(sampling_variances + noise_variance)
+    return normal
+
+
+def _log_mills_ratio(x: Floats) -> Floats:
+    """Return log((1 - Phi(x)) / phi(x)), without cancellation in either tail."""
+    positive = np.log(np.sqrt(np.pi / 2) * erfcx(np.maximum(x, 0) / np.sqrt(2)))
+    negative = log_ndtr(-x) + (x**2 + np.log(2 * np.pi)) / 2
+    ratio: Floats = np.where(x > 0, positive, negative)
+    return ratio
 
 
 def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats) -> Floats:

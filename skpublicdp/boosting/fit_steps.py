@@ -289,7 +289,13 @@ class FitSteps:
         )
         features = shift_features(data.binner, design.X, self._training.X_public)
         return estimate_shift(
-            design, indicators, features, counts.values, counts.variance, min_evidence
+            design,
+            indicators,
+            features,
+            counts.values,
+            counts.variance,
+            min_evidence,
+            pure=self._budget.pure,
         )
 
     def _noise_can_be_drawn(self) -> bool:
