@@ -18,11 +18,10 @@ from skpublicdp.boosting.bin_splits import candidate_splits, refine_splits
 from skpublicdp.boosting.binned import FineBinnedRows
 from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins, refine_scores
 from skpublicdp.boosting.budget_split import (
-    MAX_ROUNDS,
     MISMATCH,
+    ROUND_SHARES,
     additive_share,
     can_afford_boosting,
-    round_shares,
 )
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.model import (
@@ -496,7 +495,7 @@ def test_half_bin_sums_equal_sums_over_rows():
 
 
 def test_noise_of_the_additive_fit_is_representable_for_any_number_of_rows():
-    least = min(round_shares(MAX_ROUNDS))
+    least = min(ROUND_SHARES[2])
     cells = HistogramStrategy(
         (STRATEGY_UNIT * np.eye(9, dtype=int),) * 20, (True,) * 20, STRATEGY_UNIT, MAX_GRADIENT
     )

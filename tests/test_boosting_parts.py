@@ -21,14 +21,13 @@ from skpublicdp.boosting.additive_posterior import (
     prior_covariances,
 )
 from skpublicdp.boosting.budget_split import (
-    MAX_ROUNDS,
     MAX_TREES,
+    ROUND_SHARES,
     basic_composition_is_better,
     choose_trial,
+    n_histogram_rounds,
     n_measured_trees,
-    n_rounds,
     n_voting_trees,
-    round_shares,
     signal_to_noise,
     vote_step,
 )
@@ -210,17 +209,16 @@ def test_rows_without_weight_do_not_count():
 
 
 def test_rules_are_monotone():
-    rounds = [n_rounds(n, 200, 50.0) for n in (0, 10, 1e3, 3e3, 1e4, 1e5, 1e7)]
+    rounds = [n_histogram_rounds(n, 200, 50.0) for n in (0, 10, 1e3, 3e3, 1e4, 1e5, 1e7)]
     assert rounds == sorted(rounds)
-    assert (rounds[0], rounds[-1]) == (1, MAX_ROUNDS)
+    assert (rounds[0], rounds[-1]) == (1, 2)
     for others in ([(m, 50.0) for m in (10, 100, 1000)], [(100, v) for v in (1.0, 1e2, 1e4)]):
-        found = [n_rounds(3000, *other) for other in others]
+        found = [n_histogram_rounds(1000, *other) for other in others]
         assert found == sorted(found, reverse=True)
         assert found[0] > found[-1]
-    for rounds in range(1, MAX_ROUNDS + 1):
-        shares = round_shares(rounds)
-        assert sum(shares) == 1
-        assert shares == sorted(shares)
+    for rounds, shares in ROUND_SHARES.items():
+        assert (len(shares), sum(shares)) == (rounds, 1)
+        assert list(shares) == sorted(shares)
     voting = [n_voting_trees(signal) for signal in (0.0, 2.5, 25.0, 250.0, 1e5)]
     assert voting == sorted(voting)
     assert (voting[0], voting[-1]) == (1, MAX_TREES)

@@ -19,11 +19,14 @@ a column. With more noise the shift test is skipped."""
 MAX_SHIFT_FRACTION = Fraction(1, 2)
 """Shift tests take at most this fraction of the budget of shift tests and histograms together."""
 
-MAX_ROUNDS_WITH_SHIFT_TEST = 3
-"""With more rounds of histograms the shift test is skipped: later rounds correct the first."""
+ROUND_SHARES = {1: (Fraction(1),), 2: (Fraction(2, 5), Fraction(3, 5))}
+"""Share of the budget of histograms for each round, by the number of rounds.
 
-MAX_ROUNDS = 5
-"""Maximum number of rounds of noisy histograms in the additive fit."""
+The second round measures the gradients of a better model, so it has more of the budget.
+"""
+
+TWO_ROUNDS_PRECISION = 48
+"""Smallest ratio of the precision of one histogram to that of the public rows for two rounds."""
 
 MIN_HISTOGRAM_SHARE = Fraction(1, 100)
 """Lower bound of the share of any histogram, to check in advance that its noise can be drawn."""
@@ -36,9 +39,6 @@ BALANCED_FOR_NEWTON = 0.75
 
 N_BINS, N_BINS_UNBALANCED = 12, 8
 """Maximum number of bins of a numeric column: for balanced classes, and below `BALANCED`."""
-
-ROUND_RATIO = Fraction(3, 2)
-"""Budget of a round of histograms, relative to the round before."""
 
 MAX_TREES = 32
 """Maximum number of trees in a fit without histograms."""
@@ -242,8 +242,12 @@ def tree_share(budget: StageBudget, persons: float, size: int) -> Fraction | Non
     return share if max_signal * float(share) ** (1 / power) >= MIN_TREE_SIGNAL else None
 
 
-def n_rounds(effective_rows: float, m: float, variance: float) -> int:
-    """Return the number of rounds of noisy histograms, from 1 to `MAX_ROUNDS`.
+def n_histogram_rounds(effective_rows: float, m: float, variance: float) -> int:
+    """Return the number of rounds of noisy histograms, 1 or 2.
+
+    The likelihood of the gradients is linearised around the model that they are measured at, with
+    the public rows in place of the private ones. A second round, at the fitted model, pays if noise
+    is small beside the error of this.
 
     Parameters
     ----------
@@ -254,16 +258,7 @@ def n_rounds(effective_rows: float, m: float, variance: float) -> int:
     variance : float
         Noise variance of one histogram that takes the whole budget.
     """
-    if effective_rows <= 0:
-        return 1
-    rounds = 1 + round(0.5 * math.log2(effective_rows**2 / (24 * m * variance)))
-    return min(max(rounds, 1), MAX_ROUNDS)
-
-
-def round_shares(rounds: int) -> list[Fraction]:
-    """Return the share of each round of noisy histograms, of sum 1."""
-    weights = [ROUND_RATIO**k for k in range(rounds)]
-    return [weight / sum(weights) for weight in weights]
+    return 2 if effective_rows**2 > TWO_ROUNDS_PRECISION * m * variance else 1
 
 
 def n_voting_trees(signal: float) -> int:

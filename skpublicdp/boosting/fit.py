@@ -26,8 +26,8 @@ from skpublicdp.boosting.budget_split import (
     can_afford_boosting,
     choose_trial,
     effects_below_noise,
+    n_histogram_rounds,
     n_measured_trees,
-    n_rounds,
     n_voting_trees,
     signal_to_noise,
     subsample_size,
@@ -195,7 +195,7 @@ class BoostingFit(FitSteps):
                 f"too large to be drawn; use a larger one{alternative}."
             )
         share, class_balance = Fraction(1), 1.0
-        if not pure or n_rounds(n, m, self._budget.variance(columns)) > 1:
+        if not pure or n_histogram_rounds(n, m, self._budget.variance(columns)) > 1:
             share -= CLASS_COUNT_SHARE
             class_balance = self._noisy_class_balance(self._budget.fraction(CLASS_COUNT_SHARE))
         if plan_has_trial:

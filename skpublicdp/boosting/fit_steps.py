@@ -19,15 +19,13 @@ from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binner import Binner, refine_scores
 from skpublicdp.boosting.budget_split import (
     BALANCED,
-    MAX_ROUNDS,
-    MAX_ROUNDS_WITH_SHIFT_TEST,
     MAX_SHIFT_FRACTION,
     MIN_HISTOGRAM_SHARE,
     MISMATCH,
     N_BINS,
     N_BINS_UNBALANCED,
-    n_rounds,
-    round_shares,
+    ROUND_SHARES,
+    n_histogram_rounds,
     shift_share,
 )
 from skpublicdp.boosting.covariate_shift import (
@@ -175,13 +173,8 @@ class FitSteps:
         class_balance : float
             4 p (1 - p) for two labels, from 0 to 1.
         """
-        n, pure, design = self._n, self._budget.pure, self._weighted_public_rows()
-        shift = None
-        identity = identity_strategy(self.data.binner, design.X, pure=pure)
-        rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(identity))
-        if rounds <= MAX_ROUNDS_WITH_SHIFT_TEST:
-            shift, spent = self._estimate_shift(share * MAX_SHIFT_FRACTION)
-            share -= spent
+        shift, spent = self._estimate_shift(share * MAX_SHIFT_FRACTION)
+        share -= spent
         max_bins = N_BINS_UNBALANCED if class_balance < BALANCED else N_BINS
         weights = None if shift is None else shift.weights
         if max_bins != N_BINS or weights is not None:
@@ -193,12 +186,13 @@ class FitSteps:
             design,
             strategy,
             self._n_targets,
-            pure=pure,
+            pure=self._budget.pure,
             public_labels=self._training.public_labels,
         )
-        rounds = n_rounds(n * class_balance, design.effective_size, self._noise_variance(strategy))
-        rounds = min(rounds, self._max_rounds or MAX_ROUNDS)
-        for fraction in round_shares(rounds):
+        n_rounds = n_histogram_rounds(
+            self._n * class_balance, design.effective_size, self._noise_variance(strategy)
+        )
+        for fraction in ROUND_SHARES[min(n_rounds, self._max_rounds or n_rounds)]:
             self._run_round(fit, strategy, self._budget.fraction(share * fraction))
         return AdditiveRounds(fit, strategy, shift)
 
