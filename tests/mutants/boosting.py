@@ -71,8 +71,8 @@ MUTANTS = (
         "drift by exact counts",
         UNPAID,
         "boosting/fit_steps.py",
-        "design, indicators, features, counts.values, counts.variance",
-        "design, indicators, features, indicators @ bin_counts, counts.variance",
+        "            counts.values,\n            counts.variance",
+        "            indicators @ bin_counts,\n            counts.variance",
         (f"{CLASSIFIER}, drift",),
     ),
     Mutant(
