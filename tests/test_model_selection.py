@@ -27,7 +27,7 @@ from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.model_selection.family import CandidateCover, CandidateRows, log_normalizer
-from skpublicdp.model_selection.fit_among import split_budget
+from skpublicdp.model_selection.kind_choice import split_budget
 from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import public_sample
 from tests.kit import Recorder

@@ -20,7 +20,7 @@ from skpublicdp.model_selection.wrappers import (
     UNKNOWN_N_FITS,
     find_own_fit,
     fits_nothing,
-    may_stratify_folds,
+    folds_may_depend_on_labels,
     n_fits,
     seed_problem,
     uses_earlier_fit,
@@ -395,7 +395,7 @@ def _repeated_fit_issues(
         yield _unprotected_issue(name, problem, f"fit {learner} without it")
     elif seeds:
         return  # a budget cannot account for noise with a known seed
-    elif may_stratify_folds(wrapper, parameters):
+    elif folds_may_depend_on_labels(wrapper, parameters):
         problem = (
             f"{class_name} fits {learner} in folds that may be stratified: one changed label then "
             "moves other rows to other folds, which costs more than the sum of the fits"

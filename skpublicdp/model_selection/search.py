@@ -30,7 +30,7 @@ from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.model_selection.candidates import Candidate, FittedCandidate, make_candidates
 from skpublicdp.model_selection.checks import UNDECLARED_PROTECTION, coupling_line, unprotected_line
 from skpublicdp.model_selection.family import CandidateFamily
-from skpublicdp.model_selection.fit_among import SingleCandidate, fit_among
+from skpublicdp.model_selection.kind_choice import SingleCandidate, fit_chosen_kind
 from skpublicdp.model_selection.public_screening import screen_candidates
 from skpublicdp.model_selection.search_rows import SearchRows
 from skpublicdp.privacy.ledger import Ledger
@@ -259,19 +259,17 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         fitted = self._choose_and_fit(prepared_candidates, positions, rows, ledger)
 
         chosen, learner = prepared_candidates[fitted.position], fitted.learner
-        receipt = ledger.receipt(
-            assumptions=self._assumptions(prepared_candidates),
-            secure=not self._is_seeded(chosen, learner),
+        # a learner that is not semi-private sampled its own noise
+        samples_by_seed = not chosen.is_semi_private and is_repeatable(learner)
+        self.privacy_ = ledger.receipt(
+            assumptions=self._assumptions(prepared_candidates), secure=not samples_by_seed
         )
         if hasattr(learner, "privacy_") or chosen.is_semi_private:
-            learner.privacy_ = receipt  # the learner's own receipt would omit the choice
+            learner.privacy_ = self.privacy_  # the learner's own receipt would omit the choice
+        guarantee = _guarantee(learner)
         if self.chosen_by_ == "trials" or len(positions) < len(candidates):
             # the learner's own bound assumes that its class was fixed in advance
             guarantee = no_guarantee(PRIOR_SELECTION)
-        else:
-            bound = getattr(learner, "guarantee_", None)
-            reason = getattr(learner, "guarantee_reason_", no_guarantee(NO_THEOREM).reason)
-            guarantee = Promise(bound, reason)
         self.guarantee_, self.guarantee_reason_ = guarantee
         if chosen.is_semi_private:  # other learners have warned already
             warn_if_vacuous(guarantee, len(rows), rows.n_public, float(self.epsilon))
@@ -283,7 +281,6 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         self.n_candidates_ = len(candidates)
         self.cv_results_ = _results_without_scores([candidate.params for candidate in candidates])
         self.classes_ = rows.classes
-        self.privacy_ = receipt
         return self
 
     def _inner_estimator(self) -> Any:
@@ -336,10 +333,15 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
             if len(family_positions) == len(positions):  # one draw chooses, without trials
                 return candidate_family.fit(ledger)
             kinds.insert(0, candidate_family)
-        return fit_among(kinds, rows, ledger, self.selection_share)
+        return fit_chosen_kind(kinds, rows, ledger, self.selection_share)
 
     def _assumptions(self, candidates: list[Candidate]) -> tuple[str, ...]:
-        """Return the assumptions that the receipt lists."""
+        """Return what the guarantee assumes, for the receipt.
+
+        These are facts that may be known to everybody, promises of learners about their own (ε, δ),
+        assumptions of the hypothesis classes, steps that must work on each row alone, and learners
+        without a declaration of what they protect.
+        """
         labels = "" if self.classes is not None else " and the set of labels in y"
         assumptions = [f"the number of private rows{labels} may be known"]
         if not all(candidate.is_semi_private for candidate in candidates):
@@ -362,9 +364,11 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
             *unprotected_line(estimators, UNDECLARED_PROTECTION),
         )
 
-    def _is_seeded(self, chosen: Candidate, learner: Any) -> bool:
-        """Indicate whether the chosen learner sampled its own noise, with a seed."""
-        return not chosen.is_semi_private and is_repeatable(learner)
+
+def _guarantee(learner: Any) -> Promise:
+    """Return the bound on the excess error that a fitted learner has of its own."""
+    bound = getattr(learner, "guarantee_", None)
+    return Promise(bound, getattr(learner, "guarantee_reason_", no_guarantee(NO_THEOREM).reason))
 
 
 def _results_without_scores(params: list[dict[str, Any]]) -> dict[str, Any]:

@@ -126,17 +126,24 @@ def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
     return None
 
 
-def may_stratify_folds(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator may stratify its folds by private labels.
+def folds_may_depend_on_labels(wrapper: Any, parameters: dict[str, Any]) -> bool:
+    """Indicate whether a meta-estimator may assign private rows to folds by their labels.
 
-    Changing one label can then move other rows to other folds.
+    Stratified folds have about equal shares of each label. Changing one label can then move other
+    rows to other folds.
     """
     name, cv = _scikit_learn_name(wrapper), parameters.get("cv")
     if isinstance(cv, KFold | PredefinedSplit) or str(cv) == "prefit":
-        return False
-    if name in ("RegressorChain", "StackingRegressor"):
-        return not isinstance(cv, int | None)
-    return name == "StackingClassifier" or (name == "ClassifierChain" and cv is not None)
+        return False  # folds by position, or no folds
+    is_default_splitter = isinstance(cv, int | None)  # `KFold` for regressors
+    match name:
+        case "RegressorChain" | "StackingRegressor":
+            return not is_default_splitter
+        case "StackingClassifier":
+            return True  # its default splitter is stratified
+        case "ClassifierChain":
+            return cv is not None  # without cv it has no folds
+    return False
 
 
 def n_fits(wrapper: Any, parameters: dict[str, Any]) -> str | None:

@@ -170,7 +170,7 @@ MUTANTS = (
     Mutant(
         "a choice by exact errors",
         UNPAID,
-        "model_selection/fit_among.py",
+        "model_selection/kind_choice.py",
         "    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]\n",
         """    ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)
     chosen_kind = kinds[int(np.argmin(errors))]

@@ -122,20 +122,28 @@ def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
     return BudgetSplit(trial, (choice_epsilon, Fraction(0)), fit)
 
 
-def fit_among(
+def fit_chosen_kind(
     kinds: Sequence[CandidateFamily | SingleCandidate],
     rows: SearchRows,
     ledger: Ledger,
     share: float,
 ) -> FittedCandidate:
-    """Fit each kind in a trial, draw a kind by the errors of the trials, and fit it finally.
+    """Choose one of several kinds privately, and fit it.
+
+    1. Trials: each kind is fitted with an equal part of (ε, δ).
+    2. Choice: one kind is drawn by the exponential mechanism. The score of a kind is the number of
+       private rows that its trial misclassifies.
+    3. Final fit: the drawn kind is fitted again, with the rest of (ε, δ).
+
+    All steps use all private rows, so their parts of the budget add up. A single kind has the whole
+    budget for its fit.
 
     Parameters
     ----------
     kinds : sequence
-        At least one kind. A single kind gets the whole budget.
+        At least one kind.
     rows : SearchRows
-        Rows of the search. Every step uses all private rows, so the parts of the budget add up.
+        Rows of the search.
     ledger : Ledger
         Ledger of the search, without events so far.
     share : float
@@ -149,18 +157,25 @@ def fit_among(
     draw = Draw(choice_epsilon)
     trial_events = [mechanism_event(*split.trial)] * len(kinds)
     ledger.plan(Steps((*trial_events, draw, mechanism_event(*split.fit))))
-    # `ClassifierHypothesis` needs the classes of a sample, and no rows
-    sample = PublicSample(np.zeros((0, 1)), rows.classes, ("row",))
     errors = []  # number of misclassified private rows, by kind
     for kind in kinds:
         trial = kind.fit(ledger_share(ledger, split.trial, f"trial: {kind.label}"))
-        X = rows.features(kind.candidate(trial.position)).X
-        predicted = ClassifierHypothesis(trial.learner, sample).predict(X)
-        errors.append(int((predicted != rows.codes).sum()))
+        errors.append(_count_errors(trial, kind, rows))
     name = f"choice among {len(kinds)} kinds: exponential mechanism, one exact draw"
     table = Leaf(np.array(errors, dtype=np.int64))
     chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]
     return chosen_kind.fit(ledger_share(ledger, split.fit, f"fit: {chosen_kind.label}"))
+
+
+def _count_errors(
+    trial: FittedCandidate, kind: CandidateFamily | SingleCandidate, rows: SearchRows
+) -> int:
+    """Return the exact number of private rows that a trial misclassifies, which is private."""
+    X = rows.features(kind.candidate(trial.position)).X
+    # `ClassifierHypothesis` needs the classes of a sample, and no rows
+    sample = PublicSample(np.zeros((0, 1)), rows.classes, ("row",))
+    predicted = ClassifierHypothesis(trial.learner, sample).predict(X)
+    return int((predicted != rows.codes).sum())
 
 
 def ledger_share(ledger: Ledger, price: tuple[Fraction, Fraction], name: str) -> Ledger:
