@@ -1,12 +1,7 @@
-"""The cap of one fit: the plans that its (ε, δ) admits, and its guarantee for persons.
-
-Which plans are admitted depends on the accountant of the budget of the fit. A person may have
-several rows: then each event is priced for all of them (group privacy).
-"""
+"""The cap of one fit: which plans its (ε, δ) admits, under the accountant of its budget."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +12,6 @@ from skpublicdp.accounting.events import (
     Event,
     Gaussian,
     Pure,
-    Sensitivity,
     basic_price,
     mu_squared_price,
     rho_price,
@@ -129,27 +123,3 @@ class BudgetCap:
         if self.accountant == "zcdp":
             return rho_price, zcdp_rho(self.epsilon, self.delta)
         return mu_squared_price, gaussian_mu_squared(self.epsilon, self.delta)
-
-
-def group_sensitivity(sensitivity: Sensitivity, n_rows: int) -> Sensitivity:
-    """Return the sensitivity for replacing `n_rows` rows, from the sensitivity for one row.
-
-    In the worst case all changes add up in the same integer.
-    """
-    return Sensitivity(n_rows * sensitivity.absolute, n_rows * n_rows * sensitivity.squared)
-
-
-def row_level_guarantee(
-    epsilon: Fraction, delta: Fraction, n_rows: int
-) -> tuple[Fraction, Fraction]:
-    """Return a row-level (ε, δ) that implies the given (ε, δ) for persons of `n_rows` rows.
-
-    References
-    ----------
-    Dwork and Roth (2014), Theorem 2.2; with δ, docs/proofs/budgets.md.
-    """
-    if n_rows == 1:
-        return epsilon, delta
-    # δ_person <= n_rows e^ε δ_row, since e^ε bounds each of the n_rows factors. The last factor
-    # covers the rounding error of exp, so that δ is rounded down
-    return epsilon / n_rows, delta / n_rows * Fraction(math.exp(-float(epsilon)) * (1 - 2**-40))

@@ -149,10 +149,10 @@ class SpentTotals(NamedTuple):
         """Return the totals of both sets of fits together."""
         return SpentTotals(
             self.delta + totals.delta,
-            _add_prices(self.rho, totals.rho),
-            _add_prices(self.mu_squared, totals.mu_squared),
+            _sum_unless_infinite(self.rho, totals.rho),
+            _sum_unless_infinite(self.mu_squared, totals.mu_squared),
             self.pure + totals.pure,
-            _add_prices(self.noise, totals.noise),
+            _sum_unless_infinite(self.noise, totals.noise),
             self.noisy + totals.noisy,
             self.fits + totals.fits,
         )
@@ -412,7 +412,7 @@ class Filter:
         return low
 
 
-def _add_prices(first: Fraction | None, second: Fraction | None) -> Fraction | None:
+def _sum_unless_infinite(first: Fraction | None, second: Fraction | None) -> Fraction | None:
     """Return the sum of two prices. None is infinity."""
     return None if first is None or second is None else first + second
 

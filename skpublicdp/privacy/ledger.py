@@ -35,7 +35,7 @@ from skpublicdp.accounting import (
     mu_squared_price,
     plan_delta,
 )
-from skpublicdp.accounting.cap import BudgetCap, group_sensitivity, row_level_guarantee
+from skpublicdp.accounting.cap import BudgetCap
 from skpublicdp.accounting.events import NO_EVENT, remaining_plans
 from skpublicdp.accounting.measurements import Measurement, noise_scale
 from skpublicdp.accounting.rounding import written_above
@@ -340,14 +340,28 @@ class Ledger:
         return Measurement(table + noise, scale, variance)
 
     def for_person(self, sensitivity: Sensitivity) -> Sensitivity:
-        """Return the sensitivity for replacing all rows of a person."""
-        return group_sensitivity(sensitivity, self.rows_per_person)
+        """Return the sensitivity for replacing all rows of a person.
+
+        In the worst case the changes of all rows add up in the same integer.
+        """
+        n_rows = self.rows_per_person
+        return Sensitivity(n_rows * sensitivity.absolute, n_rows * n_rows * sensitivity.squared)
 
     def per_row(
         self, epsilon: Fraction, delta: Fraction = Fraction(0)
     ) -> tuple[Fraction, Fraction]:
-        """Return a row-level (ε, δ) that implies the given (ε, δ) for persons."""
-        return row_level_guarantee(epsilon, delta, self.rows_per_person)
+        """Return a row-level (ε, δ) that implies the given (ε, δ) for persons.
+
+        References
+        ----------
+        Dwork and Roth (2014), Theorem 2.2; with δ, docs/proofs/budgets.md.
+        """
+        n_rows = self.rows_per_person
+        if n_rows == 1:
+            return epsilon, delta
+        # δ_person <= n_rows e^ε δ_row, since e^ε bounds each of the n_rows factors. The last factor
+        # covers the rounding error of exp, so that δ is rounded down
+        return epsilon / n_rows, delta / n_rows * Fraction(math.exp(-float(epsilon)) * (1 - 2**-40))
 
     def subset(self, n: int, k: int) -> NDArray[np.intp]:
         """Return a uniformly random set of k of n positions, in increasing order."""

@@ -204,7 +204,7 @@ MUTANTS = (
     Mutant(
         "k rows of a person moving k squares",
         SENSITIVITY,
-        "accounting/cap.py",
+        "privacy/ledger.py",
         "n_rows * n_rows * sensitivity.squared)\n",
         "n_rows * sensitivity.squared)\n",
         ("PAPQueryRelease, marginals, persons",),
