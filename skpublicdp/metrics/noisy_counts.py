@@ -150,6 +150,7 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
 
     Examples
     --------
+    >>> from skpublicdp.accounting import Pure
     >>> accuracy_share(Pure(Fraction(1)), 10_000), accuracy_share(Pure(Fraction(1, 5)), 1040)
     (Fraction(3, 16), Fraction(49, 64))
     """
