@@ -1,0 +1,329 @@
+"""PPMHalfspaceClassifier: what goes in, what comes out, and scikit-learn around it."""
+
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpublicdp import PPMHalfspaceClassifier, PublicFit
+from skpublicdp.accounting import REPLACE_ONE
+from skpublicdp.exceptions import (
+    CoverSizeError,
+    LargeEpsilonWarning,
+    TooFewRowsWarning,
+    UnprovedWarning,
+)
+from skpublicdp.guarantees import n_ppm
+from tests.kit import Recorder
+from tests.rules.test_ppm import FAST, RNG, SHARED, N, X, Y, few_rows, fitted, no_public
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        ("kind", "private"),
+        [(int, 1), (int, 0), (str, "1"), (bool, True), (bool, False), (float, 1.0)],
+    )
+    def test_kinds(self, kind, private):
+        y = SHARED.astype(int).astype(kind)
+        clf = fitted(y=y, private_label=private)
+        assert clf.classes_.dtype.kind == np.asarray(y).dtype.kind
+        assert clf.score(X, y) > 0.93
+        assert clf.privacy_.n_private == (y == private).sum()
+
+    def test_minus_one_is_a_label(self):
+        y = np.where(SHARED, 1, -1)
+        clf = fitted(y=y, private_label=-1)
+        assert clf.score(X, y) > 0.93
+        assert clf.privacy_.n_public == SHARED.sum()
+
+    def test_the_second_label_is_private_by_default(self):
+        assert fitted(private_label=None).privacy_.n_private == SHARED.sum()
+
+    @pytest.mark.parametrize("dtype", [object, "category", "string"])
+    def test_pandas(self, dtype):
+        frame = pd.DataFrame(X, columns=["age", "dose"])
+        clf = fitted(frame, pd.Series(Y, dtype=dtype))
+        assert clf.score(frame, Y) > 0.93
+        assert "age" in str(clf.hypothesis_)
+        assert "x0" not in str(clf.hypothesis_)
+
+    @few_rows
+    @no_public
+    @pytest.mark.parametrize(
+        ("present", "absent"), [("a", "b"), (0, 1), (1, -1), (-1, 1), (False, True), (2.0, 1)]
+    )
+    def test_one_label(self, present, absent):
+        rows = X[:50]
+        y = np.array([present] * 50)
+        alone = fitted(rows, y, private_label=None)
+        assert alone.classes_.tolist() == [present]
+        assert set(alone.predict(rows)) == {present}
+        assert (alone.privacy_.n_private, alone.cover_size_) == (50, 1)
+        assert fitted(rows, y, private_label=present).privacy_.n_private == 50
+        others = fitted(rows, y, private_label=absent)  # all rows are public
+        assert others.classes_.tolist() == sorted([present, absent])
+        assert others.privacy_.n_private == 0
+        assert (others.predict(rows) == present).mean() > 0.5
+        masked = fitted(rows, y, private_label=absent, is_public=np.arange(50) < 9)
+        assert masked.privacy_.n_public == 9
+
+    @pytest.mark.parametrize(
+        ("y", "private", "message"),
+        [
+            (Y, "maybe", "one of the two labels in y; it is neither"),
+            (np.zeros(N, dtype=int), "yes", "all text or all numbers"),
+            (np.full(N, "a"), 1, "one of the two labels"),
+            (np.arange(N) % 3, None, "Only binary classification.*SemiPrivateClassifier"),
+            (np.arange(N) % 3, 2, "Only binary classification"),
+            (X[:, 0], None, "missing labels or continuous numbers"),
+            (None, None, "requires y"),
+            (Y[:-1], None, "inconsistent numbers"),
+        ],
+    )
+    def test_unusable(self, y, private, message):
+        with pytest.raises(ValueError, match=message):
+            fitted(y=y, private_label=private)
+
+
+def test_row_order_and_memory_do_not_matter():
+    order = np.random.default_rng(1).permutation(N)
+    clf = fitted()
+    for rows, y in (
+        (X[order], Y[order]),
+        (np.asfortranarray(X), Y),
+        (X.tolist(), Y.tolist()),
+        (X.astype(np.longdouble), Y),
+    ):
+        assert str(fitted(rows, y).hypothesis_) == str(clf.hypothesis_)
+    single = X.astype(np.float32)
+    np.testing.assert_array_equal(
+        fitted(single).predict(single), fitted(single.astype(float)).predict(single.astype(float))
+    )
+
+
+def test_predictions_do_not_depend_on_company():
+    clf = fitted()
+    whole = clf.predict(X)
+    np.testing.assert_array_equal(whole, clf.predict(np.asfortranarray(X)))
+    np.testing.assert_array_equal(whole[:60], [clf.predict(row[None])[0] for row in X[:60]])
+
+
+@pytest.mark.filterwarnings("ignore:Theorem")
+@pytest.mark.parametrize("d", [2, 5])
+def test_private_rows_far_away_do_not_crash(d):
+    rows = np.hstack([X, X, X])[:, :d].copy()
+    rows[~SHARED] = 1.7e308
+    assert fitted(rows).predict(rows).shape == (N,)
+
+
+def test_halfspaces_are_what_predicts():
+    for settings in ({}, {"max_intersections": 1}, {"max_intersections": 3, "max_halfspaces": 60}):
+        clf = fitted(**settings)
+        normals, offsets = clf.halfspaces_
+        distances = X @ normals.T - offsets
+        clear = (np.abs(distances) > 1e-9).all(axis=1)
+        inside = (distances >= 0).all(axis=1)
+        assert clear.mean() > 0.99
+        np.testing.assert_array_equal(clf.predict(X[clear]) == "positive", inside[clear])
+        np.testing.assert_allclose(np.abs(normals).max(axis=1), 1)
+
+
+@few_rows
+def test_a_flat_public_population():
+    """Public rows on a line: off it everything is private."""
+    line = np.column_stack([np.linspace(0, 1, 60), 0.1 + 2 * np.linspace(0, 1, 60)])
+    rows = np.concatenate([line, RNG.normal(size=(300, 2)) * 2 - 5])
+    clf = PPMHalfspaceClassifier(random_state=0).fit(rows, np.repeat([0, 1], [60, 300]))
+    assert clf.score(rows, np.repeat([0, 1], [60, 300])) > 0.95
+    assert (clf.predict(line * 1.01) == 1).all()
+
+
+class TestWhatComesOut:
+    def test_receipt(self):
+        receipt = fitted(epsilon=0.5).privacy_
+        assert (receipt.epsilon, receipt.delta, receipt.unit) == (0.5, 0.0, REPLACE_ONE)
+        assert (receipt.n_private, receipt.n_public) == ((~SHARED).sum(), SHARED.sum())
+        (mechanism,) = receipt.mechanisms
+        assert mechanism.epsilon == 0.5
+        assert "Lemma 4.1" in mechanism.reference
+        assert "which rows are private" in repr(receipt)
+        assert "seeded" in repr(receipt)
+        assert fitted(random_state=None).privacy_.secure_randomness
+
+    def test_the_draws_spend_the_budget(self):
+        with Recorder() as recorder:
+            fitted(epsilon=0.7)
+        assert sum(call.cost for call in recorder.calls) == Fraction(7, 10)
+
+    def test_certificate(self):
+        clf = fitted(epsilon=0.5, beta=0.1)
+        assert clf.certificate_.probability == 0.9
+        assert clf.certificate_.effective_size == clf.cover_size_
+        assert clf.certificate_.excess_error == pytest.approx(
+            2 * (np.log(clf.cover_size_) + np.log(10)) / (0.5 * N)
+        )
+
+    def test_nothing_private_is_stored(self):
+        """Two data sets with the same draw leave the very same object behind."""
+        clf = fitted(epsilon=50.0)
+        moved = X.copy()
+        moved[np.flatnonzero(~SHARED)[:3]] -= 9.25
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", LargeEpsilonWarning)
+            other = fitted(moved, epsilon=50.0)
+        assert pickle.dumps(clf) == pickle.dumps(other)
+        learned = {name for name in vars(clf) if name.endswith("_") and not name.startswith("_")}
+        assert learned == {
+            *("classes_", "hypothesis_", "halfspaces_", "cover_size_", "privacy_"),
+            *("certificate_", "guarantee_", "guarantee_reason_", "n_features_in_"),
+        }
+        assert len(pickle.dumps(clf)) < 5000
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda rows, y: (rows[:, 0], y),
+            lambda rows, y: (np.where(rows == 8675309, np.nan, rows), y),
+            lambda rows, y: (np.where(rows == 8675309, "Alice", rows.astype(object)), y),
+            lambda rows, y: (rows, np.where(np.arange(N) == 7, "Alice", y)),
+            lambda rows, y: (rows, [8675309, *y[1:]]),
+            lambda rows, y: (rows, np.where(np.arange(N) == 7, np.nan, 1.0)),
+        ],
+    )
+    def test_errors_never_quote_private_values(self, spoil):
+        rows = X.copy()
+        rows[7] = 8675309
+        with pytest.raises(ValueError) as caught:
+            fitted(*spoil(rows, Y))
+        error = caught.value
+        while error is not None:
+            assert "8675309" not in str(error)
+            assert "Alice" not in str(error)
+            error = error.__context__
+
+    def test_too_few_rows(self):
+        needed = n_ppm(0.5, 0.05, 1.0, 2, supports=None)
+        enough, few = -(-needed // 4), needed // 4 - 1
+        with pytest.warns(TooFewRowsWarning, match=f"takes {needed} rows") as caught:
+            clone(FAST).fit(X[:few], Y[:few])
+        assert caught[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fitted(X[:enough], Y[:enough])
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"alpha": 0.1}, r'alpha=0.1 has no error bound .* which needs pool="paper" and'),
+            ({"alpha": 0.1, "max_intersections": 1}, "on public rows of at most 6 dimensions"),
+            ({"pool": "paper", "class_weight": {"positive": 2}}, "minimise a weighted error"),
+            ({"pool": "paper", "max_rows_per_group": 1}, "a person may have several rows"),
+        ],
+    )
+    def test_who_asks_for_a_promise_is_told_that_there_is_none(self, settings, said):
+        texts = set()
+        few = slice(300)
+        for rows in (X, np.where(SHARED[:, None], X, X[::-1])):  # other private rows
+            groups = np.arange(300) if "max_rows_per_group" in settings else None
+            model = clone(FAST).set_params(max_halfspaces=20, **settings)
+            with pytest.warns(UnprovedWarning, match=said) as caught:
+                assert model.fit(rows[few], Y[few], groups=groups).guarantee_ is None
+            texts.update(str(warning.message) for warning in caught)
+            assert [warning.filename for warning in caught] == [__file__]
+        assert len(texts) == 1
+
+    @pytest.mark.parametrize("settings", [{}, {"pool": "paper"}, {"pool": "paper", "alpha": 0.1}])
+    def test_who_does_not_ask_or_gets_it_is_not(self, settings):
+        rows, y = X[:400], Y[:400]
+        clf = fitted(rows, y, **settings)  # warnings are errors
+        assert (clf.guarantee_ is None) == (not settings)
+
+    def test_alpha_is_a_twentieth(self):
+        with pytest.warns(UnprovedWarning):
+            given = fitted(X[:300], Y[:300], alpha=0.05, max_halfspaces=1400)
+        assert given.cover_size_ == fitted(X[:300], Y[:300], max_halfspaces=1400).cover_size_
+
+    def test_the_papers_pool_is_refused_where_it_is_too_large(self):
+        with pytest.raises(CoverSizeError, match=r'distinct.*halfspaces.*fewer.*pool="auto"'):
+            fitted(pool="paper", max_intersections=2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"epsilon": 0}, "'epsilon' parameter"),
+        ({"epsilon": np.inf}, "'epsilon' parameter"),
+        ({"class_weight": "equal"}, "'class_weight' parameter"),
+        ({"max_intersections": 0}, "'max_intersections' parameter"),
+        ({"pool": "all"}, "'pool' parameter"),
+        ({"max_halfspaces": 1}, "'max_halfspaces' parameter"),
+        ({"beta": 1}, "'beta' parameter"),
+        ({"random_state": -1}, "random_state"),
+    ],
+)
+def test_unusable_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(**parameters)
+
+
+def test_round_trips():
+    clf = fitted(max_intersections=1, class_weight={"positive": 3})
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict(X), clf.predict(X))
+    again = clone(clf)
+    assert again.get_params() == clf.get_params()
+    assert str(again.fit(X, Y).hypothesis_) == str(clf.hypothesis_)
+    assert again.set_params(epsilon=3.0).epsilon == 3.0
+
+
+def test_workers_do_not_change_the_result():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(70_000, 2))
+    y = (rows.sum(axis=1) < 1).astype(int)
+    settings = {"private_label": 1, "max_halfspaces": 40}
+    rules = {str(fitted(rows, y, n_jobs=n_jobs, **settings).hypothesis_) for n_jobs in (None, 2)}
+    assert len(rules) == 1
+
+
+class TestScikitLearn:
+    """The mask travels with the rows, through pipelines and searches."""
+
+    def pipeline(self):
+        clf = clone(FAST)
+        return Pipeline([("scale", PublicFit(StandardScaler())), ("learn", clf)])
+
+    def test_pipeline(self):
+        rows = 50 + 10 * X
+        with sklearn.config_context(enable_metadata_routing=True):
+            pipeline = self.pipeline().fit(rows, Y, is_public=SHARED)
+        scaler = StandardScaler().fit(rows[SHARED])
+        by_hand = fitted(scaler.transform(rows))
+        assert str(pipeline[-1].hypothesis_) == str(by_hand.hypothesis_)
+        assert pipeline.score(rows, Y) > 0.93
+
+    @pytest.mark.filterwarnings("error")
+    def test_cross_validation_cuts_the_mask_with_the_rows(self):
+        mask = SHARED ^ (np.arange(N) % 10 == 0)
+        cv = StratifiedKFold(3, shuffle=True, random_state=0)
+        masked = cross_val_score(FAST, X, Y, cv=cv, params={"is_public": mask})
+        by_label = cross_val_score(FAST, X, Y, cv=cv)
+        assert min(masked.mean(), by_label.mean()) > 0.92
+        with sklearn.config_context(enable_metadata_routing=True):
+            routed = cross_val_score(self.pipeline(), X, Y, cv=cv, params={"is_public": SHARED})
+        assert routed.mean() > 0.92
+
+    def test_grid_search(self):
+        grid = {"learn__epsilon": [1e-5, 2.0]}
+        with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+            warnings.simplefilter("ignore", TooFewRowsWarning)
+            search = GridSearchCV(self.pipeline(), grid, cv=3).fit(X, Y, is_public=SHARED)
+        assert search.best_params_ == {"learn__epsilon": 2.0}
+        assert search.best_estimator_[-1].privacy_.n_public == SHARED.sum()
