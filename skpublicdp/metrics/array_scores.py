@@ -11,9 +11,9 @@ from sklearn.utils._param_validation import StrOptions
 from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.metrics.estimates import (
-    balanced_accuracy_kernel,
+    Statistic,
+    balanced_accuracy_statistic,
     confusion_shares,
-    recalls,
     roc_auc_kernel,
 )
 from skpublicdp.metrics.label_codes import (
@@ -34,7 +34,7 @@ from skpublicdp.metrics.noisy_counts import (
     release_n_correct,
 )
 from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, make_score_bins
-from skpublicdp.metrics.score_intervals import share_interval
+from skpublicdp.metrics.score_intervals import extend_interval, share_interval
 from skpublicdp.metrics.score_release import RESPONSE_METHODS, check_score_parameters
 from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
@@ -172,20 +172,13 @@ def private_confusion_matrix(
         All labels, which are public. A private label outside of them counts as an error: it is
         replaced by the label that follows the other label of its row.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`.
+        As in `private_accuracy_score`, which lists the exceptions as well.
 
     Returns
     -------
     PrivateValue
         The value has shape (n_labels, n_labels) and the sum n. The interval has shape
         (n_labels, n_labels, 2) and holds for the expected counts among n rows of the population.
-
-    Raises
-    ------
-    PrivacyBudgetError
-        If the budget cannot cover `epsilon` and `delta`.
-    ValueError
-        If the arrays differ in length.
 
     See Also
     --------
@@ -230,19 +223,12 @@ def private_balanced_accuracy_score(
     y_true, y_pred, labels
         As in `private_confusion_matrix`.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`.
+        As in `private_accuracy_score`, which lists the exceptions as well.
 
     Returns
     -------
     PrivateValue
         Value, interval and receipt. The recall of a class without rows is set to 0.5.
-
-    Raises
-    ------
-    PrivacyBudgetError
-        If the budget cannot cover `epsilon` and `delta`.
-    ValueError
-        If the arrays differ in length.
 
     See Also
     --------
@@ -287,19 +273,12 @@ def private_roc_auc_score(
     response_method : {"predict_proba", "decision_function"}, default="predict_proba"
         Scale of the scores: probabilities, or log-odds with 0 as the decision threshold.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`.
+        As in `private_accuracy_score`, which lists the exceptions as well.
 
     Returns
     -------
     PrivateValue
         Value, interval and receipt. The value is 0.5 if the noise leaves no row in a class.
-
-    Raises
-    ------
-    PrivacyBudgetError
-        If the budget cannot cover `epsilon` and `delta`.
-    ValueError
-        If the arrays differ in length.
 
     See Also
     --------
@@ -329,12 +308,13 @@ def private_roc_auc_score(
 def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -> PrivateValue:
     """Release the accuracy of predictions, and spend the whole budget of a ledger on it."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
-    noise = ledger.noise
-    check_noise_scale(noise, COUNT_SENSITIVITY)
+    check_noise_scale(ledger.noise, COUNT_SENSITIVITY)
     ledger.read(n)
     n_correct = np.count_nonzero(labels_agree(y_true, y_pred))
-    count = release_n_correct(np.array([n_correct], dtype=np.int64), n, noise, ledger)
-    return _private_value(count.clipped / n, share_interval(count, 1 - level), level, ledger)
+    count = release_n_correct(np.array([n_correct], dtype=np.int64), n, ledger.noise, ledger)
+    value, ends = count.clipped / n, np.array(share_interval(count, 1 - level))
+    receipt = ledger.receipt(assumptions=ARRAY_ASSUMPTIONS)
+    return PrivateValue(value, extend_interval(ends, value), level, receipt)
 
 
 def release_balanced_accuracy(
@@ -343,16 +323,8 @@ def release_balanced_accuracy(
     """Release the balanced accuracy, and spend the whole budget of a ledger on it."""
     table = _release_confusion(y_true, y_pred, labels, ledger)
     n_labels = len(table.nonnegative)
-    if n_labels == 2:
-        statistic = balanced_accuracy_kernel(PREDICTED_LABEL_BINS)
-        value, interval = statistic.value(table), statistic.interval(table, 1 - level)
-    else:
-        class_recalls = recalls(n_labels)
-        value = float(class_recalls.value(table).mean())
-        # by the union bound, all recalls are in their intervals with probability `level`, and then
-        # so is their mean
-        interval = class_recalls.interval(table, (1 - level) / n_labels).mean(axis=0)
-    return _private_value(value, interval, level, ledger)
+    bins = PREDICTED_LABEL_BINS if n_labels == 2 else None
+    return _estimate(balanced_accuracy_statistic(n_labels, bins), table, level, ledger)
 
 
 def release_auc(
@@ -375,10 +347,7 @@ def release_auc(
     bins = score_bins.bin_of_score(score_column("y_score", y_score), predicted=None)
     counts = contingency_table(is_positive, bins, (2, score_bins.n_bins))
     table = release_contingency_table(counts, n, noise, ledger)
-    statistic = roc_auc_kernel(score_bins.n_bins)
-    return _private_value(
-        statistic.value(table), statistic.interval(table, 1 - level), level, ledger
-    )
+    return _estimate(roc_auc_kernel(score_bins.n_bins), table, level, ledger)
 
 
 def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> NoisyTable:
@@ -397,8 +366,10 @@ def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) ->
     return release_contingency_table(counts, n, noise, ledger)
 
 
-def _private_value(value: float, interval: Any, level: float, ledger: Ledger) -> PrivateValue:
-    """Return a metric with its receipt. The interval is extended to contain the value."""
-    low, high = interval
-    interval = min(float(low), value), max(float(high), value)
+def _estimate(
+    statistic: Statistic, table: NoisyTable, level: float, ledger: Ledger
+) -> PrivateValue:
+    """Return a metric of a released table, with its interval and receipt."""
+    value = statistic.value(table)
+    interval = extend_interval(statistic.interval(table, 1 - level), value)
     return PrivateValue(value, interval, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))

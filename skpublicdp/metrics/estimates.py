@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,6 +31,16 @@ MIN_SHRINKAGE = 0.75
 
 The unhalved factor is at least 1/2, so half of its step is at least 3/4 (docs/proofs/scores.md).
 """
+
+
+class Statistic(Protocol):
+    """A metric that is estimated from a noisy table, with a confidence interval."""
+
+    def value(self, table: NoisyTable) -> Any:
+        """Return the estimate: a number, or an array for metrics with several values."""
+
+    def interval(self, table: NoisyTable, failure: float) -> Floats:
+        """Return the ends of intervals that fail with probability `failure` each, (..., 2)."""
 
 
 class _PairSums(NamedTuple):
@@ -176,15 +186,18 @@ class RatioMetrics:
         Weights of the cells in both sums, from 0 to 1. Their first axes enumerate the ratios.
     default : ndarray of shape (...,)
         Value of the ratio if its denominator is 0.
+    unbiased : bool
+        Whether estimates use the unbiased counts, and not the nonnegative ones.
     """
 
     numerator: Floats
     denominator: Floats
     default: Floats
+    unbiased: bool = False
 
-    def value(self, table: NoisyTable, *, unbiased: bool = False) -> Floats:
-        """Return the estimates, shape (...,), from nonnegative or from unbiased counts."""
-        counts = table.counts if unbiased else table.nonnegative
+    def value(self, table: NoisyTable) -> Floats:
+        """Return the estimates, shape (...,)."""
+        counts = table.counts if self.unbiased else table.nonnegative
         numerator = (self.numerator * counts).sum((-2, -1))
         denominator = (self.denominator * counts).sum((-2, -1))
         ratios = np.divide(
@@ -234,6 +247,32 @@ def recalls(n_labels: int) -> RatioMetrics:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class MeanRecall:
+    """Mean of the recalls of several classes, from a confusion matrix."""
+
+    n_labels: int
+
+    def value(self, table: NoisyTable) -> float:
+        """Return the estimate."""
+        return float(recalls(self.n_labels).value(table).mean())
+
+    def interval(self, table: NoisyTable, failure: float) -> Floats:
+        """Return the two ends of a confidence interval, shape (2,).
+
+        By the union bound all recalls are in their intervals at once except with probability
+        `failure`. Then their mean is in the mean of the intervals.
+        """
+        return np.asarray(
+            recalls(self.n_labels).interval(table, failure / self.n_labels).mean(axis=0)
+        )
+
+
+def balanced_accuracy_statistic(n_labels: int, score_bins: ScoreBins | None) -> Statistic:
+    """Return balanced accuracy: a U-statistic with score bins of two classes, else mean recall."""
+    return MeanRecall(n_labels) if score_bins is None else balanced_accuracy_kernel(score_bins)
+
+
 def above_threshold(n_bins: int) -> Floats:
     """Return the indicator of the bins above each edge, shape (n_bins - 1, n_bins)."""
     return np.triu(np.ones((n_bins, n_bins)))[1:]
@@ -265,7 +304,7 @@ def accuracies(n_bins: int) -> RatioMetrics:
 def brier_scores(centers: Floats) -> RatioMetrics:
     """Return the ratio for the Brier score, with bin centers as the predicted probabilities."""
     numerator = np.stack([centers**2, (1 - centers) ** 2])
-    return RatioMetrics(numerator, np.ones_like(numerator), np.array(0.0))
+    return RatioMetrics(numerator, np.ones_like(numerator), np.array(0.0), unbiased=True)
 
 
 def calibration_bins(n_bins: int) -> Floats:

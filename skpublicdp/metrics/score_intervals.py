@@ -6,6 +6,7 @@ The formulas are derived in docs/proofs/scores.md.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -224,3 +225,12 @@ def fieller(
     )
     ends: Floats = np.clip(np.stack([low, high], axis=-1), 0, 1)
     return ends
+
+
+def extend_interval(interval: Floats, value: Any) -> Any:
+    """Return intervals of shape (..., 2), extended to contain estimates of shape (...,).
+
+    A single interval is returned as a pair of floats.
+    """
+    low, high = np.minimum(interval[..., 0], value), np.maximum(interval[..., 1], value)
+    return (float(low), float(high)) if low.ndim == 0 else np.stack([low, high], axis=-1)

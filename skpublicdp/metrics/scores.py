@@ -10,21 +10,20 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from skpublicdp._internal.parameters import PROBABILITY
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.metrics.estimates import (
-    RatioMetrics,
+    Statistic,
     accuracies,
-    balanced_accuracy_kernel,
+    balanced_accuracy_statistic,
     brier_scores,
     calibration,
     calibration_bins,
     confusion_shares,
     precisions,
-    recalls,
     roc_auc_kernel,
     roc_rates,
 )
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 from skpublicdp.metrics.score_bins import ScoreBins
-from skpublicdp.metrics.score_intervals import share_interval
+from skpublicdp.metrics.score_intervals import extend_interval, share_interval
 from skpublicdp.typing import Floats
 
 FAILURE_SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
@@ -98,27 +97,22 @@ class PrivateScores:
     @property
     def balanced_accuracy(self) -> float:
         """Mean recall of the classes."""
-        table = self._table_for("balanced_accuracy")
-        if self._score_bins is None:
-            return float(recalls(len(self.classes_)).value(table).mean())
-        return balanced_accuracy_kernel(self._score_bins).value(table)
+        return float(self._value("balanced_accuracy"))
 
     @property
     def confusion_matrix(self) -> Floats:
         """Estimated number of rows by true class (row) and predicted class (column)."""
-        table = self._table_for("confusion_matrix")
-        return self.n_rows_ * self._in_class_order(self._confusion_ratios().value(table))
+        return self.n_rows_ * self._in_class_order(self._value("confusion_matrix"))
 
     @property
     def roc_auc(self) -> float:
         """Area under the ROC curve. Scores in one bin count as ties."""
-        table = self._table_for("roc_auc")
-        return roc_auc_kernel(table.nonnegative.shape[1]).value(table)
+        return float(self._value("roc_auc"))
 
     @property
     def brier(self) -> float:
         """Brier score, with each probability replaced by the center of its bin."""
-        return float(self._ratios("brier").value(self._table_for("brier"), unbiased=True))
+        return float(self._value("brier"))
 
     def accuracy_at(self, threshold: float) -> float:
         """Return the accuracy of predicting the positive class above a threshold.
@@ -145,7 +139,7 @@ class PrivateScores:
         fpr, tpr, thresholds : ndarray of shape (n_thresholds + 1,)
             False and true positive rates at each threshold. Thresholds decrease from infinity.
         """
-        fpr, tpr = self._ratios("roc_curve").value(self._table_for("roc_curve"))
+        fpr, tpr = self._value("roc_curve")
         return (
             np.concatenate([[0.0], fpr[::-1], [1.0]]),
             np.concatenate([[0.0], tpr[::-1], [1.0]]),
@@ -162,9 +156,7 @@ class PrivateScores:
         thresholds : ndarray of shape (n_thresholds,)
             Increasing. Scores above a threshold are predicted positive.
         """
-        table = self._table_for("precision_recall_curve")
-        precision = self._ratios("precision_recall_curve").value(table)
-        recall = self._ratios("roc_curve").value(table)[1]
+        precision, recall = self._value("precision_recall_curve"), self._value("roc_curve")[1]
         return np.append(precision, 1.0), np.append(recall, 0.0), self.thresholds_.copy()
 
     def calibration_curve(self) -> tuple[Floats, Floats]:
@@ -175,8 +167,7 @@ class PrivateScores:
         prob_true, prob_pred : ndarray of shape (n_bins,)
             Fraction of positive rows and mean predicted probability in up to eight bins.
         """
-        table = self._table_for("calibration_curve")
-        return self._ratios("calibration_curve").value(table), self._mean_predictions()
+        return self._value("calibration_curve"), self._mean_predictions()
 
     def interval(self, metric: str, level: float = 0.95, *, threshold: float | None = None) -> Any:
         """Return the confidence interval of a metric in the population.
@@ -215,40 +206,21 @@ class PrivateScores:
         )
         if threshold is not None and metric != "accuracy":
             raise ValueError(f"threshold requires metric='accuracy'; got {metric!r}.")
-        # the shares of the metrics of this release are scaled up to add to 1
-        share_of_release = sum(
-            share for name, share in FAILURE_SHARES.items() if name in self.metrics_
-        )
-        share_of_release += OTHER_FAILURE_SHARE if self._table is not None else 0
-        release_failure = (1 - level) / share_of_release
-        if metric == "accuracy" and threshold is None:
-            return share_interval(self._count, release_failure * FAILURE_SHARES["accuracy"])
-        table = self._table_for("roc_curve" if threshold is not None else metric)
-        metric_failure = release_failure * FAILURE_SHARES.get(metric, OTHER_FAILURE_SHARE)
-        failure = metric_failure / self._n_intervals(metric, threshold)
-        n_bins = table.nonnegative.shape[1]
+        failure = self._failure(metric, level, threshold)
         if threshold is not None:
-            intervals = accuracies(n_bins).interval(table, failure)
+            intervals = accuracies(len(self.thresholds_) + 1).interval(
+                self._table_for("roc_curve"), failure
+            )
             interval = intervals[self._nearest_edge(threshold)]
-            return _extend_interval(interval, self.accuracy_at(threshold))
+            return extend_interval(interval, self.accuracy_at(threshold))
+        if metric == "accuracy":
+            return share_interval(self._count, failure)
+        intervals = self._statistic(metric).interval(self._table_for(metric), failure)
         if metric == "roc_curve":
-            return self._roc_band(table, failure)
+            return self._roc_band(intervals)
         if metric == "confusion_matrix":
-            shares = self._confusion_ratios().interval(table, failure)
-            return self.n_rows_ * self._in_class_order(shares)
-        if metric == "roc_auc":
-            return _extend_interval(roc_auc_kernel(n_bins).interval(table, failure), self.roc_auc)
-        if metric == "balanced_accuracy":
-            if self._score_bins is None:
-                interval = recalls(len(self.classes_)).interval(table, failure).mean(axis=0)
-            else:
-                interval = balanced_accuracy_kernel(self._score_bins).interval(table, failure)
-            return _extend_interval(interval, self.balanced_accuracy)
-        ratios = self._ratios(metric)
-        value = ratios.value(table, unbiased=metric == "brier")
-        intervals = ratios.interval(table, failure)  # (2,) for the Brier score, else (n, 2)
-        low, high = np.minimum(intervals[..., 0], value), np.maximum(intervals[..., 1], value)
-        return (float(low), float(high)) if low.ndim == 0 else np.stack([low, high], axis=-1)
+            return self.n_rows_ * self._in_class_order(intervals)
+        return extend_interval(intervals, self._value(metric))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the ROC curve with its confidence band.
@@ -286,19 +258,29 @@ class PrivateScores:
             )
         return self._table
 
-    def _ratios(self, metric: str) -> RatioMetrics:
-        """Return the ratios that define a curve or the Brier score."""
-        score_bins = self._score_bins
+    def _value(self, metric: str) -> Any:
+        """Return the estimate of a metric, or raise AttributeError if the release has none."""
+        table = self._table_for(metric)
+        return self._statistic(metric).value(table)
+
+    def _statistic(self, metric: str) -> Statistic:
+        """Return the statistic of the noisy table that estimates a metric."""
+        n_labels, score_bins = len(self.classes_), self._score_bins
+        if metric == "balanced_accuracy":
+            return balanced_accuracy_statistic(n_labels, score_bins)
+        if metric == "confusion_matrix":
+            return confusion_shares(n_labels, score_bins)
         assert score_bins is not None
+        if metric == "roc_auc":
+            return roc_auc_kernel(score_bins.n_bins)
         if metric == "roc_curve":
             return roc_rates(score_bins.n_bins)
         if metric == "precision_recall_curve":
             return precisions(score_bins.n_bins)
-        self._table_for(metric)
-        if metric == "brier":
-            assert score_bins.centers is not None
-            return brier_scores(score_bins.centers)
-        return calibration(score_bins.n_bins, self._mean_predictions())
+        if metric == "calibration_curve":
+            return calibration(score_bins.n_bins, self._mean_predictions())
+        assert score_bins.centers is not None
+        return brier_scores(score_bins.centers)
 
     def _mean_predictions(self) -> Floats:
         """Return the mean predicted probability of each calibration bin.
@@ -314,10 +296,6 @@ class PrivateScores:
         weights[is_empty] = is_member[is_empty]
         return np.asarray(weights @ self._score_bins.centers / weights.sum(1))
 
-    def _confusion_ratios(self) -> RatioMetrics:
-        """Return the ratios for the entries of the confusion matrix, negative class first."""
-        return confusion_shares(len(self.classes_), self._score_bins)
-
     def _in_class_order(self, entries: Floats) -> Floats:
         """Return a confusion matrix in the order of `classes_`.
 
@@ -330,39 +308,38 @@ class PrivateScores:
         """Return the index of the element of `thresholds_` nearest to a threshold."""
         return int(np.argmin(np.abs(self.thresholds_ - threshold)))
 
-    def _n_intervals(self, metric: str, threshold: float | None) -> int:
-        """Return the number of intervals that share the failure probability of a metric."""
-        if threshold is None and metric in ("roc_auc", "brier"):
-            return 1
-        if metric == "balanced_accuracy":
-            return len(self.classes_) if self._score_bins is None else 1
-        n_entries = len(self.classes_) ** 2
-        if self._score_bins is None:
-            return n_entries
-        n_bins = self._score_bins.n_bins
-        # at each threshold: accuracy, precision, and two rates of the ROC curve
-        n_points = 4 * (n_bins - 1)
-        return n_entries + n_points + len(calibration_bins(n_bins))
+    def _failure(self, metric: str, level: float, threshold: float | None) -> float:
+        """Return the failure probability of each interval of a metric.
 
-    def _roc_band(self, table: NoisyTable, failure_per_interval: float) -> Floats:
+        The shares of the metrics that this release has are scaled up to add to 1. All entries and
+        points of the metrics without a share of their own have equal parts of the rest.
+        """
+        share_of_release = sum(
+            share for name, share in FAILURE_SHARES.items() if name in self.metrics_
+        )
+        share_of_release += OTHER_FAILURE_SHARE if self._table is not None else 0
+        share = FAILURE_SHARES.get(metric, OTHER_FAILURE_SHARE)
+        metric_failure = (1 - level) / share_of_release * share
+        if metric in FAILURE_SHARES and threshold is None:
+            return metric_failure
+        n_intervals = len(self.classes_) ** 2
+        if self._score_bins is not None:
+            n_bins = self._score_bins.n_bins
+            # at each threshold: accuracy, precision, and two rates of the ROC curve
+            n_intervals += 4 * (n_bins - 1) + len(calibration_bins(n_bins))
+        return metric_failure / n_intervals
+
+    def _roc_band(self, intervals: Floats) -> Floats:
         """Return a confidence band of the true positive rate at each false positive rate.
+
+        `intervals` are those of false and of true positive rates, shape (2, n_thresholds, 2).
 
         The ROC curve is monotone. At a false positive rate f, it is at least the lower end of the
         true positive rate at every threshold whose false positive rate is at most f, by the upper
         end of its interval. The upper band is symmetric.
         """
-        fpr_intervals, tpr_intervals = self._ratios("roc_curve").interval(
-            table, failure_per_interval
-        )
-        low_fpr, high_fpr = fpr_intervals.T
-        low_tpr, high_tpr = tpr_intervals.T
+        (low_fpr, high_fpr), (low_tpr, high_tpr) = intervals.swapaxes(1, 2)
         fpr, tpr, _ = self.roc_curve()
         low = np.where(high_fpr <= fpr[:, None], low_tpr, 0.0).max(1)
         high = np.where(low_fpr >= fpr[:, None], high_tpr, 1.0).min(1)
         return np.stack([np.minimum(low, tpr), np.maximum(high, tpr)], axis=1)
-
-
-def _extend_interval(interval: Floats, value: float) -> tuple[float, float]:
-    """Return an interval of shape (2,), extended to contain the value."""
-    low, high = interval
-    return min(float(low), value), max(float(high), value)
