@@ -318,16 +318,15 @@ class PrivateScores:
             share for name, share in FAILURE_SHARES.items() if name in self.metrics_
         )
         share_of_release += OTHER_FAILURE_SHARE if self._table is not None else 0
-        share = FAILURE_SHARES.get(metric, OTHER_FAILURE_SHARE)
-        metric_failure = (1 - level) / share_of_release * share
+        release_failure = (1 - level) / share_of_release
         if metric in FAILURE_SHARES and threshold is None:
-            return metric_failure
+            return release_failure * FAILURE_SHARES[metric]
         n_intervals = len(self.classes_) ** 2
         if self._score_bins is not None:
             n_bins = self._score_bins.n_bins
             # at each threshold: accuracy, precision, and two rates of the ROC curve
             n_intervals += 4 * (n_bins - 1) + len(calibration_bins(n_bins))
-        return metric_failure / n_intervals
+        return release_failure * OTHER_FAILURE_SHARE / n_intervals
 
     def _roc_band(self, intervals: Floats) -> Floats:
         """Return a confidence band of the true positive rate at each false positive rate.

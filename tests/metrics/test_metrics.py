@@ -380,6 +380,23 @@ def test_levels_are_nested():
             scores.interval("accuracy", level)
 
 
+def test_failure_probabilities_add_up():
+    """All intervals of a release hold simultaneously, by the union bound."""
+    X = RNG.random((500, 1))
+    scores = private_scores(Scored(), X, labels_for(X[:, 0]), random_state=1)
+    n_thresholds = len(scores.thresholds_)
+    n_intervals = dict.fromkeys(("accuracy", "roc_auc", "balanced_accuracy", "brier"), 1) | {
+        "confusion_matrix": scores.confusion_matrix.size,
+        "roc_curve": 2 * n_thresholds,
+        "precision_recall_curve": n_thresholds,
+        "calibration_curve": len(scores.calibration_curve()[0]),
+    }
+    assert set(n_intervals) == set(scores.metrics_)
+    failure = sum(n * scores._failure(name, 0.95, None) for name, n in n_intervals.items())
+    failure += n_thresholds * scores._failure("accuracy", 0.95, 0.5)
+    assert failure == pytest.approx(0.05)
+
+
 def test_accuracy_of_a_thousand_rows():
     x = RNG.random(1040)
     y = np.where(RNG.random(1040) < 0.8, Scored().predict(x[:, None]), "no")
