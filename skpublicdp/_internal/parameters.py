@@ -52,16 +52,23 @@ GROUP_PARAMETERS: dict[str, Any] = {
 
 def check_parameters(estimator: Any) -> None:
     """Validate the parameters of an estimator against its `_parameter_constraints`."""
+    constraints, parameters = estimator._parameter_constraints, estimator.get_params(deep=False)
+    check_values(constraints, parameters, caller=type(estimator).__name__)
+
+
+def check_values(constraints: dict[str, Any], values: dict[str, Any], *, caller: str) -> None:
+    """Validate values against scikit-learn's constraints. `caller` is named in messages.
+
+    Fractions are checked as floats, since scikit-learn calls numpy.isnan, which does not accept
+    fractions.
+    """
     values = {
-        # as floats, since scikit-learn calls numpy.isnan, which does not accept fractions
         name: float(value)
         if isinstance(value, Rational) and not isinstance(value, Integral)
         else value
-        for name, value in estimator.get_params(deep=False).items()
+        for name, value in values.items()
     }
-    validate_parameter_constraints(
-        estimator._parameter_constraints, values, caller_name=type(estimator).__name__
-    )
+    validate_parameter_constraints(constraints, values, caller_name=caller)
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:

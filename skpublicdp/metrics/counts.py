@@ -22,7 +22,7 @@ from skpublicdp.metrics.label_codes import (
     unknown_as_error,
 )
 from skpublicdp.metrics.score_bins import ScoreBins
-from skpublicdp.typing import Integers
+from skpublicdp.typing import Integers, Mask
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -134,13 +134,21 @@ class LabelCounter:
     positive: int
     column: int
     response: str
-    score_bins: ScoreBins | None
+    score_bins: ScoreBins | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape (n_labels, n_bins) of the table. Without scores, predicted labels are the bins."""
         n_labels = len(self.labels)
         return n_labels, n_labels if self.score_bins is None else self.score_bins.n_bins
+
+    @property
+    def is_correct(self) -> Mask:
+        """Mask of the cells of the table whose rows are predicted correctly."""
+        if self.score_bins is None:
+            return np.eye(len(self.labels), dtype=bool)
+        predicts_positive = self.score_bins.predicts_positive
+        return np.stack([~predicts_positive, predicts_positive])
 
     def __call__(self, chunk: Chunk) -> Integers:
         """Return the counts of one batch of streamed rows; see `count`."""

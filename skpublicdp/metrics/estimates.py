@@ -170,7 +170,7 @@ def roc_auc_kernel(n_bins: int) -> TwoSampleUStatistic:
 
 def balanced_accuracy_kernel(score_bins: ScoreBins) -> TwoSampleUStatistic:
     """Return the U-statistic of balanced accuracy: the mean recall of the two classes."""
-    half_positive = (np.arange(score_bins.n_bins) >= score_bins.first_positive) / 2
+    half_positive = score_bins.predicts_positive / 2
     # a pair contributes 1/2 if its positive row is predicted positive, and 1/2 if its negative row
     # is predicted negative
     return TwoSampleUStatistic(half_positive[:, None] + 0.5 - half_positive)
@@ -231,7 +231,7 @@ def confusion_shares(n_labels: int, score_bins: ScoreBins | None) -> RatioMetric
     if score_bins is None:
         predicted = np.eye(n_labels)
     else:
-        is_positive = np.arange(score_bins.n_bins) >= score_bins.first_positive
+        is_positive = score_bins.predicts_positive
         predicted = np.array([~is_positive, is_positive], dtype=float)
     # predicted: (n_labels, n_bins), indicator of the bins with each predicted label
     numerator = np.eye(n_labels)[:, None, :, None] * predicted[None, :, None, :]

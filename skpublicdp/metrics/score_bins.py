@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from skpublicdp.accounting import Noise
-from skpublicdp.typing import Codes, Floats
+from skpublicdp.typing import Codes, Floats, Mask
 
 MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
 """Smallest and largest number of bins."""
@@ -38,6 +38,11 @@ class ScoreBins:
     def n_bins(self) -> int:
         """Number of bins, including the two outer ones without a bound."""
         return len(self.edges) + 1
+
+    @property
+    def predicts_positive(self) -> Mask:
+        """Whether the rows of each bin are predicted to be positive, shape (n_bins,)."""
+        return np.arange(self.n_bins) >= self.first_positive
 
     def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
         """Return the index of the bin of each score.

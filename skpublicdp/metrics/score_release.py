@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Rational, Real
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpublicdp._internal.parameters import DELTA, GROUP_PARAMETERS, SPENDING_PARAMETERS
+from skpublicdp._internal.parameters import (
+    DELTA,
+    GROUP_PARAMETERS,
+    SPENDING_PARAMETERS,
+    check_values,
+)
 from skpublicdp.accounting import Noise
 from skpublicdp.metrics.counts import LabelCounter, read_scored_rows
 from skpublicdp.metrics.label_codes import public_labels
@@ -157,53 +163,58 @@ def private_scores(
     )
     assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
     rows = read_scored_rows(X, y, groups, max_rows_per_group)
-    labels = labels_of_estimator(estimator, classes)
-    response = _response_method(estimator, response_method, len(labels))
-    has_classes = getattr(estimator, "classes_", None) is not None
-    positive = _label_index(pos_label, labels)
-    positive_column = _label_index(
-        labels[positive], labels_of_estimator(estimator, None if has_classes else labels)
-    )
+    counter = _label_counter(estimator, classes, pos_label, response_method)
     accuracy_noise, table_noise = split_noise(ledger, rows.n)
     check_noise_scale(accuracy_noise, ledger.for_person(COUNT_SENSITIVITY))
     check_noise_scale(table_noise, ledger.for_person(TABLE_SENSITIVITY))
     ledger.read(rows.n)
-    score_bins, is_correct = None, np.eye(len(labels), dtype=bool)
-    if len(labels) == 2:
-        score_bins = _make_bins(table_noise, rows.n / ledger.rows_per_person, response, threshold)
-        predicted_positive = np.arange(score_bins.n_bins) >= score_bins.first_positive
-        is_correct = np.stack([~predicted_positive, predicted_positive])
-    counts = rows.count(
-        LabelCounter(estimator, labels, positive, positive_column, response, score_bins)
-    )
+    if len(counter.labels) == 2:
+        n_persons = rows.n / ledger.rows_per_person
+        bins = _make_bins(table_noise, n_persons, counter.response, threshold)
+        counter = replace(counter, score_bins=bins)
+    n_correct, exact_table = np.split(rows.count(counter), [1])
     # the budget is charged from here on, and no later step can fail
-    count = release_n_correct(counts[:1], rows.n, accuracy_noise, ledger, rows.design_effect)
+    count = release_n_correct(n_correct, rows.n, accuracy_noise, ledger, rows.design_effect)
     table = None
-    if len(labels) > 1:
-        exact_table = counts[1:].reshape(is_correct.shape)
+    if len(counter.labels) > 1:
+        exact_table = exact_table.reshape(counter.shape)
         table = release_contingency_table(
-            exact_table, rows.n, table_noise, ledger, is_correct, count
+            exact_table, rows.n, table_noise, ledger, counter.is_correct, count
         )
     return PrivateScores(
-        classes=labels,
-        positive=positive,
-        score_bins=score_bins,
+        classes=counter.labels,
+        positive=counter.positive,
+        score_bins=counter.score_bins,
         count=count,
         table=table,
         privacy=ledger.receipt(assumptions=assumptions),
     )
 
 
+def _label_counter(
+    estimator: Any, classes: Any, pos_label: Any, response_method: str
+) -> LabelCounter:
+    """Return the function that counts the rows of an estimator, still without score bins.
+
+    The positive label has the last position without `pos_label`. Its column of scores is its
+    position in the estimator's `classes_`.
+    """
+    labels = labels_of_estimator(estimator, classes)
+    response = _response_method(estimator, response_method, len(labels))
+    has_classes = getattr(estimator, "classes_", None) is not None
+    positive = _label_index(pos_label, labels)
+    column = _label_index(
+        labels[positive], labels_of_estimator(estimator, None if has_classes else labels)
+    )
+    return LabelCounter(estimator, labels, positive, column, response)
+
+
 def check_score_parameters(
     caller: str, extra_constraints: dict[str, Any], **parameters: Any
 ) -> None:
-    """Check parameters by scikit-learn's constraints. Fractions are checked as floats."""
-    values = dict(parameters)
-    for name, value in parameters.items():
-        if isinstance(value, Rational) and not isinstance(value, Integral):
-            values[name] = float(value)
+    """Check the parameters of a metric function: those of every release, and its own."""
     constraints = SPENDING_PARAMETERS | {"delta": DELTA} | extra_constraints
-    validate_parameter_constraints(constraints, values, caller_name=caller)
+    check_values(constraints, parameters, caller=caller)
 
 
 def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:

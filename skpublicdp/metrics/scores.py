@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import validate_parameter_constraints
 
-from skpublicdp._internal.parameters import PROBABILITY
+from skpublicdp._internal.parameters import PROBABILITY, check_values
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.metrics.estimates import (
     Statistic,
@@ -201,9 +200,7 @@ class PrivateScores:
         """
         if metric not in self.metrics_:
             raise ValueError(f"metric must be one of {list(self.metrics_)}; got {metric!r}.")
-        validate_parameter_constraints(
-            {"level": PROBABILITY}, {"level": level}, caller_name="interval"
-        )
+        check_values({"level": PROBABILITY}, {"level": level}, caller="interval")
         if threshold is not None and metric != "accuracy":
             raise ValueError(f"threshold requires metric='accuracy'; got {metric!r}.")
         failure = self._failure(metric, level, threshold)

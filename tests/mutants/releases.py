@@ -110,9 +110,12 @@ MUTANTS = (
         "edges of a curve at quantiles of private scores",
         STRUCTURE,
         "metrics/score_release.py",
-        "_make_bins(table_noise, rows.n / ledger.rows_per_person, response, threshold)\n",
+        "_make_bins(table_noise, n_persons, counter.response, threshold)\n",
         """_make_bins(
-            table_noise, rows.n, response, min(max(float(sorted(X[:, 0])[rows.n // 2]), 0.01), 0.99)
+            table_noise,
+            rows.n,
+            counter.response,
+            min(max(float(sorted(X[:, 0])[rows.n // 2]), 0.01), 0.99),
         )
 """,
         ("private_scores, pure",),
@@ -121,14 +124,14 @@ MUTANTS = (
         "a share of a label beside the table",
         LEAK,
         "metrics/score_release.py",
-        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef check_score_p",
+        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef _label_counter",
         """        privacy=ledger.receipt(
-            assumptions=(*assumptions, f"{counts[1 + len(counts) // 2 :].sum()} rows are positive")
+            assumptions=(*assumptions, f"{exact_table[1].sum()} rows are positive")
         ),
     )
 
 
-def check_score_p""",
+def _label_counter""",
         ("private_scores, pure",),
     ),
 )
