@@ -53,15 +53,19 @@ class BudgetCap:
     accountant: str = "pure"
 
     def admits(self, event: Event) -> bool:
-        """Return whether a plan that is fixed in advance costs at most the cap."""
-        price, cap = self._currency()
+        """Indicate whether a plan that is fixed in advance costs at most the (ε, δ) of the fit.
+
+        An accountant with a currency compares the plan's ρ or μ² with that of (ε, δ). Otherwise any
+        proof of (ε, δ) is enough: basic composition, μ², ρ, or the δ of the plan.
+        """
+        price, limit = self._currency()
         epsilon, delta = basic_price(event)
         # "auto" adds up (ε, δ) for events that may fail, since they have no finite μ²
         uses_basic_composition = price is None or (self.accountant == "auto" and delta)
         if uses_basic_composition and epsilon <= self.epsilon and delta <= self.delta:
             return True
         if price is not None:
-            return bool(price(event) <= cap)
+            return bool(price(event) <= limit)
         return bool(self.delta) and (
             mu_squared_price(event) <= self._mu_squared()
             or rho_price(event) <= zcdp_rho(self.epsilon, self.delta)
@@ -77,17 +81,17 @@ class BudgetCap:
 
         The cost of ``make_plan(scale)`` must increase with the scale.
         """
-        price, cap = self._currency()
+        price, limit = self._currency()
         if price is None:
             return largest_scale(make_plan, self.epsilon, self.delta)
         low, high = Fraction(0), Fraction(1)
-        while price(make_plan(high)) <= cap:
+        while price(make_plan(high)) <= limit:
             low, high = high, 2 * high
             if high > MAX_SCALE_RATIO:
                 raise ValueError("the plan fits the budget at every scale.")
         while not low or high - low > low * Fraction(SCALE_TOLERANCE):
             middle = (low + high) / 2
-            low, high = (middle, high) if price(make_plan(middle)) <= cap else (low, middle)
+            low, high = (middle, high) if price(make_plan(middle)) <= limit else (low, middle)
             if high < 1 / Fraction(MAX_SCALE_RATIO):
                 raise ValueError("the plan exceeds the budget at every scale.")
         return low
@@ -99,22 +103,22 @@ class BudgetCap:
         composition and of `plans.equal_draws`.
         """
         equal_share = self.epsilon / count
-        price, cap = self._currency()
+        price, limit = self._currency()
         if not self.delta:
             return equal_share
         if price is None:
             return max(equal_share, equal_draws(self.epsilon, self.delta, count))
         # a draw of ε costs coefficient · ε²: μ² for GDP, ρ = ε² / 8 for zCDP
         coefficient = DRAW_MU_SQUARED_RATE if price is mu_squared_price else Fraction(1, 8)
-        return root_below(cap / (coefficient * count))
+        return root_below(limit / (coefficient * count))
 
     def _mu_squared(self) -> Fraction:
         """Return the largest μ² of Gaussian noise; for zCDP, μ² = 2 ρ."""
-        price, cap = self._currency()
-        return 2 * cap if price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)
+        price, limit = self._currency()
+        return 2 * limit if price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)
 
     def _currency(self) -> tuple[Callable[[Event], Any] | None, Fraction]:
-        """Return the price function of the accountant (ρ or μ²) and the price of the cap.
+        """Return the price function of the accountant (ρ or μ²) and the price of (ε, δ).
 
         The function is None if costs are pairs (ε, δ), which have no single price.
         """
