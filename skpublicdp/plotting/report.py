@@ -116,7 +116,9 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
             f"search with a best_estimator_ around one; got {argument_type}."
         )
     name = escape(type(estimator).__name__)
-    statements = [*fit_notes(estimator), *_certificate(estimator)]
+    statements = [*fit_notes(estimator)]
+    if getattr(estimator, "certificate_", None) is not None:
+        statements.append(("certificate of the draw", str(estimator.certificate_)))
     sections = [
         f"<h1>{name}</h1>",
         f"<p>A model card, written by skpublicdp {__version__}. "
@@ -140,16 +142,19 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         "<h2>Settings</h2>",
         named_table([*public_settings(estimator)]),
     ]
-    page = (
+    path = Path(path)
+    path.write_text(_page(f"Model card: {name}", sections), encoding="utf-8")
+    return path
+
+
+def _page(title: str, sections: list[str]) -> str:
+    """Return an HTML page with a title and sections, which are HTML already."""
+    body = "\n".join(sections)
+    return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Model card: {name}</title><style>{CSS}</style></head>\n<body>"
-        + "\n".join(sections)
-        + "</body></html>\n"
+        f"<title>{title}</title><style>{CSS}</style></head>\n<body>{body}</body></html>\n"
     )
-    path = Path(path)
-    path.write_text(page, encoding="utf-8")
-    return path
 
 
 def _describe_steps(steps: list[tuple[str, Any]]) -> Iterator[str]:
@@ -182,13 +187,6 @@ def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Itera
             f"The receipt does not cover {type(search).__name__}. Its other fits and its scores "
             "may have used the same private rows."
         )
-
-
-def _certificate(estimator: Any) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of the certificate of the draw, if the estimator has one."""
-    certificate = getattr(estimator, "certificate_", None)
-    if certificate is not None:
-        yield "certificate of the draw", str(certificate)
 
 
 def _limitations(estimator: Any, receipt: PrivacyReceipt) -> Iterator[str]:
@@ -230,8 +228,8 @@ def _figures(estimator: Any) -> Iterator[tuple[Any, str]]:
             # one figure for a regressor and for two labels
             targets = labels if len(labels) > 2 else [None]
             for target in targets if len(targets) <= MAX_LABELS_DRAWN else []:
-                figure = _figure(ShapeDisplay, estimator, target=target)
-                yield figure, "Contributions of columns and pairs of columns"
+                display = ShapeDisplay.from_estimator(estimator, target=target)
+                yield display.figure_, "Contributions of columns and pairs of columns"
     elif hasattr(estimator, "queries_"):
         yield from _release_figures(estimator)
     elif inner is not None:
@@ -241,19 +239,14 @@ def _figures(estimator: Any) -> Iterator[tuple[Any, str]]:
 def _release_figures(release: Any) -> Iterator[tuple[Any, str]]:
     """Yield the released CDF of a single numeric column, or marginals of the first columns."""
     if release.n_features_in_ == 1 and release._released.only_column is not None:
-        yield _figure(CDFDisplay, release), "Released distribution function"
+        yield CDFDisplay.from_estimator(release).figure_, "Released distribution function"
         return
     for column in range(min(MAX_PANELS, release.n_features_in_)):
         try:
-            figure = _figure(MarginalDisplay, release, column)
+            figure = MarginalDisplay.from_estimator(release, column).figure_
         except ValueError:  # some classes of queries have no marginals
             return
         yield figure, "Released marginal of a column"
-
-
-def _figure(display: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the matplotlib figure of a display class for a fitted estimator."""
-    return display.from_estimator(*args, **kwargs).figure_
 
 
 def _image(figure: Any, text: str) -> str:
