@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.rounding import written_below
-from skpublicdp.data.containers import count_rows_in_container
-from skpublicdp.data.validation import check_rows
+from skpublicdp.data.validation import check_rows, count_rows_in_container
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.privacy.seeds import has_seed
 from skpublicdp.typing import Floats

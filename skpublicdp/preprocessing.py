@@ -18,11 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import all_or_nothing, check_parameters
 from skpublicdp._internal.redaction import call_or_raise
-from skpublicdp.data.containers import check_container
-from skpublicdp.data.description import DescribedRows
 from skpublicdp.data.kinds import infer_public_kind
-from skpublicdp.data.reference import reference_sample, warn_no_public
-from skpublicdp.data.roles import check_index, check_mask, warn_if_sliced
+from skpublicdp.data.public_rows import DescribedRows, reference_sample, warn_no_public
+from skpublicdp.data.roles import check_index, check_mask, check_separate, warn_if_sliced
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -34,7 +32,7 @@ from skpublicdp.data.tables import (
     take_rows,
 )
 from skpublicdp.data.validation import (
-    check_separate,
+    check_container,
     check_types,
     declared_kinds,
     read_array,

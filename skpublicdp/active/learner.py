@@ -40,10 +40,10 @@ from skpublicdp.base_learner import (
     mechanism_event,
     n_rows,
 )
-from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.labelled_inputs import read_public_numbers
 from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
+from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, read_table

@@ -1,6 +1,6 @@
 """Input of rows: containers and sources, public and private roles, schema of columns, labels."""
 
-from skpublicdp.data.description import describe_columns
+from skpublicdp.data.public_rows import describe_columns
 from skpublicdp.data.streaming import RowSource, open_rows
 
 __all__ = ["RowSource", "describe_columns", "open_rows"]

@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.augment import augment_public, without_augmentation
-from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.dataset import Dataset
-from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labels import (
     TargetReader,
     Targets,
@@ -21,18 +18,25 @@ from skpublicdp.data.labels import (
     distinct_targets,
     encode_targets,
 )
-from skpublicdp.data.reference import describe_reference, reference_rows, warn_no_public
-from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
-from skpublicdp.data.schema import Schema, build_schema
+from skpublicdp.data.public_rows import (
+    augment_public,
+    describe_reference,
+    public_data_assumptions,
+    reference_rows,
+    warn_no_public,
+    without_augmentation,
+)
+from skpublicdp.data.roles import (
+    SHARED_MEMORY,
+    cap_rows_per_group,
+    check_index,
+    check_mask,
+    read_public,
+)
+from skpublicdp.data.schema import Schema, build_schema, parse_bounds
 from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import ColumnType, Table
-from skpublicdp.data.validation import (
-    SHARED_MEMORY,
-    check_columns,
-    read_public,
-    read_table,
-    refuse_text,
-)
+from skpublicdp.data.validation import check_columns, read_table, refuse_text
 from skpublicdp.typing import Floats, Mask
 
 

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
-from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
+from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask, read_public
 from skpublicdp.data.tables import Table, take_rows
-from skpublicdp.data.validation import as_numbers, read_public, read_table, refuse_text
+from skpublicdp.data.validation import as_numbers, read_table, refuse_text
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Floats, Mask
 

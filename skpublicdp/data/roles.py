@@ -1,4 +1,4 @@
-"""Validation of the roles of rows: masks of public rows, and groups of rows of one person."""
+"""Roles of rows: which rows are public, separately or by a mask, and which person has a row."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import call_silently
+from skpublicdp.data.public_rows import DescribedRows
+from skpublicdp.data.schema import column_names
+from skpublicdp.data.tables import ANYTHING, BOOLEAN, CATEGORY, NUMBER, TEXT, Table, is_frame
+from skpublicdp.data.validation import (
+    check_container,
+    count_rows_in_container,
+    pipeline_advice,
+    read_table,
+    refuse_text,
+)
 from skpublicdp.exceptions import SlicedPublicDataWarning, warn
 from skpublicdp.typing import Mask
 
@@ -150,3 +160,109 @@ def warn_if_sliced(n: int, n_public: int) -> None:
             "an is_public mask, or an X_public of another length.",
             SlicedPublicDataWarning,
         )
+
+
+def read_public(
+    estimator: Any,
+    X: Table,
+    X_public: Any,
+    *,
+    numeric: bool,
+    n_rows: int | None = None,
+) -> Table | None:
+    """Return the rows of the argument `X_public`, validated to have the columns of `X`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator with the names and the number of columns.
+    X : Table
+        The rows of the argument `X`. Only their types and memory addresses are read.
+    X_public : array-like, DataFrame, DescribedRows or None
+        Public rows.
+    numeric : bool
+        Whether text and categories are refused.
+    n_rows : int, optional
+        Number of rows of a streamed `X`. `X` is then an empty table with its columns.
+
+    Returns
+    -------
+    Table or None
+        The public rows; ``None`` without `X_public`, or if it is empty.
+    """
+    if X_public is None:
+        return None
+    if not isinstance(X_public, DescribedRows):
+        check_container(estimator, X_public, "X_public")
+        if count_rows_in_container(X_public) == 0:
+            return None
+    if isinstance(X_public, DescribedRows):
+        X_public = X_public.in_container(X.container, getattr(estimator, "feature_names_in_", None))
+        if not X.is_frame:
+            return Table(X_public)
+    shape = tuple(getattr(X_public, "shape", ()))
+    is_matched_by_name = hasattr(estimator, "feature_names_in_") and is_frame(X_public)
+    if len(shape) == 2 and shape[1] != estimator.n_features_in_ and not is_matched_by_name:
+        raise ValueError(
+            f"X_public must have the columns of X; got {shape[1]} columns where X has "
+            f"{estimator.n_features_in_}{pipeline_advice()}"
+        )
+    try:
+        public = read_table(
+            estimator, X_public, reset=False, numeric=numeric, name="X_public", kinds=False
+        )
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X_public is not usable: {error}") from None
+    if numeric:
+        refuse_text(estimator, public)
+    check_separate(X, public, n_rows)
+    return public
+
+
+SHARED_MEMORY = (
+    "X_public must hold rows that are not in X, and it shares memory with X, so private rows would "
+    "become public. Pass all rows once as X, and mark the public rows by is_public."
+)
+
+
+def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
+    """Raise ValueError if public rows share memory with `X` or have columns of other kinds.
+
+    A warning is issued if the number of public rows suggests that a cross-validation sliced them.
+    Parameters are as in `read_public`.
+    """
+    if n_rows is None and _overlap(X, public):
+        raise ValueError(SHARED_MEMORY)
+    warn_if_sliced(X.shape[0] if n_rows is None else n_rows, public.shape[0])
+    check_same_kinds(X, public)
+
+
+def _overlap(X: Table, public: Table) -> bool:
+    """Indicate whether a column shares memory in two tables with the same columns."""
+    if X.native is public.native:
+        return True
+    types = zip(X.types, public.types, strict=True)
+    return any(
+        _shares_memory(X.column(position), public.column(position))
+        for position, (type_, public_type) in enumerate(types)
+        if type_.usable and type_.kind == public_type.kind
+    )
+
+
+def _shares_memory(first: NDArray[Any], second: NDArray[Any]) -> bool:
+    """Indicate whether two arrays overlap; the exact test runs only if their ranges do."""
+    return bool(np.may_share_memory(first, second) and np.shares_memory(first, second))
+
+
+def check_same_kinds(X: Table, public: Table) -> None:
+    """Raise ValueError if a column has different kinds in `X` and `X_public`, by their types."""
+    for name, type_, public_type in zip(column_names(X), X.types, public.types, strict=True):
+        # text and categories count as one kind
+        kinds = {TEXT if t.kind == CATEGORY else t.kind for t in (type_, public_type)}
+        # in arrays booleans are read as the numbers 0 and 1
+        are_numbers = not X.is_frame and not public.is_frame and kinds == {NUMBER, BOOLEAN}
+        if len(kinds) > 1 and ANYTHING not in kinds and not are_numbers:
+            raise ValueError(
+                f"Column {name} must hold the same kind of values everywhere; got {type_.kind} in "
+                f"X and {public_type.kind} in X_public: convert one of them."
+            )

@@ -1,9 +1,15 @@
-"""Row sources: rows of any container, opened for reading in chunks."""
+"""Rows of any container, opened as a RowSource and read in chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike
 
 from skpublicdp.data.sources.arrow_readers import (
     DatasetReader,
@@ -11,13 +17,27 @@ from skpublicdp.data.sources.arrow_readers import (
     RecordBatchesReader,
     is_path,
 )
-from skpublicdp.data.sources.chunk_task import AcceptsDictionaries, Chunk
+from skpublicdp.data.sources.chunk_task import (
+    AcceptsDictionaries,
+    Chunk,
+    ChunkTask,
+    RawChunk,
+    Result,
+    map_in_order,
+    sum_tables,
+)
 from skpublicdp.data.sources.dask_reader import DaskReader
 from skpublicdp.data.sources.duckdb_reader import DuckDBReader, query
-from skpublicdp.data.sources.memory_reader import MemoryReader
 from skpublicdp.data.sources.polars_reader import PolarsReader
-from skpublicdp.data.sources.reader import RowReader, SourceColumn, is_instance
-from skpublicdp.data.sources.row_source import RowSource, check_ordered
+from skpublicdp.data.sources.reader import (
+    MemoryReader,
+    RowReader,
+    SourceColumn,
+    is_instance,
+    rows_per_chunk,
+)
+from skpublicdp.data.tables import concatenate_tables, pick_column, pick_rows, table_height
+from skpublicdp.typing import Codes, Mask, R
 
 __all__ = [
     "AcceptsDictionaries",
@@ -183,3 +203,425 @@ def _as_label_column(y: Any) -> SourceColumn:
     if rows.n_columns != 1:
         raise ValueError(f"y must be one column; got {rows.n_columns} columns.")
     return SourceColumn(rows._reader, rows._columns[0])
+
+
+MIN_CHUNK_ROWS = 2**13
+"""Minimum number of rows of a chunk of a table in memory, below which threads do not pay off."""
+
+
+class RowSource:
+    """Rows that are read in chunks, in any number of passes, and never all together.
+
+    Use `open_rows` or `as_rows` to create one.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    names : tuple of str or None
+        Names of the columns; None for arrays.
+    n_columns : int
+        Number of columns.
+    ordered : bool
+        Whether every pass gives the rows in the same order, so that positions identify rows.
+
+    Examples
+    --------
+    >>> from skpublicdp.data.streaming import as_rows
+    >>> rows = as_rows(np.arange(6).reshape(3, 2), np.array([0, 1, 1]))
+    >>> rows.n_rows
+    3
+    >>> rows.fold(lambda chunk: np.bincount(chunk.y))
+    array([1, 2])
+    """
+
+    def __init__(
+        self,
+        reader: RowReader,
+        columns: Sequence[int] | None = None,
+        labels: SourceColumn | None = None,
+        mask: Mask | None = None,
+    ) -> None:
+        self._reader = reader
+        self._columns = tuple(range(reader.n_columns) if columns is None else columns)
+        self._labels = labels
+        self._mask = mask
+
+    def __repr__(self) -> str:
+        return f"<rows of {self._reader.kind}: {self.n_columns} columns>"
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._reader.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self._columns)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns; None for arrays."""
+        names = self._reader.names
+        return None if names is None else tuple(names[c] for c in self._columns)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether every pass gives the rows in the same order."""
+        return self._reader.ordered
+
+    @property
+    def labelled(self) -> bool:
+        """Whether chunks have labels."""
+        return self._labels is not None
+
+    def empty(self) -> Any:
+        """Return an empty array or frame with the column types of the rows."""
+        return self._reader.empty(self._columns)
+
+    def empty_labels(self) -> Any:
+        """Return an empty column with the type of the labels; None without labels."""
+        return None if self._labels is None else self._labels.empty()
+
+    @overload
+    def __getitem__(self, key: str) -> SourceColumn: ...
+    @overload
+    def __getitem__(self, key: list[str]) -> RowSource: ...
+    def __getitem__(self, key: str | list[str]) -> SourceColumn | RowSource:
+        """Return one column, to be passed as `y`, or the rows with the columns of a list."""
+        if isinstance(key, str):
+            return SourceColumn(self._reader, self._reader_positions([key])[0])
+        return RowSource(self._reader, self._reader_positions(key), self._labels)
+
+    def drop(self, *names: str) -> RowSource:
+        """Return the rows without these columns."""
+        dropped = {*self._reader_positions(names)}
+        columns = [column for column in self._columns if column not in dropped]
+        return RowSource(self._reader, columns, self._labels)
+
+    def with_mask(self, mask: Mask) -> RowSource:
+        """Return a source whose passes skip the rows outside a mask. `n_rows` counts all rows."""
+        self.check_ordered("Groups")
+        return RowSource(self._reader, self._columns, self._labels, mask)
+
+    def check_ordered(self, feature: str) -> None:
+        """Raise ValueError if passes may have different orders, in which `feature` would fail."""
+        check_ordered(self._reader, feature)
+
+    def _reader_positions(self, columns: Sequence[str | int]) -> tuple[int, ...]:
+        """Return the positions in the reader of columns, given by name or position."""
+        positions: dict[str | int, int] = dict(enumerate(self._columns))
+        positions |= zip(self.names or (), self._columns, strict=False)
+        for column in columns:
+            if column not in positions:
+                raise KeyError(
+                    f"Columns must be among the columns of {self._reader.kind}, "
+                    f"{', '.join(self.names or ()) or 'which have no names'}; got {column!r}."
+                )
+        return tuple(positions[column] for column in columns)
+
+    def map(
+        self,
+        f: Callable[[Chunk], R],
+        *,
+        columns: Sequence[str | int] | None = None,
+        n_jobs: int | None = None,
+    ) -> Iterator[R]:
+        """Yield f(chunk) for every chunk, in the order of rows.
+
+        Parameters
+        ----------
+        f : callable
+            Function of a `Chunk`. It is called on threads, or on the workers of a Dask collection,
+            and must then be picklable. If there are no rows it is called with one empty chunk.
+        columns : sequence of str or int, optional
+            Columns that are read, by name or position; all by default.
+        n_jobs : int, optional
+            Number of threads, as in joblib. Dask uses its own workers.
+
+        Yields
+        ------
+        result
+            Results of `f`.
+
+        Raises
+        ------
+        ReadError
+            If rows cannot be read, or if `f` raises an exception from outside this package. The
+            original message is withheld, as it may quote a value.
+        """
+        with contextlib.closing(self._results(f, columns, n_jobs)) as results:
+            for result, failure in results:
+                if failure is not None:
+                    raise failure
+                yield result
+
+    def map_labels(self, f: Callable[[Any], R]) -> Iterator[R]:
+        """Yield f(labels) for every chunk of labels, in the order of rows. `X` is not read.
+
+        Parameters
+        ----------
+        f : callable
+            Function of labels in their original type. It is called like the function of `map`.
+
+        Yields
+        ------
+        result
+            Results of `f`.
+
+        Raises
+        ------
+        ReadError
+            As in `map`.
+        """
+        assert self._labels is not None
+        reader, position = self._labels.reader, self._labels.position
+        return RowSource(reader, [position], mask=self._mask).map(_LabelFunction(f, reader.flat))
+
+    def fold(
+        self,
+        f: Callable[[Chunk], Any],
+        *,
+        columns: Sequence[str | int] | None = None,
+        n_jobs: int | None = None,
+    ) -> Any:
+        """Return the sum of f(chunk) over all chunks.
+
+        It is a sum of integers, so that it does not depend on chunks, partitions or workers.
+
+        Parameters
+        ----------
+        f : callable
+            Function of a `Chunk` that returns an array of integers, or a tuple of integer arrays.
+            It is called like the function of `map`.
+        columns, n_jobs :
+            As in `map`.
+
+        Returns
+        -------
+        ndarray of int64, or tuple of them
+
+        Raises
+        ------
+        ReadError
+            As in `map`.
+        TypeError
+            If a table does not hold integers.
+        """
+        plan = self._plan(f, columns)
+        if self._runs_on_dask(plan.labels):
+            assert isinstance(self._reader, DaskReader)
+            result, failure = self._reader.run_sum(plan.task, plan.columns, plan.labels)
+        else:
+            with contextlib.closing(self._results(f, columns, n_jobs)) as results:
+                result, failure = sum_tables(results)
+        if failure is not None:
+            raise failure
+        return result
+
+    def take(self, positions: ArrayLike, *, columns: Sequence[str | int] | None = None) -> Any:
+        """Return the rows at positions, in the order of `positions`, as an array or a frame."""
+        return self.take_chunk(positions, columns=columns).X
+
+    def take_chunk(
+        self, positions: ArrayLike, *, columns: Sequence[str | int] | None = None
+    ) -> Chunk:
+        """Return the rows at positions with their labels; `start` is 0.
+
+        Parameters
+        ----------
+        positions : array-like of int
+            Positions in any order, possibly repeated.
+        columns : sequence of str or int, optional
+            Columns that are read; all by default.
+
+        Returns
+        -------
+        Chunk
+            Rows and labels in the order of `positions`.
+
+        Raises
+        ------
+        ValueError
+            If the rows have no fixed order.
+        IndexError
+            If a position is out of range.
+        """
+        positions = np.asarray(positions, dtype=np.intp).ravel()
+        self.check_ordered("Positions")
+        if positions.size and not 0 <= positions.min() <= positions.max() < self.n_rows:
+            raise IndexError(
+                f"Positions must be from 0 to {self.n_rows - 1}, the range of the rows."
+            )
+        order = np.argsort(positions, kind="stable")
+        chunk = self._take_sorted(positions[order], columns)
+        inverse = np.argsort(order)
+        y = None if chunk.y is None else pick_rows(chunk.y, inverse)
+        return Chunk(pick_rows(chunk.X, inverse), y, 0)
+
+    def _take_sorted(self, positions: Codes, columns: Sequence[str | int] | None) -> Chunk:
+        """Return the rows at non-decreasing positions with their labels, as one chunk.
+
+        Dask workers pick the rows of their partitions. Other rows are picked here.
+        """
+        plan = self._plan(_identity, columns)
+        labels = plan.labels
+        if not self._runs_on_dask(labels):
+            y = None
+            if labels is not None:
+                y = labels.take_from(labels.reader.take_rows([labels.position], positions))
+            chunk, failure = plan.task((self._reader.take_rows(plan.columns, positions), y, 0))
+            if failure is not None:
+                raise failure
+            return chunk  # type: ignore[no-any-return]
+        chunks = list(self.map(_RowPicker(positions), columns=columns))
+        # an empty chunk has the declared types if no row is picked
+        chunks = [chunk for chunk in chunks if table_height(chunk.X)] or chunks[:1]
+        X = concatenate_tables([chunk.X for chunk in chunks])
+        y = concatenate_tables([chunk.y for chunk in chunks]) if self.labelled else None
+        return Chunk(X, y, 0)
+
+    def _plan(self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None) -> _ReadingPlan:
+        """Return the columns to read for a function of chunks, and the task that applies it.
+
+        Labels from the same container are read with the columns of `X`, in one pass.
+        """
+        x_columns = self._columns if columns is None else self._reader_positions(columns)
+        labels = self._labels
+        label_position: int | None = None
+        if labels is not None and labels.reader is self._reader:
+            read_columns = tuple(dict.fromkeys((*x_columns, labels.position)))
+            label_position, separate_labels = read_columns.index(labels.position), None
+        else:
+            read_columns, separate_labels = tuple(dict.fromkeys(x_columns)), labels
+        task = ChunkTask(
+            f,
+            self._reader.without_dictionaries,
+            tuple(map(read_columns.index, x_columns)),
+            label_position,
+            self._mask,
+        )
+        return _ReadingPlan(task, read_columns, separate_labels)
+
+    def _runs_on_dask(self, labels: SourceColumn | None) -> bool:
+        """Indicate whether functions run on Dask's workers, which hold the rows."""
+        reader = self._reader
+        return isinstance(reader, DaskReader) and reader.n_rows > 0 and reader.can_pair(labels)
+
+    def _results(
+        self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None, n_jobs: int | None
+    ) -> Generator[Result, None, None]:
+        """Yield (result, None) or (None, exception) of f(chunk) for each chunk, in order.
+
+        Parameters are as in `map`.
+        """
+        plan = self._plan(f, columns)
+        if self._runs_on_dask(plan.labels):
+            assert isinstance(self._reader, DaskReader)
+            yield from self._reader.run(plan.task, plan.columns, plan.labels)
+            return
+        n_threads = joblib.effective_n_jobs(n_jobs)
+        n_chunk_rows = rows_per_chunk(len(plan.columns))
+        if isinstance(self._reader, MemoryReader):
+            rows_per_thread = -(-self.n_rows // n_threads)  # rounded up
+            n_chunk_rows = min(n_chunk_rows, max(MIN_CHUNK_ROWS, rows_per_thread))
+        chunks = self._raw_chunks(plan.columns, plan.labels, n_chunk_rows)
+        with contextlib.closing(chunks):
+            yield from map_in_order(plan.task, chunks, n_threads)
+
+    def _raw_chunks(
+        self, columns: Sequence[int], labels: SourceColumn | None, n_chunk_rows: int
+    ) -> Generator[RawChunk, None, None]:
+        """Yield all rows in chunks, with labels that are read from another source.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Positions of the columns in the reader.
+        labels : SourceColumn or None
+            Labels from another source.
+        n_chunk_rows : int
+            Number of rows of a chunk.
+        """
+        if not self.n_rows:
+            yield self._reader.empty(columns), None if labels is None else labels.empty(), 0
+            return
+        starts = range(0, self.n_rows, n_chunk_rows)
+        with contextlib.ExitStack() as stack:
+            tables = self._reader.chunks(columns, n_chunk_rows)
+            stack.enter_context(contextlib.closing(tables))
+            if labels is None:
+                for table, start in zip(tables, starts, strict=True):
+                    yield table, None, start
+                return
+            ys = labels.reader.chunks([labels.position], n_chunk_rows)
+            stack.enter_context(contextlib.closing(ys))
+            for table, y, start in zip(tables, ys, starts, strict=True):
+                yield table, labels.take_from(y), start
+
+
+class _ReadingPlan(NamedTuple):
+    """A function of chunks, and the columns that are read for it."""
+
+    task: ChunkTask
+    """The function, with the positions of its columns among those that are read."""
+    columns: tuple[int, ...]
+    """Positions in the reader of the columns that are read, each once."""
+    labels: SourceColumn | None
+    """Labels that are read from another source."""
+
+
+def _identity(chunk: Chunk) -> Chunk:
+    """Return the chunk itself: the function of a task that only reads rows."""
+    return chunk
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _LabelFunction:
+    """Function of chunks that calls a function of their only column, the labels.
+
+    A class rather than a closure, since Dask pickles it. `flat` indicates that the reader returns
+    a series or a flat array.
+    """
+
+    function: Callable[[Any], Any]
+    flat: bool
+
+    def __call__(self, chunk: Chunk) -> Any:
+        return self.function(chunk.X if self.flat else pick_column(chunk.X, 0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _RowPicker:
+    """Function that picks rows of a chunk, by non-decreasing positions among all rows.
+
+    A class rather than a closure, since Dask pickles it.
+    """
+
+    positions: Codes
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        ends = (chunk.start, chunk.start + table_height(chunk.X))
+        first, last = np.searchsorted(self.positions, ends)
+        in_chunk = self.positions[first:last] - chunk.start
+        y = None if chunk.y is None else pick_rows(chunk.y, in_chunk)
+        return Chunk(pick_rows(chunk.X, in_chunk), y, chunk.start)
+
+
+def check_ordered(reader: RowReader, feature: str) -> None:
+    """Raise ValueError if passes over the rows of a reader may have different orders.
+
+    Parameters
+    ----------
+    reader : RowReader
+        The reader.
+    feature : str
+        Feature that identifies rows by position, as the subject of the message.
+    """
+    if not reader.ordered:
+        raise ValueError(
+            f"{feature} need rows in a fixed order, which {reader.kind} does not promise (joins, "
+            "groups and sorts may change it); take labels from the same open_rows(...), or write "
+            "the rows to a table or a Parquet file first."
+        )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from numbers import Real
+from os import PathLike
 from types import FrameType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -17,14 +18,11 @@ from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
 from skpublicdp.data.column import MAX_LISTED_COLUMNS
-from skpublicdp.data.containers import check_container, check_shape, count_rows_in_container
-from skpublicdp.data.description import DescribedRows
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
-from skpublicdp.data.roles import warn_if_sliced
 from skpublicdp.data.schema import column_names, not_numbers_message, to_numbers
+from skpublicdp.data.streaming import is_streamed
 from skpublicdp.data.tables import (
     ANYTHING,
-    BOOLEAN,
     CATEGORY,
     DATE,
     NUMBER,
@@ -224,112 +222,6 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     return table.select(fitted_names.tolist())
 
 
-def read_public(
-    estimator: Any,
-    X: Table,
-    X_public: Any,
-    *,
-    numeric: bool,
-    n_rows: int | None = None,
-) -> Table | None:
-    """Return the rows of the argument `X_public`, validated to have the columns of `X`.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Estimator with the names and the number of columns.
-    X : Table
-        The rows of the argument `X`. Only their types and memory addresses are read.
-    X_public : array-like, DataFrame, DescribedRows or None
-        Public rows.
-    numeric : bool
-        Whether text and categories are refused.
-    n_rows : int, optional
-        Number of rows of a streamed `X`. `X` is then an empty table with its columns.
-
-    Returns
-    -------
-    Table or None
-        The public rows; ``None`` without `X_public`, or if it is empty.
-    """
-    if X_public is None:
-        return None
-    if not isinstance(X_public, DescribedRows):
-        check_container(estimator, X_public, "X_public")
-        if count_rows_in_container(X_public) == 0:
-            return None
-    if isinstance(X_public, DescribedRows):
-        X_public = X_public.in_container(X.container, getattr(estimator, "feature_names_in_", None))
-        if not X.is_frame:
-            return Table(X_public)
-    shape = tuple(getattr(X_public, "shape", ()))
-    is_matched_by_name = hasattr(estimator, "feature_names_in_") and is_frame(X_public)
-    if len(shape) == 2 and shape[1] != estimator.n_features_in_ and not is_matched_by_name:
-        raise ValueError(
-            f"X_public must have the columns of X; got {shape[1]} columns where X has "
-            f"{estimator.n_features_in_}{pipeline_advice()}"
-        )
-    try:
-        public = read_table(
-            estimator, X_public, reset=False, numeric=numeric, name="X_public", kinds=False
-        )
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"X_public is not usable: {error}") from None
-    if numeric:
-        refuse_text(estimator, public)
-    check_separate(X, public, n_rows)
-    return public
-
-
-SHARED_MEMORY = (
-    "X_public must hold rows that are not in X, and it shares memory with X, so private rows would "
-    "become public. Pass all rows once as X, and mark the public rows by is_public."
-)
-
-
-def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
-    """Raise ValueError if public rows share memory with `X` or have columns of other kinds.
-
-    A warning is issued if the number of public rows suggests that a cross-validation sliced them.
-    Parameters are as in `read_public`.
-    """
-    if n_rows is None and _overlap(X, public):
-        raise ValueError(SHARED_MEMORY)
-    warn_if_sliced(X.shape[0] if n_rows is None else n_rows, public.shape[0])
-    check_same_kinds(X, public)
-
-
-def _overlap(X: Table, public: Table) -> bool:
-    """Indicate whether a column shares memory in two tables with the same columns."""
-    if X.native is public.native:
-        return True
-    types = zip(X.types, public.types, strict=True)
-    return any(
-        _shares_memory(X.column(position), public.column(position))
-        for position, (type_, public_type) in enumerate(types)
-        if type_.usable and type_.kind == public_type.kind
-    )
-
-
-def _shares_memory(first: NDArray[Any], second: NDArray[Any]) -> bool:
-    """Indicate whether two arrays overlap; the exact test runs only if their ranges do."""
-    return bool(np.may_share_memory(first, second) and np.shares_memory(first, second))
-
-
-def check_same_kinds(X: Table, public: Table) -> None:
-    """Raise ValueError if a column has different kinds in `X` and `X_public`, by their types."""
-    for name, type_, public_type in zip(column_names(X), X.types, public.types, strict=True):
-        # text and categories count as one kind
-        kinds = {TEXT if t.kind == CATEGORY else t.kind for t in (type_, public_type)}
-        # in arrays booleans are read as the numbers 0 and 1
-        are_numbers = not X.is_frame and not public.is_frame and kinds == {NUMBER, BOOLEAN}
-        if len(kinds) > 1 and ANYTHING not in kinds and not are_numbers:
-            raise ValueError(
-                f"Column {name} must hold the same kind of values everywhere; got {type_.kind} in "
-                f"X and {public_type.kind} in X_public: convert one of them."
-            )
-
-
 def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
     """Return rows of numbers as one float64 array, after comparing its columns with `fit`.
 
@@ -432,3 +324,141 @@ def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
     """Return the names of the columns seen in `fit`, or x0, x1 and so on for unnamed columns."""
     default_names = [f"x{column}" for column in range(estimator.n_features_in_)]
     return tuple(map(str, getattr(estimator, "feature_names_in_", default_names)))
+
+
+RESHAPE = (
+    "Reshape your data with array.reshape(-1, 1) if it has a single feature or "
+    "array.reshape(1, -1) if it is a single row"
+)
+
+
+def check_container(
+    estimator: Any, X: Any, name: str = "X", *, accept_sparse: bool = False
+) -> None:
+    """Raise an error unless the argument `X` of an estimator is a table in memory.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator. Its attribute `_in_memory_since`, if any, is the reason in the message about
+        streamed rows.
+    X : object
+        Argument for rows. No value is read.
+    name : str
+        Name of the argument in messages.
+    accept_sparse : bool
+        Whether sparse matrices are accepted.
+
+    Raises
+    ------
+    TypeError
+        If `X` is sparse.
+    ValueError
+        If `X` is not a table, or if it is streamed.
+    """
+    if sparse.issparse(X):
+        if accept_sparse:
+            return
+        raise TypeError(
+            f"Sparse data was passed for {name}, but dense data is required: use {name}.toarray()."
+        )
+    if np.ma.isMaskedArray(X):
+        raise ValueError(
+            f"{name} must be an array without a mask, or a frame; got a masked array: fill it in, "
+            f"for instance with {name}.filled(np.nan)."
+        )
+    if getattr(getattr(X, "dtype", None), "names", None):
+        raise ValueError(
+            f"{name} must be a table of columns; got a structured array: convert it to a DataFrame."
+        )
+    is_mistake = isinstance(X, type | Iterator) or _is_function(X)  # rather than streamed rows
+    if not is_mistake and is_streamed(X):
+        raise ValueError(_streamed_message(estimator, name))
+    shape = _shape(X)
+    if not shape:
+        raise ValueError(
+            f"{name} must be a table, rows by columns: a DataFrame, a two-dimensional array or a "
+            f"list of rows; got {_actual_and_remedy(X)}."
+        )
+    if len(shape) == 1 and hasattr(X, "to_frame"):
+        raise ValueError(
+            f"{name} must be a table, rows by columns; got one column, a {type(X).__name__}: use "
+            f"{name}.to_frame()."
+        )
+    if len(shape) == 1 and not isinstance(X, Sequence):
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead: {name} must be a table, rows by columns; "
+            f"{RESHAPE}."
+        )
+
+
+def count_rows_in_container(X: Any) -> int:
+    """Return the number of rows of a container, which is public; 0 without a shape."""
+    shape = _shape(X)
+    return int(shape[0]) if shape else 0
+
+
+def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
+    """Raise ValueError unless an array has two dimensions with at least one row and one column."""
+    if len(shape) < 2:  # a list whose items are not rows
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead: a list as {name} must hold rows that are "
+            f"lists of the same length (make a DataFrame of dicts); {RESHAPE}."
+        )
+    if len(shape) > 2:
+        raise ValueError(
+            f"{name} must have rows and columns only, dim 2; got an array of dim {len(shape)}: "
+            "reshape it, or drop nested values."
+        )
+    for axis, size in zip(("sample", "feature"), shape, strict=True):
+        if not size:
+            raise ValueError(
+                f"Found array with 0 {axis}(s) (shape={shape}) while a minimum of 1 is required: "
+                f"{name} must have at least one row and one column."
+            )
+
+
+def _is_function(X: Any) -> bool:
+    """Indicate whether X is a callable without a shape, such as a function of record batches."""
+    return callable(X) and not hasattr(X, "shape")
+
+
+def _shape(X: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array or a frame, (length,) of a sequence, and None otherwise."""
+    shape: Any = None if isinstance(X, type) else getattr(X, "shape", None)
+    if isinstance(shape, tuple):
+        return shape
+    if isinstance(X, Sequence) and not isinstance(X, str | bytes):
+        return (len(X),)
+    if hasattr(X, "__array__") and not isinstance(X, type):
+        return np.asarray(X).shape
+    return None
+
+
+def _actual_and_remedy(X: Any) -> str:
+    """Return the end of a message about an object that is no table: its type and the remedy."""
+    if isinstance(X, str | PathLike):
+        return "a text or a path: open files with skpublicdp.data.open_rows"
+    if isinstance(X, dict):
+        return "a dict: convert it to a DataFrame"
+    if isinstance(X, Iterator):
+        return "an iterator, which can be read only once: convert it to a list or a DataFrame"
+    if X is None:
+        return "None"
+    return f"{type(X).__name__}: convert it"
+
+
+def _streamed_message(estimator: Any, name: str) -> str:
+    """Return the message about streamed rows for an estimator that needs rows in memory."""
+    reason = getattr(estimator, "_in_memory_since", None)
+    estimator_name = type(estimator).__name__
+    if name != "X" or reason is None:
+        return (
+            f"{name} must be in memory for {estimator_name}; got streamed rows: read them into an "
+            "array or a frame first."
+        )
+    return (
+        f"{estimator_name} needs all rows in memory, since {reason}; read them into an array or a "
+        "frame, or use SemiPrivateClassifier or SemiPrivateBoostingClassifier, which read rows in "
+        "chunks."
+    )

@@ -32,9 +32,9 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
-from skpublicdp.data.bounds import bounds_by_position
-from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.public_rows import public_data_assumptions
+from skpublicdp.data.schema import bounds_by_position
 from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee

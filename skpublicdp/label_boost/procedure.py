@@ -9,8 +9,8 @@ import numpy as np
 
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.base_learner import mechanism_event
-from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.labelled_inputs import LabelledRows
+from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import assumptions_of_class

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
 from skpublicdp.base_learner import n_rows
-from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.labels import (
     UNLABELLED,
     check_length,
@@ -20,9 +19,10 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     label_column,
 )
-from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask
+from skpublicdp.data.public_rows import public_data_assumptions
+from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask, read_public
 from skpublicdp.data.tables import take_rows
-from skpublicdp.data.validation import as_numbers, read_public, read_table
+from skpublicdp.data.validation import as_numbers, read_table
 from skpublicdp.model_selection.candidates import Candidate, has_row_function
 from skpublicdp.preprocessing import PublicFit, stack_public_rows
 

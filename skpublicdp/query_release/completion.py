@@ -12,10 +12,9 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.dataset import Dataset
-from skpublicdp.data.reference import reference_sample
-from skpublicdp.data.schema import Column, column_names
+from skpublicdp.data.public_rows import reference_sample
+from skpublicdp.data.schema import Column, column_names, parse_bounds
 from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, is_frame
 

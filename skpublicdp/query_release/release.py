@@ -20,8 +20,8 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.data.description import public_data_assumptions
 from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.query_release.completion import add_missing_columns
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.method_choice import METHODS

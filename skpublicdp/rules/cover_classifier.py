@@ -18,7 +18,7 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.description import public_data_assumptions
+from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.validation import check_rows
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, DecisionTrees, Hypothesis, HypothesisClass

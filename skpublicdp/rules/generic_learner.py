@@ -14,9 +14,9 @@ from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, a
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
-from skpublicdp.data.bounds import bounds_by_position, parse_bounds
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
-from skpublicdp.data.reference import reference_sample
+from skpublicdp.data.public_rows import reference_sample
+from skpublicdp.data.schema import bounds_by_position, parse_bounds
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skpublicdp.data.description import public_data_assumptions
+from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import (
     Cuts,

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
-from skpublicdp.data.reference import warn_no_public
+from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm

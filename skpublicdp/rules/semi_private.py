@@ -16,7 +16,11 @@ from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batc
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
-from skpublicdp.data.reference import describe_reference, reference_rows, warn_no_public
+from skpublicdp.data.public_rows import (
+    describe_reference,
+    reference_rows,
+    warn_no_public,
+)
 from skpublicdp.data.schema import Column
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, FiniteClass, Hypothesis, HypothesisClass, PublicSample

@@ -16,10 +16,9 @@ from skpublicdp.boosting.binned import FineBinnedRows
 from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss, sum_packed
 from skpublicdp.boosting.model import MAX_MARGIN, TARGET_LEVELS
-from skpublicdp.data import binning
+from skpublicdp.data import binning, streaming
 from skpublicdp.data.binning import count_below, cut_points, fine_edges, snap_to_edges
 from skpublicdp.data.schema import Column
-from skpublicdp.data.sources import row_source
 from skpublicdp.hypotheses.contingency import contingency_table
 from tests.boosting.test_privacy import PUBLIC, cells_of, every_row, grid, some_rows, some_tree
 
@@ -73,8 +72,8 @@ def test_the_model_is_the_same_bit_for_bit(name, monkeypatch):
         if size == 1 and name != "two":
             continue
         monkeypatch.setattr(module, "HISTOGRAM_CHUNK_ROWS", size)
-        monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns, size=size: size)
-        monkeypatch.setattr(row_source, "MIN_CHUNK_ROWS", 1)
+        monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns, size=size: size)
+        monkeypatch.setattr(streaming, "MIN_CHUNK_ROWS", 1)
         assert fit(n_jobs) == whole
     monkeypatch.setattr(module, "MAX_MEMORY_BYTES", 0)  # codes and margins in files
     assert fit() == whole

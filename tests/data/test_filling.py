@@ -17,10 +17,9 @@ from skpublicdp import (
 )
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.training_data import read_training_data
-from skpublicdp.data.augment import N_ADDED_ROWS
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
-from skpublicdp.data.reference import reference_sample
+from skpublicdp.data.public_rows import N_ADDED_ROWS, reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import FiniteClass
 from skpublicdp.sanitizers import QuantileSanitizer

@@ -252,7 +252,7 @@ def dask_frame(frame):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_streams_are_decided_by_schema_and_over_all_chunks(source, tmp_path, monkeypatch):
-    monkeypatch.setattr("skpublicdp.data.sources.row_source.rows_per_chunk", lambda columns: 7)
+    monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda columns: 7)
     model = fitted_on_mixed(SemiPrivateBoostingClassifier(), "pandas")
 
     def rows(frame):

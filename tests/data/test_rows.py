@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skpublicdp.data import streaming
 from skpublicdp.data.scratch import scratch_array
-from skpublicdp.data.sources import row_source
 from skpublicdp.data.streaming import Chunk, as_rows, is_streamed, open_rows
 from skpublicdp.hypotheses import DecisionTrees, PublicSample
 
@@ -71,8 +71,8 @@ def cluster():
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks of 64 rows, which none of the partitions are made of."""
-    monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns: 64)
-    monkeypatch.setattr(row_source, "MIN_CHUNK_ROWS", 16)
+    monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 64)
+    monkeypatch.setattr(streaming, "MIN_CHUNK_ROWS", 16)
 
 
 def frame():
@@ -377,7 +377,7 @@ def test_every_partition_gives_the_same_chunks(heights, rows, n_jobs):
     total = int(bounds[-1])
     batches = [arrow(slice(*cut)) for cut in pairwise(bounds)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_source, "rows_per_chunk", lambda columns: rows)
+        patch.setattr(streaming, "rows_per_chunk", lambda columns: rows)
         chunks = list(as_rows(batches).map(same, n_jobs=n_jobs))
     assert [c.X.num_rows for c in chunks[:-1]] == [rows] * (len(chunks) - 1)
     assert [c.start for c in chunks] == list(range(0, max(total, 1), rows))

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from skpublicdp._internal.redaction import NotNumbersError
-from skpublicdp.data.sources import optional_imports, row_source
+from skpublicdp.data import streaming
+from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.streaming import as_rows, open_rows
 from skpublicdp.exceptions import ReadError
 
@@ -50,8 +51,8 @@ EXPECTED = [N * (N - 1) // 2, sum(i % 7 for i in range(N))]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns: 64)
-    monkeypatch.setattr(row_source, "MIN_CHUNK_ROWS", 16)
+    monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 64)
+    monkeypatch.setattr(streaming, "MIN_CHUNK_ROWS", 16)
 
 
 @pytest.fixture(scope="module")

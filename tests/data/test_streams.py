@@ -19,8 +19,8 @@ from skpublicdp import (
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
-from skpublicdp.data import open_rows
-from skpublicdp.data.sources import dask_reader, row_source
+from skpublicdp.data import open_rows, streaming
+from skpublicdp.data.sources import dask_reader
 from skpublicdp.exceptions import ReadError
 from skpublicdp.hypotheses import Halfspaces
 from skpublicdp.query_release import (
@@ -87,7 +87,7 @@ def cluster():
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(row_source, "rows_per_chunk", lambda columns: 700)
+    monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 700)
 
 
 def part(i):

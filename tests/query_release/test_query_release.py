@@ -620,9 +620,7 @@ class TestStoredState:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_workers_do_not_change_the_result(self, method, monkeypatch):
-        monkeypatch.setattr(
-            "skpublicdp.data.sources.row_source.rows_per_chunk", lambda columns: 1000
-        )
+        monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda columns: 1000)
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(3500, 2)), rng.normal(size=(60, 2))
         for queries in (StumpQueries(), MarginalQueries(2, bins=5)):

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.reference import reference_sample
+from skpublicdp.data.public_rows import reference_sample
 from skpublicdp.exceptions import AmbiguousLabelWarning, NoPublicDataWarning, TooFewRowsWarning
 from skpublicdp.hypotheses import (
     Conjunctions,

@@ -15,8 +15,8 @@ import numpy as np
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.sources.chunk_task import ChunkTask, RawChunk, Result, sum_tables
-from skpublicdp.data.sources.memory_reader import MemoryReader
 from skpublicdp.data.sources.reader import (
+    MemoryReader,
     RowReader,
     SourceColumn,
     check_distinct_names,

@@ -1,4 +1,4 @@
-"""Base class of readers: passes over the rows of a container, with errors that quote no value."""
+"""Readers of rows: their base class with redacted errors, and the reader of tables in memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skpublicdp._internal.redaction import call_silently
+from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.tables import (
     concatenate_tables,
     pick_column,
@@ -20,6 +21,8 @@ from skpublicdp.data.tables import (
     pick_rows,
     slice_rows,
     table_height,
+    table_width,
+    to_narwhals,
 )
 from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Codes
@@ -274,13 +277,13 @@ def is_instance(candidate: Any, module: str, *names: str) -> bool:
     return isinstance(candidate, tuple(getattr(loaded, name) for name in names))
 
 
-def check_distinct_names(names: Sequence[Any], kind: str) -> None:
+def check_distinct_names(names: Sequence[Any], reader_kind: str) -> None:
     """Raise ValueError if two columns have the same name, since columns are read by name."""
     repeated = sorted({str(name) for name in names if list(names).count(name) > 1})
     if repeated:
         raise ValueError(
-            f"Columns of {kind} must have distinct names; {repeated[0]!r} occurs more than once, "
-            "so rename one of them."
+            f"Columns of {reader_kind} must have distinct names; {repeated[0]!r} occurs more "
+            "than once, so rename one of them."
         )
 
 
@@ -288,3 +291,47 @@ def text_names(names: Iterable[Any]) -> tuple[str, ...] | None:
     """Return the names of columns if all are text, as in scikit-learn; otherwise None."""
     names = tuple(names)
     return names if all(isinstance(name, str) for name in names) else None
+
+
+class MemoryReader(RowReader):
+    """Reader of a table or a column in memory, which is sliced without a copy of all rows."""
+
+    kind = "a table in memory"
+    remedy = "check that it is an array or a frame"
+
+    def __init__(self, table: Any) -> None:
+        if is_instance(table, "pyarrow", "Array"):
+            table = optional_imports.pyarrow().chunked_array([table])
+        self._table = table
+        wrapped = to_narwhals(table)
+        self.names = text_names(wrapped.columns) if hasattr(wrapped, "columns") else None
+        self.n_columns = table_width(table)
+        self.flat = len(getattr(table, "shape", (0,))) == 1
+
+    def _count(self) -> int:
+        return table_height(self._table)
+
+    def _empty(self) -> Any:
+        return slice_rows(self._table, 0, 0)
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        yield self._table if self.flat else pick_columns(self._table, columns)
+
+    def chunks(self, columns: Sequence[int], rows: int) -> Generator[Any, None, None]:
+        """Yield all rows in tables of `rows` rows each; only the last table may be shorter.
+
+        Rows are sliced before columns are picked, so that copies are small.
+        """
+        for start in range(0, self.n_rows, rows):
+            table = slice_rows(self._table, start, min(start + rows, self.n_rows))
+            yield table if self.flat else pick_columns(table, columns)
+
+    def slice_column(self, column: int, start: int, stop: int) -> Any:
+        """Return the rows `start`, ..., `stop` - 1 of the column at a position."""
+        table = slice_rows(self._table, start, stop)
+        return table if self.flat else pick_column(table, column)
+
+    def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
+        """Return the rows at positions in any order, by indexing instead of a pass."""
+        rows = pick_rows(self._table, positions)
+        return rows if self.flat else pick_columns(rows, columns)

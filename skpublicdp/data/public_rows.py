@@ -1,0 +1,522 @@
+"""Public rows that are not given: described columns, reference samples and augmentation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from skpublicdp.data.column import DAY, MAX_LISTED_COLUMNS
+from skpublicdp.data.schema import Column, Schema, parse_bounds
+from skpublicdp.data.tables import Container, Table
+from skpublicdp.data.validation import pipeline_advice
+from skpublicdp.exceptions import NoPublicDataWarning, warn
+from skpublicdp.typing import Floats, Mask
+
+LIBRARIES = ("pandas", "polars", "pyarrow")
+"""Libraries of the frames that `DescribedRows.to_frame` returns."""
+
+DESCRIBED = "the public rows were written from a description that owes nothing to the private ones"
+"""Assumption about described rows, for the receipt."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DescribedRows:
+    """Rows that `describe_columns` returns, to be passed as ``X_public``.
+
+    Attributes
+    ----------
+    columns : dict of str to ndarray
+        The values of each column.
+    """
+
+    columns: dict[str, NDArray[Any]]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(next(iter(self.columns.values()))), len(self.columns)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.shape[0]} described rows of {', '.join(self.columns)}>"
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """Return the rows as a frame, for inspection.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, default="pandas"
+            Library of the frame, which must be installed.
+
+        Returns
+        -------
+        DataFrame
+            The rows.
+        """
+        if library not in LIBRARIES:
+            raise ValueError(f"library must be one of {', '.join(LIBRARIES)}; got {library!r}.")
+        return Container(library, tuple(self.columns)).build(list(self.columns.values()))
+
+    def in_container(self, container: Container, names: Sequence[str] | None) -> Any:
+        """Return the rows in a container of the same kind as `X`.
+
+        Parameters
+        ----------
+        container : Container
+            Library and labels of `X`.
+        names : sequence of str or None
+            Names of the columns of `X`. Without names the columns keep their order.
+        """
+        if names is None:
+            if container.library is not None or len(container.labels) != len(self.columns):
+                raise ValueError(
+                    f"X_public must describe the columns of X, and X has no column names; got a "
+                    f"description of {len(self.columns)} columns. Name the columns of X, or "
+                    "describe all of them in their order."
+                )
+            return container.build(list(self.columns.values()))
+        missing = [name for name in names if name not in self.columns]
+        if missing:
+            raise ValueError(f"X_public must describe each column of X; {missing[0]!r} is missing.")
+        values = [self.columns[name] for name in names]
+        return Container(container.library, tuple(names)).build(values)
+
+
+def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
+    """Return the assumptions about public rows that a receipt states; none unless described."""
+    return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
+
+
+def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> DescribedRows:
+    """Return synthetic public rows that follow a description of the columns.
+
+    Use it if there are no actual public rows. The description must come from common knowledge:
+    nothing in it may depend on the private rows.
+
+    Parameters
+    ----------
+    description : dict of str to description
+        Description of each column by its name. A tuple ``(low, high)`` of numbers or dates gives
+        evenly spread values. With ``(low, high, typical)`` the median is `typical`, and most
+        values are near it. A list gives equally frequent categories, and a dict maps categories
+        to rough shares.
+    size : int, default=300
+        Number of rows.
+
+    Returns
+    -------
+    DescribedRows
+        Rows for ``X_public``. The columns are independent of each other.
+
+    Raises
+    ------
+    ValueError
+        If a description has another form.
+
+    See Also
+    --------
+    open_rows : Rows of a file or a database.
+
+    Examples
+    --------
+    >>> from skpublicdp.data import describe_columns
+    >>> rows = describe_columns(
+    ...     {"age": (17, 90), "hours": (1, 99, 40), "job": ["clerk", "nurse"]}, size=4
+    ... )
+    >>> rows
+    <4 described rows of age, hours, job>
+    >>> sorted(rows.columns["age"].tolist()), sorted(rows.columns["hours"].tolist())
+    ([26, 44, 63, 81], [18, 38, 44, 73])
+    >>> rows.to_frame()
+       age  hours    job
+    0   63     73  clerk
+    1   26     44  nurse
+    2   44     38  clerk
+    3   81     18  nurse
+    """
+    if not isinstance(description, Mapping) or not description:
+        raise ValueError(
+            "description must be a dict that describes at least one column by its name; got "
+            f"{'an empty one' if isinstance(description, Mapping) else type(description).__name__}."
+        )
+    if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"size must be a positive whole number of rows; got {size!r}.")
+    quantiles = reference_sample(len(description), (0, 1), size)
+    columns = {
+        str(name): _column_values(str(name), column, quantiles[:, position])
+        for position, (name, column) in enumerate(description.items())
+    }
+    return DescribedRows(columns)
+
+
+def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[Any]:
+    """Return the values of a described column at quantile levels between 0 and 1.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column, for messages.
+    description : tuple, list or dict
+        Description of the column, as in `describe_columns`.
+    quantiles : ndarray, shape (n,)
+        Quantile levels of the n values.
+    """
+    if isinstance(description, tuple) and len(description) in (2, 3):
+        return _numeric_values(name, description, quantiles)
+    if isinstance(description, list) and description:
+        description = dict.fromkeys(description, 1)
+    is_shares = isinstance(description, Mapping) and description
+    if not is_shares or not all(share > 0 for share in description.values()):
+        raise ValueError(
+            f"Column {name} must be described by (low, high), (low, high, typical), a list of "
+            f"categories or a dict of category to share; got {description!r}."
+        )
+    cumulative = np.cumsum(list(description.values())) / sum(description.values())
+    categories = np.empty(len(description), dtype=object)
+    categories[:] = list(description)
+    codes = np.searchsorted(cumulative, quantiles).clip(max=len(description) - 1)
+    column: NDArray[Any] = categories[codes]
+    return column
+
+
+def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) -> NDArray[Any]:
+    """Return the numbers or dates of a column described by (low, high) or (low, high, typical).
+
+    Without a typical value they are uniform. Otherwise the distance from the typical value grows
+    with the square of 2q - 1 at the quantile level q, so that `typical` is the median and most
+    values are near it. Parameters are as in `_column_values`.
+    """
+    is_date = not all(isinstance(end, int | float | np.number) for end in description)
+    ends: Any = description
+    try:
+        if is_date:
+            ends = np.array(description, dtype="datetime64[us]").astype(np.int64)
+        low, high, *typical = map(float, ends)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Column {name} must be described by numbers or dates; got {description!r}."
+        ) from None
+    if not -np.inf < low < high < np.inf or not all(low <= middle <= high for middle in typical):
+        raise ValueError(
+            f"Column {name} must be described by finite low < high, the typical value between "
+            f"them; got {description!r}."
+        )
+    if typical:
+        (median,) = typical
+        signed = 2 * quantiles - 1  # from -1 at `low` over 0 at the median to 1 at `high`
+        max_distance = np.where(signed < 0, median - low, high - median)
+        values = median + np.sign(signed) * signed**2 * max_distance
+    else:
+        values = low + quantiles * (high - low)
+    if is_date:
+        # between whole days all values are whole days, otherwise whole microseconds
+        are_whole_days = not any(end % DAY for end in ends)
+        unit = DAY if are_whole_days else 1
+        return (values.astype(np.int64) // unit * unit).astype("datetime64[us]")
+    is_integral = all(isinstance(end, int | np.integer) for end in description)
+    return np.rint(values).astype(np.int64) if is_integral else values
+
+
+def reference_sample(
+    n_features: int, bounds: ArrayLike | Mapping[Any, Any] | None = None, size: int = 1000
+) -> NDArray[np.float64]:
+    """Return rows that replace missing public rows and depend on no data.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns.
+    bounds : array-like of shape (2,) or (n_features, 2), or dict of position to pair, optional
+        Lowest and highest value of every column, of each or of some: the reference is uniform
+        between them, and standard normal in columns without.
+    size : int, default=1000
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (size, n_features)
+        A Latin hypercube: each column holds the `size` mid-quantiles in a fixed shuffled order.
+
+    Raises
+    ------
+    ValueError
+        If the bounds have another shape, are not finite or not increasing.
+
+    Examples
+    --------
+    >>> np.sort(reference_sample(1, bounds=(0, 10), size=5)[:, 0])
+    array([1., 3., 5., 7., 9.])
+    """
+    generator = np.random.default_rng(0)  # fixed: the reference is part of the method, not random
+    probabilities = np.tile((np.arange(size) + 0.5)[:, None] / size, (1, n_features))
+    probabilities = generator.permuted(probabilities, axis=0)
+    limits = parse_bounds(bounds, [f"x{position}" for position in range(n_features)])
+    rows = np.empty_like(probabilities)
+    for position, column in enumerate(probabilities.T):
+        if position in limits:
+            low, high = limits[position]
+            rows[:, position] = low * (1 - column) + high * column
+        else:
+            rows[:, position] = norm.ppf(column)
+    return rows
+
+
+def warn_no_public(replacement: str) -> None:
+    """Warn that there are no public rows, and name what replaces them.
+
+    Parameters
+    ----------
+    replacement : str
+        Clause of the message, such as "the scaler is fitted on a standard-normal reference".
+    """
+    warn(
+        f"No public rows were given, so {replacement}. Pass X_public or is_public (in "
+        "cross-validation with model_selection.PublicKFold, which keeps public rows in all folds), "
+        "or rows from skpublicdp.data.describe_columns.",
+        NoPublicDataWarning,
+    )
+
+
+def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -> Floats:
+    """Return an encoded reference sample for the columns of a schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns. All categories are equally frequent.
+    bounded : collection of int
+        Positions of the numeric columns with bounds, which are uniform. Other numeric columns are
+        standard normal.
+    size : int
+        Number of rows.
+    """
+    rows = reference_sample(len(schema.columns), None, size)
+    uniform = reference_sample(len(schema.columns), (0, 1), size)
+    for position, column in enumerate(schema.columns):
+        if column.categorical or position in bounded:
+            rows[:, position] = spread_evenly(column, uniform[:, position])
+    return rows
+
+
+def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> str:
+    """Return a phrase for messages: the set over which the rows of `reference_rows` are spread.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    bounded : collection of int
+        Positions of the numeric columns with bounds.
+    kind : str
+        Plural noun for the columns in the message, such as "features".
+    """
+    columns = enumerate(schema.columns)
+    if all(column.categorical or position in bounded for position, column in columns):
+        return "the given bounds"
+    return f"standard-normal {kind} (pass bounds to declare the possible values)"
+
+
+def spread_evenly(column: Column, fractions: Floats) -> Floats:
+    """Return encoded values of a column at fractions of its range, or of its list of categories.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    fractions : ndarray, shape (n,)
+        Numbers in [0, 1); evenly spread fractions give evenly spread values.
+    """
+    if column.categorical:
+        return np.floor(fractions * len(column.values))
+    values = column.low * (1 - fractions) + column.high * fractions
+    # a single whole number does not show that all values are whole
+    return np.rint(values) if column.integral and len(column.values) > 1 else values
+
+
+N_ADDED_ROWS = 300
+"""Number of synthetic rows that are added to too few public rows, as in `describe_columns`."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AugmentedSample:
+    """Actual public rows of a fit, together with synthetic rows.
+
+    Attributes
+    ----------
+    rows : ndarray of float64, shape (m, n_features)
+        Encoded rows: the actual public rows in their order, then added rows.
+    is_synthetic : ndarray of bool, shape (m,)
+        Mask of the rows with at least one value that no actual public row has.
+    """
+
+    rows: Floats
+    is_synthetic: Mask
+
+
+def without_augmentation(rows: Floats) -> AugmentedSample:
+    """Return public rows as a sample without any synthetic row."""
+    return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
+
+
+def augment_public(
+    schema: Schema,
+    X_public: Floats,
+    tables: Sequence[Table],
+    bounded: Collection[int],
+    has_label: Mask,
+    min_rows: int,
+) -> AugmentedSample:
+    """Return public rows with added values, spread over bounds and declared categories.
+
+    With fewer than `min_rows` public rows, synthetic rows are added. Otherwise, if the rows show
+    fewer than two values of a column, half of the rows get evenly spread values there. A warning
+    names the columns that have neither bounds nor declared categories.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    X_public : ndarray of float64, shape (m, n_features)
+        Encoded public rows, at least one.
+    tables : sequence of Table
+        Tables with the columns. Only the declared types are read.
+    bounded : collection of int
+        Positions of the columns with bounds.
+    has_label : ndarray of bool, shape (m,)
+        Mask of the labelled rows. Unlabelled rows are changed first.
+    min_rows : int
+        Number of public rows below which rows are added.
+
+    Returns
+    -------
+    AugmentedSample
+        Actual and synthetic rows.
+
+    Raises
+    ------
+    ValueError
+        If no public value of a column lies within its bounds.
+    """
+    _check_within_bounds(schema, bounded)
+    has_domain = np.array(
+        [
+            _has_declared_domain(column, position, tables, bounded)
+            for position, column in enumerate(schema.columns)
+        ]
+    )
+    m = len(X_public)
+    if m < min_rows:
+        undeclared = _select_names(schema, ~has_domain)
+        if undeclared:
+            warn(
+                f"Only {m} public row{'s were' if m > 1 else ' was'} given, and at least "
+                f"{min_rows} are needed to show the values of {_columns_and_remedies(undeclared)}",
+                NoPublicDataWarning,
+            )
+        if not has_domain.any():
+            return without_augmentation(X_public)
+        repeated = X_public[np.arange(N_ADDED_ROWS) % m]  # for the columns without a domain
+        added = _spread_columns(schema, repeated, has_domain)
+        is_added = np.arange(m + N_ADDED_ROWS) >= m
+        return AugmentedSample(np.concatenate([X_public, added]), is_added)
+
+    is_uninformative = np.array(
+        [
+            _n_distinct(column, values) < 2
+            for column, values in zip(schema.columns, X_public.T, strict=True)
+        ]
+    )
+    undeclared = _select_names(schema, is_uninformative & ~has_domain)
+    if undeclared:
+        warn(
+            f"Public rows show fewer than two values of {_columns_and_remedies(undeclared)}",
+            NoPublicDataWarning,
+        )
+    changed_columns = is_uninformative & has_domain
+    if not changed_columns.any():
+        return without_augmentation(X_public)
+    # shuffled, since rows may be sorted, by a fixed seed, since the result is no random output
+    order = np.random.default_rng(0).permutation(m)
+    order = order[np.argsort(has_label[order], kind="stable")]  # unlabelled rows first
+    is_synthetic = np.zeros(m, dtype=bool)
+    is_synthetic[order[: m // 2]] = True  # the same half of the rows in all columns
+    rows = X_public.copy()
+    rows[is_synthetic] = _spread_columns(schema, X_public[is_synthetic], changed_columns)
+    return AugmentedSample(rows, is_synthetic)
+
+
+def _check_within_bounds(schema: Schema, bounded: Collection[int]) -> None:
+    """Raise ValueError if all public values of a bounded column lie outside its bounds."""
+    for position in bounded:
+        column = schema.columns[position]
+        public_values = column.values
+        if column.categorical or not len(public_values):
+            continue
+        if not ((column.low <= public_values) & (public_values <= column.high)).any():
+            raise ValueError(
+                f"Some public value of column {column.name} must lie within its bounds, and none "
+                f"does: give both in one unit{pipeline_advice()}"
+            )
+
+
+def _has_declared_domain(
+    column: Column, position: int, tables: Sequence[Table], bounded: Collection[int]
+) -> bool:
+    """Indicate whether bounds or a declared type determine the possible values of a column."""
+    if not column.categorical:
+        return position in bounded
+    has_categories = any(table.types[position].categories for table in tables)
+    is_boolean = column.values.tolist() == [False, True]
+    return has_categories or is_boolean
+
+
+def _n_distinct(column: Column, values: Floats) -> int:
+    """Return the number of distinct categories, or distinct finite numbers, among encoded values.
+
+    `OTHER` and `MISSING` are not counted.
+    """
+    is_counted = values < len(column.values) if column.categorical else np.isfinite(values)
+    return len(np.unique(values[is_counted]))
+
+
+def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
+    """Return a copy of encoded rows with evenly spread values in the selected columns.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    rows : ndarray of float64, shape (n, n_columns)
+        Encoded rows, whose values in the other columns are kept.
+    columns : ndarray of bool, shape (n_columns,)
+        Mask of the columns that get new values.
+    """
+    fractions = reference_sample(rows.shape[1], (0, 1), len(rows))
+    changed = rows.copy()
+    for position in np.flatnonzero(columns):
+        changed[:, position] = spread_evenly(schema.columns[position], fractions[:, position])
+    return changed
+
+
+def _select_names(schema: Schema, columns: Mask) -> list[str]:
+    """Return the names of the columns that a mask selects."""
+    return [name for name, selected in zip(schema.names, columns, strict=True) if selected]
+
+
+def _columns_and_remedies(names: list[str]) -> str:
+    """Return the end of a warning about columns: their names, the consequence and the remedies."""
+    n_others = len(names) - MAX_LISTED_COLUMNS
+    others = f" and {n_others} others" if n_others > 0 else ""
+    return (
+        f"{', '.join(names[:MAX_LISTED_COLUMNS])}{others}, so private rows that differ there may "
+        f"be treated as equal. Pass bounds={{{names[0]!r}: (low, high)}} for numbers, declare "
+        "categories in the type of the column, pass public rows that vary there (as from "
+        "skpublicdp.data.describe_columns), or drop constant columns."
+    )
