@@ -6,7 +6,7 @@ from fractions import Fraction
 from numbers import Integral
 from typing import Any, Literal, Self
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -24,7 +24,6 @@ from skpublicdp._internal.parameters import (
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.base_learner import (
     BaseDelegatingClassifier,
-    add_row_per_label,
     check_base,
     check_classes,
     epsilon_delta,
@@ -39,11 +38,11 @@ from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee
 from skpublicdp.label_boost.plan_search import choose_plan
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
 from skpublicdp.label_boost.procedure import (
     BASE_PROOF,
     DRAW_PROOF,
     LABELER_STAGE,
+    RowsForBase,
     base_stage_name,
     public_centre,
     receipt_assumptions,
@@ -303,9 +302,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             If `budget` does not suffice.
         """
         check_parameters(self)
-        base = self._base_learner()
-        check_base(base)
-        ledger = self._ledger()
+        check_base(self._base_learner())
+        ledger = self._open_ledger()
         rows = read_partially_labelled(
             self,
             X,
@@ -316,106 +314,63 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             groups=groups,
             classes=self.classes,
         )
-        public = rows.X_public if len(rows.X_public) else None
+        public = rows.X_public if rows.n_public else None
         bounds = bounds_by_position(self.bounds, feature_names(self))  # base learners see no names
-        if self.estimator is None:
-            base.set_params(bounds=bounds)
+        base = self._base_learner(bounds)
         check_classes(base, rows.classes)
-        ledger.read(len(rows.labelled), len(rows.X_public))
-        epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
+        ledger.read(rows.n_private, rows.n_public)
         labeler_seed, base_seed = ledger.seed(), ledger.seed()
-
         if self.release_labeler:
-            if not len(rows.X_unlabelled):
-                raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
-            labelled_ledger, base_ledger = ledger.split(2)  # parallel composition: disjoint rows
-            labelled_ledger.sub_ledger(Pure(ledger.epsilon), name=LABELER_STAGE, proof=DRAW_PROOF)
-            base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
-            n_rounds = 1
-            labeler = self._fit_labeler(rows, public, bounds, base_epsilon, labeler_seed)
-            X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)
-            base_ledger.sub_ledger(ledger.event, name=base_stage_name(base), proof=BASE_PROOF)
-        else:
-            plan, hypotheses = self._plan(rows, epsilon, delta)
-            rounds_ledger = ledger.sub_ledger(
-                ledger.event, name="LabelBoost", proof=RELABELLING_PROOF, by_theorem=True
+            labelled = self._label_by_released_rule(
+                rows, base, public, bounds, labeler_seed, ledger
             )
-            rounds_ledger.rows_per_person = 1  # the theorem is about one row
-            record_stages(rounds_ledger, plan, len(rows.classes), base)
-            X_base, codes = rows_for_base_learner(plan, hypotheses, rows, rounds_ledger)
-            y_base = rows.classes[codes]
-            base_epsilon, base_delta = plan.base_epsilon, plan.base_delta
-            n_rounds = len(plan.rounds)
-
-        # The set of labels in y is public, so rows of y need no additional row for each label.
-        # Drawn labels and declared classes do.
-        if X_base is not rows.X_labelled or self.classes is not None:
-            centre = public_centre(self, public, bounds)
-            X_base, y_base = add_row_per_label(base, X_base, y_base, rows.classes, centre)
+        else:
+            labelled = self._relabel_in_rounds(rows, base, ledger)
+        if labelled.may_lack_labels:
+            labelled = labelled.with_row_per_label(
+                base, rows.classes, public_centre(self, public, bounds)
+            )
         fitted = fit_base(
             base,
-            base_epsilon,
-            X_base,
-            y_base,
-            delta=base_delta,
+            labelled.epsilon,
+            labelled.X,
+            labelled.y,
+            delta=labelled.delta,
             random_state=base_seed,
             classes=rows.classes,
             X_public=public,
         )
-        if reason := why_no_guarantee(X_public, several=ledger.rows_per_person > 1):
-            guarantee = no_guarantee(reason)
-        elif self.release_labeler:
-            guarantee = released_labeler_guarantee(labeler, fitted, float(self.beta))
-        else:
-            n_features, n_classes = self.n_features_in_, len(rows.classes)
-            guarantee = label_boost_guarantee(
-                plan, hypotheses, fitted, float(self.beta), len(X_base),
-                lambda n: log_n_labelings(hypotheses, n, n_features, n_classes),
-            )  # fmt: skip
-        self.guarantee_, self.guarantee_reason_ = guarantee
-        warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
-        self.estimator_ = fitted
-        self.classes_ = rows.classes
-        self.n_rounds_ = n_rounds
-        if self.release_labeler:
-            self.labeler_ = labeler
-        elif hasattr(self, "labeler_"):
-            del self.labeler_
-        self.privacy_ = ledger.receipt(
-            assumptions=(*receipt_assumptions(self), *public_data_assumptions(X_public)),
-            secure=not is_repeatable(self.estimator_),
-        )
+        self._store(labelled, fitted, rows.classes, ledger, X_public)
         return self
 
-    def _base_learner(self) -> Any:
-        """Return `estimator`, or an unfitted `SemiPrivateClassifier` if it is None."""
+    def _base_learner(self, bounds: Any = None) -> Any:
+        """Return `estimator`, or an unfitted `SemiPrivateClassifier` with bounds if it is None."""
         if self.estimator is None:
             beta = float(self.beta) / 2  # the other half is for the relabelling
-            return SemiPrivateClassifier(alpha=self.alpha, beta=beta)
+            return SemiPrivateClassifier(alpha=self.alpha, beta=beta, bounds=bounds)
         return self.estimator
 
-    def _ledger(self) -> Ledger:
+    def _open_ledger(self) -> Ledger:
         """Return a new privacy ledger with the budget ε and δ of the fit."""
         event = mechanism_event(exact_fraction(self.epsilon), exact_fraction(self.delta))
         return Ledger.from_estimator(self, event=event)
 
-    def _plan(
-        self, rows: LabelledRows, epsilon: Fraction, delta: Fraction
-    ) -> tuple[LabelBoostPlan, HypothesisClass]:
-        """Return the sizes and budgets of the rounds, and the hypothesis class that relabels.
+    def _relabel_in_rounds(self, rows: LabelledRows, base: Any, ledger: Ledger) -> RowsForBase:
+        """Plan the rounds by public numbers, and return the rows that they label.
 
-        Both depend on public numbers only.
+        A theorem bounds the cost of the rounds and the base learner together, for one row.
         """
-        n_features, n_classes = self.n_features_in_, len(rows.classes)
+        n_features, classes = self.n_features_in_, rows.classes
         hypotheses = self.hypotheses
         if hypotheses is None:
-            hypotheses = Thresholds() if n_features == 1 and n_classes <= 2 else Stumps()
-        check_relabelling(hypotheses, n_features, rows.classes)
+            hypotheses = Thresholds() if n_features == 1 and len(classes) <= 2 else Stumps()
+        check_relabelling(hypotheses, n_features, classes)
+        epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
         plan = choose_plan(
             self.constants,
             hypotheses,
             n_features,
-            n_classes,
+            len(classes),
             n_labelled=len(rows.X_labelled),
             n_unlabelled=len(rows.X_unlabelled),
             epsilon=epsilon,
@@ -424,32 +379,100 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             beta=float(self.beta),
             n_base=self.n_base,
         )
-        return plan, hypotheses
+        rounds_ledger = ledger.sub_ledger(
+            ledger.event, name="LabelBoost", proof=RELABELLING_PROOF, by_theorem=True
+        )
+        rounds_ledger.rows_per_person = 1
+        record_stages(rounds_ledger, plan, len(classes), base)
+        X, codes = rows_for_base_learner(plan, hypotheses, rows, rounds_ledger)
+        return RowsForBase(
+            X=X,
+            y=classes[codes],
+            epsilon=plan.base_epsilon,
+            delta=plan.base_delta,
+            # the set of labels in y is public, so labels as given lack none of `classes_`
+            may_lack_labels=bool(plan.rounds) or plan.resampled or self.classes is not None,
+            n_rounds=len(plan.rounds),
+            labeler=None,
+            guarantee=lambda fitted, n_base: label_boost_guarantee(
+                plan,
+                hypotheses,
+                fitted,
+                float(self.beta),
+                n_base,
+                lambda n: log_n_labelings(hypotheses, n, n_features, len(classes)),
+            ),
+        )
 
-    def _fit_labeler(
+    def _label_by_released_rule(
         self,
         rows: LabelledRows,
+        base: Any,
         X_public: Floats | None,
         bounds: Any,
-        epsilon: float,
         seed: int | None,
-    ) -> Any:
-        """Return a `SemiPrivateClassifier`, fitted to the labelled rows, for `labeler_`.
+        ledger: Ledger,
+    ) -> RowsForBase:
+        """Fit a labeler to the labelled rows, and return the other rows with its labels.
 
-        Its ε is the whole budget, since the base learner uses only the other rows.
+        Labeler and base learner use disjoint rows, so each has the whole budget (parallel
+        composition).
         """
-        labeler = SemiPrivateClassifier(
-            class_or_default(self.hypotheses),
-            alpha=self.alpha,
-            beta=float(self.beta) / 2,
-            classes=rows.classes,
-            bounds=bounds,
+        if not len(rows.X_unlabelled):
+            raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
+        epsilon, delta = epsilon_delta(
+            mechanism_event(*map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta)))
         )
-        return fit_base(
-            labeler,
+        labelled_ledger, base_ledger = ledger.split(2)
+        labelled_ledger.sub_ledger(Pure(ledger.epsilon), name=LABELER_STAGE, proof=DRAW_PROOF)
+        labeler = fit_base(
+            SemiPrivateClassifier(
+                class_or_default(self.hypotheses),
+                alpha=self.alpha,
+                beta=float(self.beta) / 2,
+                classes=rows.classes,
+                bounds=bounds,
+            ),
             epsilon,
             rows.X_labelled,
             rows.classes[rows.y_labelled],
             random_state=seed,
             X_public=X_public,
+        )
+        base_ledger.sub_ledger(ledger.event, name=base_stage_name(base), proof=BASE_PROOF)
+        return RowsForBase(
+            X=rows.X_unlabelled,
+            y=labeler.predict(rows.X_unlabelled),
+            epsilon=epsilon,
+            delta=delta,
+            may_lack_labels=True,
+            n_rounds=1,
+            labeler=labeler,
+            guarantee=lambda fitted, _: released_labeler_guarantee(
+                labeler, fitted, float(self.beta)
+            ),
+        )
+
+    def _store(
+        self,
+        labelled: RowsForBase,
+        fitted: Any,
+        classes: NDArray[Any],
+        ledger: Ledger,
+        X_public: Any,
+    ) -> None:
+        """Set the fitted attributes: the base learner, its guarantee and the receipt."""
+        reason = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
+        guarantee = no_guarantee(reason) if reason else labelled.guarantee(fitted, len(labelled.X))
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
+        self.estimator_ = fitted
+        self.classes_ = classes
+        self.n_rounds_ = labelled.n_rounds
+        self.__dict__.pop("labeler_", None)  # of an earlier fit
+        if labelled.labeler is not None:
+            self.labeler_ = labelled.labeler
+        self.privacy_ = ledger.receipt(
+            assumptions=(*receipt_assumptions(self), *public_data_assumptions(X_public)),
+            secure=not is_repeatable(fitted),
         )

@@ -2,22 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.base_learner import mechanism_event
+from skpublicdp.base_learner import add_row_per_label, mechanism_event
 from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import feature_names
+from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound, rounds_epsilon
 from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, relabel
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats
+
+
+class RowsForBase(NamedTuple):
+    """Rows with labels on which the base learner is run, and its budget.
+
+    Attributes
+    ----------
+    X : ndarray of float64, shape (n, n_features)
+        Private rows.
+    y : ndarray of shape (n,)
+        Their labels, which are private like the rows.
+    epsilon, delta : float
+        Budget of the base learner.
+    may_lack_labels : bool
+        Whether labels of the fit may be missing in `y`.
+    n_rounds : int
+        Number of rounds that relabelled rows.
+    labeler : SemiPrivateClassifier or None
+        The released classifier that labelled the rows, if there is one.
+    guarantee : callable
+        ``guarantee(base, n)`` returns the bound on the error of the base learner, fitted to n rows.
+    """
+
+    X: Floats
+    y: NDArray[Any]
+    epsilon: float
+    delta: float
+    may_lack_labels: bool
+    n_rounds: int
+    labeler: Any
+    guarantee: Callable[[Any, int], Promise]
+
+    def with_row_per_label(self, base: Any, classes: NDArray[Any], centre: Floats) -> RowsForBase:
+        """Return these rows, and one more for each label if the base learner needs that."""
+        X, y = add_row_per_label(base, self.X, self.y, classes, centre)
+        return self._replace(X=X, y=y)
 
 
 def rows_for_base_learner(
@@ -45,36 +84,33 @@ def rows_for_base_learner(
         Codes of their labels. Rows and codes are private: only the output of a base learner with
         the budget of the plan may be shown.
     """
-    X, y, X_unlabelled = rows.X_labelled, rows.y_labelled, rows.X_unlabelled
-    if plan.initial_labelled < len(X):
-        sampled = ledger.subset(len(X), plan.initial_labelled)
-        X, y = X[sampled], y[sampled]
-    if plan.initial_unlabelled < len(X_unlabelled):
-        sampled = ledger.subset(len(X_unlabelled), plan.initial_unlabelled)
-        X_unlabelled = X_unlabelled[sampled]
-    # A random part of a random subset is itself a random subset. So the unlabelled rows of all
-    # rounds are sampled together and handed out in random order.
-    n_new = sum(relabelling.sampled_new for relabelling in plan.rounds)
-    new_rows = ledger.subset(len(X_unlabelled), n_new)[ledger.order(n_new)]
-    n_used = 0
-    for relabelling in plan.rounds:
+    sampled = ledger.subset(len(rows.X_labelled), plan.initial_labelled)
+    X, y = rows.X_labelled[sampled], rows.y_labelled[sampled]
+    X_unlabelled = rows.X_unlabelled[ledger.subset(len(rows.X_unlabelled), plan.initial_unlabelled)]
+    new_by_round = _new_rows_by_round(plan, len(X_unlabelled), ledger)
+    for relabelling, new in zip(plan.rounds, new_by_round, strict=True):
         sampled = ledger.subset(len(X), relabelling.sampled_labelled)
-        new_of_round = new_rows[n_used : n_used + relabelling.sampled_new]
-        n_used += relabelling.sampled_new
         # the labelled rows come first, as `relabel` needs
-        X = np.concatenate([X[sampled], X_unlabelled[new_of_round]])
+        X = np.concatenate([X[sampled], X_unlabelled[new]])
         y = relabel(hypotheses, X, y[sampled], rows.classes, relabelling.epsilon, ledger)
-    if plan.base_rows < len(X):
-        sampled = ledger.subset(len(X), plan.base_rows)
-        X, y = X[sampled], y[sampled]
+    sampled = ledger.subset(len(X), plan.base_rows)
     if plan.resampled:
-        bootstrap = ledger.indices(len(X), len(X))
-        return X[bootstrap], y[bootstrap]
-    if not plan.rounds:
-        return X, y
-    # amplification by subsampling holds for sets, but a base learner may depend on the order
-    order = ledger.order(len(X))
-    return X[order], y[order]
+        sampled = sampled[ledger.indices(plan.base_rows, plan.base_rows)]
+    elif plan.rounds:
+        # amplification by subsampling holds for sets, but a base learner may depend on the order
+        sampled = sampled[ledger.order(plan.base_rows)]
+    return X[sampled], y[sampled]
+
+
+def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) -> list[Codes]:
+    """Return the positions of the unlabelled rows that each round samples.
+
+    A random part of a random subset is itself a random subset. So the rows of all rounds are
+    sampled together and dealt out in random order.
+    """
+    sizes = [relabelling.sampled_new for relabelling in plan.rounds]
+    sampled = ledger.subset(n_unlabelled, sum(sizes))[ledger.order(sum(sizes))]
+    return np.split(sampled, np.cumsum(sizes))[:-1]
 
 
 def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:

@@ -137,17 +137,18 @@ MUTANTS = (
         LEAK,
         "label_boost/classifier.py",
         "        self.estimator_ = fitted\n",
-        "        self.estimator_, self.transduction_ = fitted, y_base\n",
+        "        self.estimator_, self.transduction_ = fitted, labelled.y\n",
         ("LabelBoostClassifier, no round",),
     ),
     Mutant(
         "a released labeler's rows given to the base learner as well",
         CHARGE,
         "label_boost/classifier.py",
-        "            X_base, y_base = rows.X_unlabelled, labeler.predict(rows.X_unlabelled)\n",
-        """            X_base = np.concatenate([rows.X_labelled, rows.X_unlabelled])
-            y_base = labeler.predict(X_base)
-            y_base[: len(rows.X_labelled)] = rows.classes[rows.y_labelled]
+        """            X=rows.X_unlabelled,
+            y=labeler.predict(rows.X_unlabelled),
+""",
+        """            X=[*rows.X_labelled, *rows.X_unlabelled],
+            y=[*rows.classes[rows.y_labelled], *labeler.predict(rows.X_unlabelled)],
 """,
         ("LabelBoostClassifier, released labeler",),
     ),
