@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.query_release.marginals.count import combination_ids
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.typing import Floats, Integers
-
-MAX_GROUP_ID = 1 << 62
-"""Upper bound of the integers that identify combinations of codes, below the limit of int64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +89,7 @@ def spread_weights(
         An encoded row for each combination.
     """
     # a group is the set of all representatives and public rows with the same codes
-    group_of_row = _group_ids(np.concatenate([codes, codes_public]))
+    group_of_row = combination_ids(np.concatenate([codes, codes_public]))
     n_groups = int(group_of_row.max()) + 1
     totals = np.bincount(group_of_row[: len(codes)], weights, minlength=n_groups)
     group_sizes = np.bincount(group_of_row)
@@ -100,16 +98,3 @@ def spread_weights(
     is_positive = row_weights > 0
     rows = np.concatenate([representatives, X_public])[is_positive]
     return WeightedRows(rows, row_weights[is_positive] / row_weights.sum())
-
-
-def _group_ids(codes: Integers) -> NDArray[np.intp]:
-    """Return an identifier of the combination of codes in each row, from 0 to n_groups - 1."""
-    ids, n_ids = np.zeros(len(codes), dtype=np.int64), 1  # mixed radix numbers of the codes
-    for column in codes.T:
-        n_codes = int(column.max()) + 1
-        if n_ids * n_codes > MAX_GROUP_ID:  # renumbered, to avoid overflow
-            ids = np.unique(ids, return_inverse=True)[1].ravel()
-            n_ids = int(ids.max()) + 1
-        ids = ids * n_codes + column
-        n_ids *= n_codes
-    return np.unique(ids, return_inverse=True)[1].ravel()

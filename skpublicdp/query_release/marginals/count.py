@@ -24,6 +24,9 @@ COUNT_CHUNK_ROWS = 1 << 15
 MAX_MARGINAL_CELLS = 10_000_000
 """Maximum number of cells of one marginal. A larger table would be nearly empty."""
 
+MAX_COMBINATION_ID = 1 << 62
+"""Upper bound of the integers that identify combinations of codes, below the limit of int64."""
+
 
 def check_sizes(sizes: Sequence[int]) -> Attributes:
     """Return the numbers of codes of all columns as a tuple of positive integers."""
@@ -100,6 +103,22 @@ def ravel_codes(
         cell *= sizes[column]
         cell += codes[:, column].astype(dtype, copy=False)
     return cell
+
+
+def combination_ids(codes: Integers) -> NDArray[np.intp]:
+    """Return an identifier of the combination of codes in each row, from 0 to n_combinations - 1.
+
+    Unlike `ravel_codes`, it numbers the combinations that occur, so that it never overflows.
+    """
+    ids, n_ids = np.zeros(len(codes), dtype=np.int64), 1  # mixed radix numbers of the codes
+    for column in codes.T:
+        n_codes = int(column.max()) + 1
+        if n_ids * n_codes > MAX_COMBINATION_ID:  # renumbered, to avoid overflow
+            ids = np.unique(ids, return_inverse=True)[1].ravel()
+            n_ids = int(ids.max()) + 1
+        ids = ids * n_codes + column
+        n_ids *= n_codes
+    return np.unique(ids, return_inverse=True)[1].ravel()
 
 
 def marginal_tables(

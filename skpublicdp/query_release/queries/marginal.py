@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.binning import cut_columns
 from skpublicdp.data.schema import Schema
+from skpublicdp.query_release.marginals.count import combination_ids
 from skpublicdp.query_release.pmw.cover import (
     MAX_INCIDENCE_ENTRIES,
     ExplicitCover,
@@ -105,7 +106,7 @@ class MarginalQueries(QueryClass):
         for number, pattern in enumerate(patterns):
             indices = np.flatnonzero(pattern_of_query.ravel() == number)
             columns = np.flatnonzero(pattern)
-            ids = _combination_ids(np.concatenate([codes[:, columns], Q[np.ix_(indices, columns)]]))
+            ids = combination_ids(np.concatenate([codes[:, columns], Q[np.ix_(indices, columns)]]))
             id_of_row, id_of_query = ids[: len(codes)], ids[len(codes) :]
             total_of_id = np.bincount(id_of_row, weights=weights, minlength=int(ids.max()) + 1)
             totals[indices] = total_of_id[id_of_query]
@@ -237,12 +238,3 @@ class MarginalQueries(QueryClass):
                 f"{codes.dtype} of shape {codes.shape}."
             )
         return codes
-
-
-def _combination_ids(codes: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return an identifier of the combination of codes in each row: 0, 1, 2 and so on."""
-    ids = np.zeros(len(codes), dtype=np.intp)
-    for column in codes.T:
-        ids = ids * (int(column.max()) + 1) + column
-        ids = np.unique(ids, return_inverse=True)[1].ravel()  # renumbered, to avoid overflow
-    return ids
