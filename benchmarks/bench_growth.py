@@ -28,7 +28,6 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.holdout_queries import holdout_queries
 
 POINTS = 10.0 ** np.arange(1, 9)
 MOST_ROWS = 100_000
@@ -79,9 +78,9 @@ def errors(release, X):
     """Return how far a release is from the truth, for some of its queries."""
     bound = release._released.queries
     rows = release._schema.encode(read_table(release, X, reset=False, numeric=True))
-    asked = holdout_queries(bound, rows)
+    asked = bound.holdout_queries(rows)
     return np.abs(
-        release._released._answer(asked)
+        release._released.answers.answer(asked)
         - bound.weighted_mean(asked, rows, np.full(len(X), 1 / len(X)))
     )
 

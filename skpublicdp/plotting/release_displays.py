@@ -23,8 +23,6 @@ from skpublicdp.plotting.display import (
     with_margin,
 )
 from skpublicdp.query_release import PAPQueryRelease
-from skpublicdp.query_release.queries.base import IntervalQueries, ThresholdQueries
-from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.typing import Floats
 
 MAX_HIDDEN_SHARE = 0.001
@@ -421,12 +419,8 @@ def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
     x : ndarray of float64, shape (n,)
         Numbers at which the CDF is evaluated.
     """
-    if isinstance(release.queries_, ThresholdQueries):
-        queries = x[:, None]
-    elif isinstance(release.queries_, IntervalQueries):
-        # the CDF is the fraction of rows in (-inf, x]
-        queries = np.column_stack([np.full(len(x), -np.inf), x])
-    else:
+    queries = release.queries_.cumulative(x)
+    if queries is None:
         return None
     try:
         return release.interval(queries)
@@ -457,15 +451,15 @@ def find_cuts(release: PAPQueryRelease, position: int) -> Floats:
 
     They are the cuts of the release if it has bins, else quantiles of the released values.
     """
-    if isinstance(release.queries_, MarginalQueries):
-        cuts: Floats = release._released.queries._bins.cuts[position]
+    cuts: Floats | None = release._released.queries.bin_cuts(position)
+    if cuts is not None:
         return cuts
     return cut_points(release._released.rows.rows[:, position], MAX_DISPLAY_BINS)
 
 
 def released_marginal(release: PAPQueryRelease, position: int, cuts: Floats | None) -> Floats:
     """Return the released fraction of rows in each category of a column, or between its cuts."""
-    marginal: Floats | None = release._released.column_marginal(position)
+    marginal: Floats | None = release._released.answers.column_marginal(position)
     if marginal is not None:
         return marginal
     if cuts is not None and release._released.only_column is not None:

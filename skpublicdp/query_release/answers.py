@@ -1,8 +1,10 @@
-"""Answers from released tables, and from synthetic rows for queries that no table answers."""
+"""Fitted releases: answers and intervals from a CDF, from tables, or from weighted rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,16 +12,135 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from skpublicdp.data.schema import Column, Schema
 from skpublicdp.exceptions import UnmeasuredWarning, warn
+from skpublicdp.guarantees import Promise
+from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
 from skpublicdp.query_release.marginals.release import MarginalRelease
-from skpublicdp.query_release.queries.base import QueryClass
-from skpublicdp.query_release.queries.custom import CustomQueries
-from skpublicdp.query_release.queries.marginal import WILDCARD, MarginalQueries
+from skpublicdp.query_release.queries.base import WILDCARD, OneColumnQueries, QueryClass
 from skpublicdp.query_release.synthetic import rake_weights, synthesize
 from skpublicdp.query_release.weighted_rows import WeightedRows, spread_weights
+from skpublicdp.rules.population_guarantee import no_guarantee
 from skpublicdp.typing import Floats, Integers
+
+UNPROVED = no_guarantee(
+    'only method="pmw" bounds the largest error of all answers; intervals bound single answers'
+)
+
+ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
+"""Answers `cdf` and `quantile` of one numeric column. Only `WeightedRows` has no intervals."""
+
+
+class ReleasedAnswers(ABC):
+    """Released numbers that answer the encoded queries of one class, at no cost of privacy."""
+
+    has_intervals = False
+
+    @property
+    @abstractmethod
+    def rows(self) -> WeightedRows:
+        """The released distribution as weighted rows, on which any query can be evaluated."""
+
+    @abstractmethod
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the estimated fraction of rows that satisfy each encoded query."""
+
+    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
+        """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2)."""
+        raise ValueError(
+            'There are no intervals for this method. method="auto" has them, and method="pmw" has '
+            "guarantee_."
+        )
+
+    def expected_error(self) -> float | None:
+        """Return the expected root mean square error over the cells of the workload, or None."""
+        return None
+
+    def column_marginal(self, position: int) -> Floats | None:
+        """Return the released one-way table of a column, or None without such a table."""
+        return None
+
+    def distribution(self, position: int, column: Column) -> ColumnDistribution:
+        """Return the released distribution of the numeric column at a position."""
+        return WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
+
+    def sample(self, n: int, generator: np.random.Generator) -> Floats:
+        """Draw n encoded rows from the released distribution, shape (n, n_features)."""
+        return self.rows.sample(n, generator)
+
+
+@dataclass(frozen=True, eq=False)
+class RowAnswers(ReleasedAnswers):
+    """Answers from weighted rows alone: of public rows, or of cells with ``method="pmw"``."""
+
+    queries: QueryClass
+    weighted_rows: WeightedRows
+
+    @property
+    def rows(self) -> WeightedRows:
+        """The weighted rows."""
+        return self.weighted_rows
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the total weight of the rows that satisfy each encoded query."""
+        return self.rows.answer(self.queries, Q)
+
+
+@dataclass(frozen=True, eq=False)
+class MemberAnswers(RowAnswers):
+    """Answers to queries that are not in a cover: those of its nearest members.
+
+    Attributes
+    ----------
+    member_index : object
+        Index that finds the nearest members, see `QueryCover.member_index`.
+    member_answers : ndarray of shape (n_members,)
+        Released answers of the members.
+    """
+
+    member_index: Any
+    member_answers: Floats
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the answer of the nearest member of the cover, clipped to [0, 1]."""
+        members = self.queries.nearest_members(Q, self.member_index)
+        return np.clip(self.member_answers[members], 0, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class CDFAnswers(ReleasedAnswers):
+    """Answers to thresholds and intervals from the released CDF of the only column."""
+
+    queries: OneColumnQueries
+    cdf: ReleasedCDF
+    has_intervals = True
+
+    @cached_property
+    def rows(self) -> WeightedRows:
+        """One row for each cell of the CDF, at the median of the cell."""
+        weights = self.cdf.weights
+        median_levels = np.cumsum(weights) - weights / 2
+        medians = np.asarray(self.cdf.quantile(np.clip(median_levels, 0, 1)))
+        return WeightedRows(medians[:, None], weights / weights.sum())
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the released fraction of each threshold or interval."""
+        return self.cdf.fraction(*self.queries.ranges(Q))
+
+    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
+        """Return confidence intervals of thresholds or intervals, shape (n_queries, 2)."""
+        above, up_to = self.queries.ranges(Q)
+        return self.cdf.fraction_intervals(above, up_to, level, simultaneous=simultaneous)
+
+    def distribution(self, position: int, column: Column) -> ReleasedCDF:
+        """Return the released CDF."""
+        return self.cdf
+
+    def sample(self, n: int, generator: np.random.Generator) -> Floats:
+        """Draw n numbers by inverse transform sampling, shape (n, 1)."""
+        return self.cdf.quantile(generator.random(n))[:, None]
 
 
 class TableQueries(NamedTuple):
@@ -41,11 +162,16 @@ class TableQueries(NamedTuple):
     codes: tuple[Integers, ...]
 
 
-class TableAnswers:
-    """Answers to queries from released tables over columns of integer codes.
+class TableAnswers(ReleasedAnswers):
+    """Answers from released tables over columns of integer codes.
+
+    A query about a cell has the fraction of this cell in its released table. Other queries are
+    evaluated on `rows`, whose weights reproduce the tables.
 
     Parameters
     ----------
+    queries : QueryClass
+        The class, bound to the schema.
     release : MarginalRelease
         The released tables.
     discretizer : Discretizer
@@ -56,26 +182,25 @@ class TableAnswers:
         The same rows, encoded.
     """
 
+    has_intervals = True
+
     def __init__(
         self,
+        queries: QueryClass,
         release: MarginalRelease,
         discretizer: Discretizer,
         codes_public: Integers,
         X_public: Floats,
     ) -> None:
-        self.release, self._discretizer = release, discretizer
+        self.queries, self.release, self._discretizer = queries, release, discretizer
         self._codes_public, self._X_public = codes_public, X_public
 
-    def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the estimated fraction of rows that satisfy each encoded query.
-
-        A query about a cell has the fraction of this cell in its released table. All other queries
-        are evaluated on the weighted rows `rows`.
-        """
-        if not isinstance(queries, MarginalQueries | CustomQueries):
-            return self.rows.answer(queries, Q)
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the estimated fraction of rows that satisfy each encoded query."""
+        if not self._is_about_cells:
+            return self.rows.answer(self.queries, Q)
         answers = np.empty(len(Q))
-        for columns, indices, codes in self._by_table(queries, Q):
+        for columns, indices, codes in _by_table(self._cells(Q)):
             if columns in self.release.fractions:
                 answers[indices] = self.release.fractions[columns][codes]
             elif not columns:  # a query that restricts no column
@@ -87,53 +212,112 @@ class TableAnswers:
                     "it.",
                     UnmeasuredWarning,
                 )
-                answers[indices] = self.rows.answer(queries, Q[indices])
+                answers[indices] = self.rows.answer(self.queries, Q[indices])
         return answers
 
-    def expected_error(self, queries: QueryClass) -> float | None:
+    def expected_error(self) -> float | None:
         """Return the expected root mean square error over all cells of all tables of the workload.
 
         None for query classes that are answered by synthetic rows, whose error is unknown.
         """
-        if not isinstance(queries, MarginalQueries | CustomQueries):
+        if not self._is_about_cells:
             return None
         deviations = [
             self.release.deviations[columns].ravel() for columns in self._discretizer.workload
         ]
         return float(np.sqrt(np.square(np.concatenate(deviations)).mean()))
 
-    def intervals(
-        self, queries: QueryClass, Q: NDArray[Any], level: float, simultaneous: bool
-    ) -> Floats:
+    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
         """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2).
 
         Simultaneous intervals hold together (Bonferroni). They contain the intervals from the noisy
         counts alone, so that they hold without assumptions about public rows.
         """
-        if simultaneous:
-            return self._simultaneous_intervals(queries, Q, level)
-        return self._pointwise_intervals(queries, Q, level)
-
-    def _pointwise_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return intervals that each hold with probability `level`, shape (n_queries, 2)."""
-        # raises an error for queries about tables that were not released
-        deviations = self.deviations(queries, Q)
-        if not isinstance(queries, MarginalQueries):
-            return _normal_intervals(self.answer(queries, Q), deviations, level)
-        ends = np.ones((len(Q), 2))  # the interval [1, 1] for queries that restrict no column
-        for columns, indices, codes in self._by_table(queries, Q):
-            if columns:
-                ends[indices] = self.release.intervals(columns, codes, level)
-        return ends
-
-    def _simultaneous_intervals(self, queries: QueryClass, Q: NDArray[Any], level: float) -> Floats:
-        """Return intervals that hold together with probability `level`, shape (n_queries, 2)."""
-        ends = self._pointwise_intervals(queries, Q, level)
+        if not self._is_about_cells:
+            raise ValueError(
+                f"There are no intervals for {type(self.queries).__name__}: its answers come from "
+                "synthetic rows, and their error beyond the released tables is unknown."
+            )
         failure = (1 - level) / (2 * max(len(Q), 1))  # Bonferroni, over both ends of all intervals
-        for columns, indices, codes in self._by_table(queries, Q):
+        ends = np.ones((len(Q), 2))  # the interval [1, 1] for queries that restrict no column
+        for columns, indices, codes in _by_table(self._cells(Q)):
             if columns:
-                ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
+                self._check_released(columns)
+                table_ends = self._cell_intervals(columns, codes, level)
+                if simultaneous:
+                    table_ends = self._with_noise_bounds(table_ends, columns, codes, failure)
+                ends[indices] = table_ends
         return ends
+
+    def column_marginal(self, position: int) -> Floats | None:
+        """Return the released one-way table of a column, or None without such a table."""
+        return self.release.fractions.get((position,)) if self.queries.has_tables else None
+
+    def distribution(self, position: int, column: Column) -> ColumnDistribution:
+        """Return the released distribution of the numeric column at a position.
+
+        It is a released CDF if there is one, else a released one-way table, else weighted rows.
+        Earlier ones are more accurate.
+        """
+        if position in self.cdfs:
+            return self.cdfs[position]
+        rows, cuts = super().distribution(position, column), self.queries.bin_cuts(position)
+        if cuts is None or self.column_marginal(position) is None:
+            return rows
+        assert isinstance(rows, WeightedRows)
+        return BinnedColumn(
+            rows,
+            cuts,
+            bounds=(column.low, column.high),
+            posterior=self.release.posteriors[position,],
+            noisy=self.release.noisy((position,), (np.arange(len(cuts) + 1),)),
+        )
+
+    @property
+    def cdfs(self) -> dict[int, ReleasedCDF]:
+        """The released CDFs of numeric columns, by position. Empty if only tables were released."""
+        return self._discretizer.cdfs
+
+    @cached_property
+    def rows(self) -> WeightedRows:
+        """Rows whose weights reproduce the released tables: synthetic and public rows."""
+        codes, weights = synthesize(
+            self.release.fractions,
+            self._discretizer.workload,
+            self.release.sizes,
+            self._codes_public,
+            self.release.effective_public_size,
+        )
+        assert isinstance(self._discretizer, PublicBins)
+        representatives = self._discretizer.rows(codes)
+        return spread_weights(codes, weights, self._codes_public, self._X_public, representatives)
+
+    @property
+    def _is_about_cells(self) -> bool:
+        """Whether each query is about a cell of a table. Otherwise synthetic rows answer it."""
+        return self.queries.has_tables
+
+    def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:
+        """Return the code that each query requires in each column of the tables, or `WILDCARD`.
+
+        The shape is (n_queries, n_columns).
+        """
+        return Q
+
+    def _check_released(self, columns: tuple[int, ...]) -> None:
+        """Raise a ValueError if no table of the columns was released."""
+        if columns not in self.release.deviations:
+            names = [self.queries._schema.names[column] for column in columns]
+            raise ValueError(
+                "Only tables of the workload and their margins are released, which do not "
+                f"include the table of {' and '.join(names)}. Add it to the workload."
+            )
+
+    def _cell_intervals(
+        self, columns: tuple[int, ...], codes: tuple[Integers, ...], level: float
+    ) -> Floats:
+        """Return intervals of cells that each hold with probability `level`, shape (n_cells, 2)."""
+        return self.release.intervals(columns, codes, level)
 
     def _with_noise_bounds(
         self, ends: Floats, columns: tuple[int, ...], codes: tuple[Integers, ...], failure: float
@@ -146,68 +330,6 @@ class TableAnswers:
         low, high = ends.T
         return np.column_stack([np.minimum(noisy_low, low), np.maximum(noisy_high, high)])
 
-    def deviations(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
-        """Return the expected root mean square error of the answer to each encoded query."""
-        if not isinstance(queries, MarginalQueries | CustomQueries):
-            raise ValueError(
-                f"There are no intervals for {type(queries).__name__}: its answers come from "
-                "synthetic rows, and their error beyond the released tables is unknown."
-            )
-        deviations = np.zeros(len(Q))  # 0 for queries that restrict no column
-        for columns, indices, codes in self._by_table(queries, Q):
-            if columns and columns not in self.release.deviations:
-                names = [queries._schema.names[column] for column in columns]
-                raise ValueError(
-                    "Only tables of the workload and their margins are released, which do not "
-                    f"include the table of {' and '.join(names)}. Add it to the workload."
-                )
-            if columns:
-                deviations[indices] = self.release.deviations[columns][codes]
-        return deviations
-
-    @property
-    def cdfs(self) -> Mapping[int, ReleasedCDF]:
-        """The released CDFs of numeric columns, by position. Empty if only tables were released."""
-        return self._discretizer.cdfs if isinstance(self._discretizer, ReleasedBins) else {}
-
-    @cached_property
-    def rows(self) -> WeightedRows:
-        """Rows whose weights reproduce the released tables, for queries that no table answers.
-
-        They are synthetic and public rows, or public rows alone for `CustomQueries`.
-        """
-        release, workload = self.release, self._discretizer.workload
-        if not isinstance(self._discretizer, PublicBins):
-            # no synthetic rows, since the answers to custom queries do not determine a row
-            weights = np.full(len(self._X_public), 1 / len(self._X_public))
-            weights = rake_weights(
-                self._codes_public, weights, release.fractions, workload, release.sizes
-            )
-            return WeightedRows(self._X_public, weights)
-        codes, weights = synthesize(
-            release.fractions,
-            workload,
-            release.sizes,
-            self._codes_public,
-            release.effective_public_size,
-        )
-        representatives = self._discretizer.rows(codes)
-        return spread_weights(codes, weights, self._codes_public, self._X_public, representatives)
-
-    def _by_table(self, queries: QueryClass, Q: NDArray[Any]) -> Iterator[TableQueries]:
-        """Yield encoded queries in groups that restrict the same columns."""
-        cells = Q
-        if isinstance(queries, CustomQueries):  # query j is the cell with code 1 of column j
-            cells = np.full((len(Q), len(self.release.sizes)), WILDCARD)
-            np.put_along_axis(cells, Q, 1, axis=1)
-        is_restricted = cells != WILDCARD  # (n_queries, n_columns)
-        patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            indices = np.flatnonzero(pattern_of_query.ravel() == number)
-            columns = np.flatnonzero(pattern)
-            codes = tuple(cells[np.ix_(indices, columns)].T)
-            yield TableQueries(tuple(columns.tolist()), indices, codes)
-
 
 class ColumnAnswers(TableAnswers):
     """Answers to stumps: from the CDF of a numeric column, or the table of a categorical one.
@@ -216,9 +338,21 @@ class ColumnAnswers(TableAnswers):
     categorical one (see `StumpQueries`). The parameters are those of `TableAnswers`.
     """
 
-    _discretizer: ReleasedBins
+    def __init__(
+        self,
+        queries: QueryClass,
+        release: MarginalRelease,
+        discretizer: Discretizer,
+        codes_public: Integers,
+        X_public: Floats,
+    ) -> None:
+        assert isinstance(discretizer, ReleasedBins)
+        # synthetic rows need a table of every column
+        fractions = {**release.fractions, **discretizer.column_marginals()}
+        release = replace(release, fractions=fractions)
+        super().__init__(queries, release, discretizer, codes_public, X_public)
 
-    def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
+    def answer(self, Q: NDArray[Any]) -> Floats:
         """Return the estimated fraction of rows for which each encoded stump holds."""
         answers = np.empty(len(Q))
         for column, indices in _stumps_by_column(Q):
@@ -229,9 +363,7 @@ class ColumnAnswers(TableAnswers):
                 answers[indices] = self._discretizer.cdfs[column].cdf(Q[indices, 1])
         return answers
 
-    def intervals(
-        self, queries: QueryClass, Q: NDArray[Any], level: float, simultaneous: bool
-    ) -> Floats:
+    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
         """Return confidence intervals of the answers to encoded stumps, shape (n_queries, 2)."""
         n_simultaneous = max(len(Q), 1) if simultaneous else 1
         single_level = 1 - (1 - level) / n_simultaneous  # Bonferroni
@@ -240,7 +372,7 @@ class ColumnAnswers(TableAnswers):
         for column, indices in _stumps_by_column(Q):
             if column < 0:  # categorical
                 columns, codes = (-1 - column,), (Q[indices, 1].astype(np.intp),)
-                ends[indices] = self.release.intervals(columns, codes, level)
+                ends[indices] = self._cell_intervals(columns, codes, level)
                 if n_simultaneous > 1:
                     ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
             else:
@@ -250,14 +382,140 @@ class ColumnAnswers(TableAnswers):
         return ends
 
 
+class CountAnswers(TableAnswers):
+    """Answers to listed queries, each of which has a table of two cells: does not hold, holds.
+
+    The parameters are those of `TableAnswers`.
+    """
+
+    _is_about_cells = True
+
+    @cached_property
+    def rows(self) -> WeightedRows:
+        """Public rows whose weights reproduce the released fractions.
+
+        There are no synthetic rows, since the answers to custom queries do not determine a row.
+        """
+        equal_weights = np.full(len(self._X_public), 1 / len(self._X_public))
+        weights = rake_weights(
+            self._codes_public,
+            equal_weights,
+            self.release.fractions,
+            self._discretizer.workload,
+            self.release.sizes,
+        )
+        return WeightedRows(self._X_public, weights)
+
+    def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:
+        """Return the cell of each query: code 1 in the column of its position in the list."""
+        cells = np.full((len(Q), len(self.release.sizes)), WILDCARD)
+        np.put_along_axis(cells, Q, 1, axis=1)
+        return cells
+
+    def _cell_intervals(
+        self, columns: tuple[int, ...], codes: tuple[Integers, ...], level: float
+    ) -> Floats:
+        """Return normal confidence intervals of cells, clipped to [0, 1], shape (n_cells, 2)."""
+        fractions = self.release.fractions[columns][codes]
+        half_width = norm.isf((1 - level) / 2) * self.release.deviations[columns][codes]
+        ends = np.column_stack([fractions - half_width, fractions + half_width])
+        intervals: Floats = np.clip(ends, 0, 1)
+        return intervals
+
+
+def _by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
+    """Yield queries about cells in groups that restrict the same columns."""
+    is_restricted = cells != WILDCARD  # (n_queries, n_columns)
+    patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        indices = np.flatnonzero(pattern_of_query.ravel() == number)
+        columns = np.flatnonzero(pattern)
+        codes = tuple(cells[np.ix_(indices, columns)].T)
+        yield TableQueries(tuple(columns.tolist()), indices, codes)
+
+
 def _stumps_by_column(Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
     """Yield each encoded column in the first column of Q, and the indices of its stumps in Q."""
     for column in np.unique(Q[:, 0]).astype(int).tolist():
         yield column, np.flatnonzero(Q[:, 0] == column)
 
 
-def _normal_intervals(answers: Floats, deviations: Floats, level: float) -> Floats:
-    """Return normal confidence intervals of fractions, clipped to [0, 1], shape (n_queries, 2)."""
-    half_width = norm.isf((1 - level) / 2) * deviations
-    ends: Floats = np.clip(np.column_stack([answers - half_width, answers + half_width]), 0, 1)
-    return ends
+@dataclass(frozen=True, eq=False)
+class FittedRelease:
+    """The results of one fit, in the same form for all methods.
+
+    Attributes
+    ----------
+    queries : QueryClass
+        The query class, bound to the schema.
+    schema : Schema
+        The columns.
+    answers : ReleasedAnswers
+        The released numbers.
+    effective_public_size : float
+        Effective public sample size, in private rows.
+    promise : Promise
+        Error bound of ``method="pmw"``, or the reason why there is none.
+    """
+
+    queries: QueryClass
+    schema: Schema
+    answers: ReleasedAnswers
+    effective_public_size: float
+    promise: Promise = UNPROVED
+
+    def answer(self, Q: Any) -> Floats:
+        """Return the estimated fractions of rows that satisfy the user's queries."""
+        return self.answers.answer(self.queries.encode(Q, self.schema))
+
+    def intervals(self, Q: Any, level: float, *, simultaneous: bool) -> Floats:
+        """Return confidence intervals of the population fractions of the user's queries."""
+        encoded = self.queries.encode(Q, self.schema)
+        return self.answers.intervals(encoded, level, simultaneous=simultaneous)
+
+    def mean_error(self, X: Floats) -> float:
+        """Return the mean absolute difference of answers and fractions of the encoded rows `X`.
+
+        The average is over the `holdout_queries` of the class.
+        """
+        Q = self.queries.holdout_queries(X)
+        fractions = self.queries.weighted_mean(Q, X, np.full(len(X), 1 / len(X)))
+        return float(np.abs(self.answers.answer(Q) - fractions).mean())
+
+    def describe_table(self, positions: Sequence[int], level: float, *, simultaneous: bool) -> Any:
+        """Return all cells of a marginal with fractions and intervals, as a frame or a dict.
+
+        The columns at `positions` come first, then ``fraction``, ``low`` and ``high``. The last two
+        are omitted if the method has no intervals.
+        """
+        Q, values = self.queries.table_cells(positions)
+        table: dict[Any, Any] = {
+            self.schema.names[position]: column
+            for position, column in zip(positions, values, strict=True)
+        }
+        ends = None
+        if self.answers.has_intervals:
+            # before the answers, to raise an error instead of a warning for an unreleased table
+            ends = self.answers.intervals(Q, level, simultaneous=simultaneous)
+        table["fraction"] = self.answers.answer(Q)
+        if ends is not None:
+            table["low"], table["high"] = ends.T
+        if self.schema.container.library is None:  # the fit was not on a frame
+            return table
+        return replace(self.schema.container, labels=tuple(table)).build(
+            [np.asarray(column) for column in table.values()]
+        )
+
+    @property
+    def rows(self) -> WeightedRows:
+        """The released distribution as weighted rows, on which any query can be evaluated."""
+        return self.answers.rows
+
+    def distribution(self, position: int) -> ColumnDistribution:
+        """Return the released distribution of the numeric column at a position."""
+        return self.answers.distribution(position, self.schema.columns[position])
+
+    @property
+    def only_column(self) -> ColumnDistribution | None:
+        """The released distribution of the column if there is only one and it is numeric."""
+        return self.distribution(0) if self.schema.numeric.tolist() == [True] else None

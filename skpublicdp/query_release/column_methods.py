@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.exceptions import UncoveredBoundsWarning, warn
+from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.fitted_release import ColumnDistribution, FittedRelease
 from skpublicdp.query_release.weighted_rows import WeightedRows
 
 N_MEAN_QUANTILES = 10_000
@@ -255,7 +255,7 @@ class ColumnMethodsMixin:
             raise ValueError(
                 f"Column {name} is categorical; cdf, quantile, histogram and mean need numbers."
             )
-        return self._released.column(position), self._schema.columns[position]
+        return self._released.distribution(position), self._schema.columns[position]
 
 
 def _encode_bins(

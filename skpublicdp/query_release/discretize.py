@@ -1,29 +1,25 @@
-"""Discretizers: integer columns of each row, and the workload of tables for a query class."""
+"""Discretizers: integer codes of each row, over which tables or answers to queries are counted."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 
-from skpublicdp.data.binning import Bins, count_below, cut_columns
+from skpublicdp.data.binning import Bins, count_below
 from skpublicdp.data.schema import Schema
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.marginals.count import marginal_tables
-from skpublicdp.query_release.queries.base import QueryClass
-from skpublicdp.query_release.queries.custom import CustomQueries
-from skpublicdp.query_release.queries.geometric import (
-    HalfspaceQueries,
-    RectangleQueries,
-    StumpQueries,
-)
-from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import MIN_CELL_SNR
 from skpublicdp.typing import Floats, Integers
+
+if TYPE_CHECKING:
+    from skpublicdp.query_release.queries.base import QueryClass
 
 MIN_RELEASED_BINS, MAX_RELEASED_BINS = 4, 128
 """Minimum and maximum number of bins of a column that is cut at its released quantiles."""
@@ -41,10 +37,13 @@ class Discretizer(ABC):
         Number of codes of each column. Codes are integers from 0 to size - 1.
     workload : list of tuple of int
         The tables, each a tuple of column positions.
+    cdfs : dict of int to ReleasedCDF
+        The released CDFs of numeric columns, by position. Empty if only tables are released.
     """
 
     sizes: tuple[int, ...]
     workload: list[tuple[int, ...]]
+    cdfs: dict[int, ReleasedCDF]
 
     @abstractmethod
     def codes(self, rows: Floats) -> Integers:
@@ -71,6 +70,7 @@ class PublicBins(Discretizer):
         self, schema: Schema, bins: Bins, workload: list[tuple[int, ...]], X_public: Floats
     ) -> None:
         self._schema, self._X_public = schema, X_public
+        self.cdfs = {}
         self.bins = bins
         self.sizes = bins.sizes
         self.workload = workload
@@ -117,7 +117,6 @@ class ReleasedBins(PublicBins):
         n_bins: int,
         workload: list[tuple[int, ...]],
     ) -> None:
-        self.cdfs = cdfs
         self._cuts_of_column = {
             position: _quantile_cuts(cdf, n_bins) for position, cdf in cdfs.items()
         }
@@ -127,6 +126,7 @@ class ReleasedBins(PublicBins):
             for column, column_cuts in zip(schema.columns, cuts, strict=True)
         )
         super().__init__(schema, Bins(cuts, sizes), workload, np.empty((0, len(sizes))))
+        self.cdfs = cdfs
 
     def rows(self, codes: Integers) -> Floats:
         """Return an encoded row for each row of codes.
@@ -163,84 +163,47 @@ def _quantile_cuts(cdf: ReleasedCDF, n_bins: int) -> Floats:
     return cuts
 
 
-class QueryIndicators(Discretizer):
-    """Discretizer with one binary column for each custom query: 1 if the query holds for a row."""
+def bins_at_noise_level(
+    schema: Schema, cdfs: dict[int, ReleasedCDF], tables: list[tuple[int, ...]], snr: float
+) -> ReleasedBins:
+    """Return bins between released quantiles, as fine as the noise of the tables allows.
 
-    def __init__(self, queries: CustomQueries, X_public: Floats) -> None:
-        self._queries = queries
-        self._all_queries = queries.all_queries(X_public)
-        self.sizes = (2,) * len(self._all_queries)
-        self.workload = [(column,) for column in range(len(self._all_queries))]
+    An average cell has the signal-to-noise ratio `MIN_CELL_SNR`, if all tables share the budget
+    equally. `snr` is the ratio of the count of all private persons. All tables have equally many
+    columns.
+    """
+    order = len(tables[0])  # a table has n_bins ** order cells
+    max_bins = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))
+    bins_at_snr = (snr / len(tables) / MIN_CELL_SNR) ** (1 / order)
+    n_bins = int(np.clip(bins_at_snr, MIN_RELEASED_BINS, max_bins))
+    return ReleasedBins(schema, cdfs, n_bins, tables)
+
+
+class QueryIndicators(Discretizer):
+    """Discretizer with one binary column for each listed query: 1 if the query holds for a row.
+
+    Parameters
+    ----------
+    queries : QueryClass
+        The class of the queries.
+    listed_queries : ndarray of shape (n_queries, ...)
+        The queries, encoded.
+    """
+
+    def __init__(self, queries: QueryClass, listed_queries: NDArray[Any]) -> None:
+        self._queries, self._listed_queries, self.cdfs = queries, listed_queries, {}
+        self.sizes = (2,) * len(listed_queries)
+        self.workload = [(column,) for column in range(len(listed_queries))]
 
     def codes(self, rows: Floats) -> Integers:
         """Return 1 if a query holds for a row and 0 otherwise, shape (n_rows, n_queries)."""
-        return self._queries.holds(self._all_queries, rows).T.astype(np.int64)
+        return self._queries.holds(self._listed_queries, rows).T.astype(np.int64)
 
     def count(self, rows: Floats) -> Integers:
         """Return the number of rows for which each query holds, shape (n_queries,).
 
         Counts of several chunks of rows may be added.
         """
-        holds = self._queries.holds(self._all_queries, rows)
+        holds = self._queries.holds(self._listed_queries, rows)
         counts: Integers = holds.sum(axis=1, dtype=np.int64)
         return counts
-
-
-def releases_columns_first(queries: QueryClass) -> bool:
-    """Indicate whether a query class has bins between released quantiles of numeric columns.
-
-    The CDF of each numeric column is then released before any table.
-    """
-    return isinstance(queries, StumpQueries | RectangleQueries | HalfspaceQueries)
-
-
-def column_workload(queries: QueryClass, n_features: int) -> list[tuple[int, ...]]:
-    """Return the tables for stumps (all one-way), or for boxes and halfspaces (all two-way).
-
-    For halfspaces, two-way tables were more accurate in tests than bins of projections of the rows.
-    """
-    order = 1 if isinstance(queries, StumpQueries) else min(2, n_features)
-    return list(combinations(range(n_features), order))
-
-
-def choose_discretizer(
-    queries: QueryClass,
-    schema: Schema,
-    X_public: Floats,
-    cdfs: dict[int, ReleasedCDF],
-    snr: float,
-) -> Discretizer:
-    """Return the discretizer whose bins and tables answer the queries of a class.
-
-    The number of bins between released quantiles gives an average cell the signal-to-noise ratio
-    `MIN_CELL_SNR`, if all tables share the budget equally.
-
-    Parameters
-    ----------
-    queries : QueryClass
-        Bound to the schema.
-    schema : Schema
-        The columns.
-    X_public : ndarray of float64
-        Encoded public rows.
-    cdfs : dict of int to ReleasedCDF
-        The CDFs of the numeric columns, if `releases_columns_first`.
-    snr : float
-        Signal-to-noise ratio of the count of all private rows (see `signal_to_noise`).
-    """
-    n_features = len(schema.columns)
-    match queries:
-        case MarginalQueries():
-            bins = cut_columns(schema, X_public, int(queries.bins))
-            return PublicBins(schema, bins, queries.tables(schema), X_public)
-        case StumpQueries() | RectangleQueries() | HalfspaceQueries():
-            tables = column_workload(queries, n_features)
-            order = len(tables[0])  # a table has n_bins ** order cells
-            max_bins = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))
-            bins_at_snr = (snr / len(tables) / MIN_CELL_SNR) ** (1 / order)
-            n_bins = int(np.clip(bins_at_snr, MIN_RELEASED_BINS, max_bins))
-            return ReleasedBins(schema, cdfs, n_bins, tables)
-    raise ValueError(
-        f'method="auto" does not support {type(queries).__name__}; wrap its queries in '
-        "CustomQueries."
-    )

@@ -20,8 +20,7 @@ from skpublicdp.data.tables import is_frame
 from skpublicdp.data.validation import read_table
 from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release.column_methods import ColumnMethodsMixin, check_level
-from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
-from skpublicdp.query_release.queries.marginal import MarginalQueries
+from skpublicdp.query_release.queries.base import QueryClass
 
 
 class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, BaseEstimator):
@@ -106,8 +105,8 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
             If the method or the query class has no intervals.
         """
         check_is_fitted(self)
-        return self._released.interval(
-            self._check_queries(Q), check_level(level), bool(simultaneous)
+        return self._released.intervals(
+            self._check_queries(Q), check_level(level), simultaneous=bool(simultaneous)
         )
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -190,7 +189,9 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         check_is_fitted(self)
         columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
         positions = [self._schema.position(column) for column in columns]
-        return self._released.describe_table(positions, check_level(level), bool(simultaneous))
+        return self._released.describe_table(
+            positions, check_level(level), simultaneous=bool(simultaneous)
+        )
 
     def sample(self, n: int | Integral = 1) -> Any:
         """Draw synthetic rows.
@@ -210,7 +211,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
         seed = public_seed(self.random_state)
         generator = np.random.default_rng([seed, 1])  # independent of the stream of `fit`
-        return self._schema.decode(self._released.sample(int(n), generator))
+        return self._schema.decode(self._released.answers.sample(int(n), generator))
 
     def _check_queries(self, Q: Any) -> Any:
         """Return the user's queries, after comparing their columns with the columns of `fit`.
@@ -221,12 +222,11 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         if isinstance(Q, list | tuple):
             return Q
         has_names = is_frame(Q)
-        # a frame of cells may omit columns
-        classes_with_rows = ThresholdQueries if has_names else ThresholdQueries | MarginalQueries
         queries = Q if has_names else np.asarray(Q)
         # `read_table` would warn about an array without names after a fit on a frame
         is_comparable = has_names or not hasattr(self, "feature_names_in_")
-        if isinstance(self.queries_, classes_with_rows) and queries.ndim > 1 and is_comparable:
+        has_columns = self.queries_.has_columns_of_rows(as_frame=has_names)
+        if has_columns and queries.ndim > 1 and is_comparable:
             # kinds may differ, since a query may contain a date as text
             return read_table(self, queries, reset=False, numeric=False, kinds=False).native
         return Q

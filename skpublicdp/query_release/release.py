@@ -22,11 +22,10 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
-from skpublicdp.query_release.completion import add_missing_columns
+from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
-from skpublicdp.query_release.method_choice import METHODS
+from skpublicdp.query_release.mechanisms import METHODS
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
-from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import open_ledger
 from skpublicdp.rules.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
@@ -233,10 +232,11 @@ class PAPQueryRelease(FittedReleaseMixin):
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)
-        method_options: dict[str, Any] = {}
-        if isinstance(self.queries, CustomQueries) and self.method == "auto" and is_public is None:
+        queries = self.queries
+        missing_columns: tuple[int, ...] = ()
+        is_counted = self.method == "auto" and queries is not None and queries.statistic == "counts"
+        if is_counted and is_public is None:
             X_public, missing_columns = add_missing_columns(X, X_public, self.bounds)
-            method_options["missing_columns"] = missing_columns
         rows = read_fit_inputs(
             self,
             X,
@@ -248,12 +248,15 @@ class PAPQueryRelease(FittedReleaseMixin):
             min_public_rows=None if self.method == "public" else 2,
         )
         ledger.read(rows.n_private, rows.n_public)
-        queries = self.queries
         if queries is None:
             is_one_number = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
             queries = ThresholdQueries() if is_one_number else MarginalQueries(k=2)
-        release = METHODS[self.method]
-        released = release(self, queries, rows, ledger, **method_options)
+        method_options = {}
+        if is_counted:
+            rows, method_options["n_completions"] = enumerate_completions(rows, missing_columns)
+        queries.check_columns(rows.schema)
+        bound_queries = queries.bind(rows.schema, rows.X_public)
+        released = METHODS[self.method](self, bound_queries, rows, ledger, **method_options)
 
         self.queries_ = queries
         self._schema = rows.schema
@@ -264,11 +267,12 @@ class PAPQueryRelease(FittedReleaseMixin):
             # it assumes a sample of the population, not rows written from a description
             guarantee = no_guarantee(WRITTEN_FROM_DESCRIPTION)
         self.guarantee_, self.guarantee_reason_ = guarantee
-        assumptions = ["the number of private rows, and the names and types of columns, are known"]
-        if isinstance(queries, CustomQueries):
-            assumptions.append(
-                "the answers of the CustomQueries function about a row depend on this row alone"
+        self.privacy_ = ledger.receipt(
+            assumptions=(
+                "the number of private rows, and the names and types of columns, are known",
+                *queries.assumptions,
+                *rows.assumptions,
             )
-        self.privacy_ = ledger.receipt(assumptions=(*assumptions, *rows.assumptions))
-        self.expected_error_ = released.expected_error
+        )
+        self.expected_error_ = released.answers.expected_error()
         return self

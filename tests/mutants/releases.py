@@ -86,8 +86,8 @@ MUTANTS = (
         "a cover of private rows for the rounds",
         STRUCTURE,
         "query_release/pmw/release.py",
-        "    cover = bound_queries.build_cover(X_public)\n",
-        "    cover = bound_queries.build_cover(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
+        "    cover = queries.build_cover(X_public)\n",
+        "    cover = queries.build_cover(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(

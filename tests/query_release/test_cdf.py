@@ -35,7 +35,7 @@ from skpublicdp.query_release.cdf.cdf_posterior import (
     least_squares,
     linearize,
 )
-from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid
+from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid, just_below
 from skpublicdp.query_release.cdf.release import posterior_cdf, public_prior_at_edges, release_cdf
 from skpublicdp.query_release.cdf.simultaneous_band import path_length, simultaneous_factor
 from skpublicdp.query_release.cdf.strategies import (
@@ -305,10 +305,10 @@ def test_answers_are_those_of_one_distribution(name, budget):
     inner = p > 0
     assert np.all(found.cdf(np.nextafter(quantiles, -np.inf))[inner] <= p[inner] + 1e-9)
 
-    assert found.interval(low, high) == 1
-    assert found.interval(high, low) == 0
+    assert found.fraction(just_below(low), high) == 1
+    assert found.fraction(just_below(high), low) == 0
     middle = found.quantile(0.5)
-    parts = found.interval(low, middle) + found.interval(np.nextafter(middle, np.inf), high)
+    parts = found.fraction(just_below(low), middle) + found.fraction(middle, high)
     assert parts == pytest.approx(1)
     bars = found.half_width(x)
     assert np.all((bars >= 0) & (bars <= 1))
@@ -320,8 +320,8 @@ def test_atoms_have_mass_of_their_own():
     x, _, _ = RELEASES["hours"]
     found = release("hours")
     assert 40 in found.atoms
-    assert found.interval(40, 40) == pytest.approx((x == 40).mean(), abs=0.05)
-    assert found.interval(40.2, 40.8) < 0.01
+    assert found.fraction(just_below(40), 40) == pytest.approx((x == 40).mean(), abs=0.05)
+    assert found.fraction(just_below(40.2), 40.8) < 0.01
     assert found.quantile(0.5) == 40
     mixed = np.where(np.arange(3000) % 2, 0.0, np.abs(NORMAL))
     found = release_cdf(mixed, mixed[::30], bounds=(0, 9), ledger=Ledger(*GAUSSIAN, 0))

@@ -119,7 +119,7 @@ def test_columns_share_the_budget(delta):
     if delta == 0:
         assert sum(Fraction(each.epsilon) for each in mechanisms) <= 1
     answers = release.answer([[0, 0.0], [1, 1.0]])
-    lines = release._released.table.cdfs
+    lines = release._released.answers.cdfs
     np.testing.assert_array_equal(answers, [lines[0].cdf(0.0), lines[1].cdf(1.0)])
     low, high = release.interval([[0, 0.0], [1, 1.0]]).T
     assert (low < answers).all()
@@ -191,7 +191,7 @@ def posterior_mean_by_hand(public, noisy, noise, public_size):
 def test_prior_of_missing_columns_is_uniform(epsilon, ages):
     X = people(400)
     release = fitted(X, pd.DataFrame({"age": ages}), epsilon=epsilon, trust=0.5)
-    measured = release._released.table.release.measured
+    measured = release._released.answers.release.measured
     noisy = np.array([measured[j,].values[1] for j in range(5)])
     noise = measured[0,].variance
     # the release clips its answers
@@ -290,7 +290,7 @@ def test_error_falls_with_the_noise(drift):
     for budget in budgets:
         found = [fitted(X, public, epsilon=budget / n, random_state=seed) for seed in range(5)]
         errors.append(np.mean([abs(each.answer(np.arange(5)) - truth) for each in found], axis=0))
-        noise.append(np.sqrt(found[0]._released.table.release.measured[0,].variance))
+        noise.append(np.sqrt(found[0]._released.answers.release.measured[0,].variance))
     open_ = np.mean(errors, axis=1, where=[False, True, True, True, True])
     assert (open_ < (np.sqrt(2 / np.pi) + 5 * 0.6 / np.sqrt(20)) * np.array(noise) + 1e-12).all()
     assert open_[0] < 0.3

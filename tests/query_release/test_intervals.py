@@ -174,7 +174,7 @@ def held_by_band(name, n, m, epsilon, **settings):
             table = release.table(names)
             keys = pd.MultiIndex.from_frame(table[names])
             true = truth.reindex(keys, fill_value=0).to_numpy()
-            variance = release._released.table.release.measured[pair].variance
+            variance = release._released.answers.release.measured[pair].variance
             alone = 2 * norm.isf(0.025) * np.sqrt(variance + true * (1 - true) / n)
             holds = (table["low"] <= true) & (true <= table["high"])
             cells.append([true, holds, table["high"] - table["low"], alone])

@@ -91,13 +91,9 @@ class ReleasedCDF:
         quantiles: Floats = np.maximum(self.curve.inverse(p), self._low)
         return quantiles
 
-    def interval(self, low: ArrayLike, high: ArrayLike) -> Floats:
-        """Return the fraction of the population in each closed interval [low, high].
-
-        It is 0 if low > high.
-        """
-        below = self.curve(just_below(np.asarray(low, dtype=float)))
-        fractions: Floats = np.maximum(self.cdf(high) - below, 0)
+    def fraction(self, above: ArrayLike, up_to: ArrayLike) -> Floats:
+        """Return the fraction of the population with above < x <= up_to, or 0 if above > up_to."""
+        fractions: Floats = np.maximum(self.cdf(up_to) - self.cdf(above), 0)
         return fractions
 
     def quantile_interval(
@@ -170,7 +166,7 @@ class ReleasedCDF:
         if self.covariance is not None and not simultaneous:
             deviation = np.sqrt(self._difference_variance(above, up_to))
             half_width = np.minimum(half_width, norm.isf((1 - level) / 2) * deviation)
-        answers = np.maximum(self.cdf(up_to) - self.cdf(above), 0)
+        answers = self.fraction(above, up_to)
         ends = np.column_stack([answers - half_width, answers + half_width])
         intervals: Floats = np.clip(ends, 0, 1)
         return intervals

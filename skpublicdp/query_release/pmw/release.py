@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.guarantees import Promise, vc_dimension
 from skpublicdp.guarantees.query_release import min_pmw_error, n_pmw_rows, release_sampling_error
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.fitted_release import FittedRelease, bind_queries
+from skpublicdp.query_release.answers import (
+    FittedRelease,
+    MemberAnswers,
+    ReleasedAnswers,
+    RowAnswers,
+)
 from skpublicdp.query_release.pmw.cover import QueryCover
 from skpublicdp.query_release.pmw.rounds import RoundPlan, plan_rounds, run_pmw
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.spending import default_delta
 from skpublicdp.query_release.weighted_rows import WeightedRows
 from skpublicdp.rules.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
-from skpublicdp.typing import Floats
 
 DEFAULT_TARGET_ERROR = 0.1
 """Error for which a warning states the number of rows, if the estimator has no `alpha`."""
-
-
-@dataclass(frozen=True, eq=False)
-class MemberAnswers:
-    """Function that answers a query by the released answer of the nearest member of a cover.
-
-    Attributes
-    ----------
-    queries : QueryClass
-        The class.
-    member_index : object
-        Index that finds the nearest members, see `QueryCover.member_index`.
-    answers : ndarray of shape (n_members,)
-        Released answers of the members.
-    """
-
-    queries: QueryClass
-    member_index: Any
-    answers: Floats
-
-    def __call__(self, Q: NDArray[Any]) -> Floats:
-        """Return the answers to queries, shape (n_queries,), clipped to [0, 1].
-
-        `Q` holds parameters of the queries in the format of `queries`.
-        """
-        members = self.queries.nearest_members(Q, self.member_index)
-        return np.clip(self.answers[members], 0, 1)
 
 
 def release_pmw(
@@ -63,16 +38,15 @@ def release_pmw(
     estimator : PAPQueryRelease
         Its parameters `alpha`, `beta`, `delta` and `n_jobs` are used.
     queries : QueryClass
-        The class, before its columns are resolved.
+        The class, bound to the schema.
     rows : Dataset
         Public and private rows.
     ledger : Ledger
         Privacy ledger that is charged.
     """
-    bound_queries = bind_queries(queries, rows)
     # the cover splits the public rows, whose order may be informative
     X_public = np.random.default_rng(0).permutation(rows.X_public)
-    cover = bound_queries.build_cover(X_public)
+    cover = queries.build_cover(X_public)
     n = rows.n_private
     # the other parts of alpha and beta are for the errors of the cover and of sampling
     plan = plan_rounds(
@@ -85,17 +59,16 @@ def release_pmw(
     )
     cell_counts = rows.fold(lambda X, _: cover.count(X), estimator.n_jobs)
     weights = run_pmw(cover.answers(cell_counts), n, cover, plan, ledger)
-    table = WeightedRows(*cover.weighted_rows(weights))
-    projection = None
+    weighted_rows = WeightedRows(*cover.weighted_rows(weights))
+    answers: ReleasedAnswers = RowAnswers(queries, weighted_rows)
     if cover.member_index is not None:
-        projection = MemberAnswers(bound_queries, cover.member_index, cover.answers(weights))
+        answers = MemberAnswers(queries, weighted_rows, cover.member_index, cover.answers(weights))
     return FittedRelease(
-        bound_queries,
+        queries,
         rows.schema,
-        table,
+        answers,
         0.0,  # public rows have no weight: the weights of the cells start uniform
-        projection=projection,
-        promise=_error_guarantee(estimator, bound_queries, rows, cover, plan, ledger),
+        promise=_error_guarantee(estimator, queries, rows, cover, plan, ledger),
     )
 
 

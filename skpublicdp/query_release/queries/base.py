@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,11 +12,20 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
+from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
+from skpublicdp.query_release.discretize import PublicBins, bins_at_noise_level
 from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, QueryCover
 from skpublicdp.query_release.pmw.grid_cover import BoxQueryCover
 from skpublicdp.typing import Codes, Floats
 
 Answers = NDArray[np.bool_]
+
+WILDCARD = -1
+"""The code of "any value" in a query about cells."""
+
+MAX_HOLDOUT_QUERIES = 256
+"""Number of thresholds, boxes or halfspaces, at evenly spaced ranks of the held-out rows."""
 
 
 class QueryClass(BaseEstimator, ABC):
@@ -25,6 +35,26 @@ class QueryClass(BaseEstimator, ABC):
     `PAPQueryRelease.fit` binds a class to the schema by `bind`. The method `encode` validates and
     encodes the queries that a user passes.
     """
+
+    statistic: Literal["cdf", "tables", "counts"] = "tables"
+    """What ``method="auto"`` measures: the CDF of the only column, tables, or counts of rows that
+    satisfy listed queries."""
+
+    releases_columns_first = False
+    """Whether the CDF of each numeric column is released before the tables. Its quantiles are the
+    cuts of their bins."""
+
+    is_about_single_columns = False
+    """Whether each query is about one column. The CDF or the one-way table of it is the answer."""
+
+    supports_offsets = False
+    """Whether a column may hold dates or numbers beyond 2**53, encoded as differences."""
+
+    has_tables = False
+    """Whether queries are about cells of tables, with the same bins as the queries."""
+
+    assumptions: tuple[str, ...] = ()
+    """Assumptions about the queries, for the receipt."""
 
     @abstractmethod
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
@@ -122,7 +152,7 @@ class QueryClass(BaseEstimator, ABC):
                 "Use StumpQueries or MarginalQueries, which support both."
             )
         offset_names = [column.name for column in schema.columns if column.has_offset]
-        if offset_names and not isinstance(self, _OneColumnQueries):
+        if offset_names and not self.supports_offsets:
             raise ValueError(
                 f"{type(self).__name__} needs plain numbers and column {offset_names[0]} holds "
                 "dates or numbers beyond 2**53. Use StumpQueries or MarginalQueries."
@@ -134,6 +164,70 @@ class QueryClass(BaseEstimator, ABC):
         The base class depends on no schema, and returns itself.
         """
         return self
+
+    def tables(self, schema: Schema) -> list[tuple[int, ...]]:
+        """Return the workload of ``method="auto"``: tables, as tuples of increasing positions."""
+        raise ValueError(
+            f'method="auto" does not support {type(self).__name__}; wrap its queries in '
+            "CustomQueries."
+        )
+
+    def measured_tables(self, schema: Schema) -> list[tuple[int, ...]]:
+        """Return the tables of the workload that are counted, by default all of them."""
+        return self.tables(schema)
+
+    def discretizer(
+        self, schema: Schema, X_public: Floats, cdfs: dict[int, ReleasedCDF], snr: float
+    ) -> PublicBins:
+        """Return the bins of numeric columns over which `tables` are counted.
+
+        By default they lie between quantiles of released CDFs.
+
+        Parameters
+        ----------
+        schema : Schema
+            The columns.
+        X_public : ndarray of float64, shape (m, n_features)
+            Encoded public rows.
+        cdfs : dict of int to ReleasedCDF
+            Released CDFs of numeric columns by position, if `releases_columns_first`.
+        snr : float
+            Number of private persons divided by the scale of the noise of the tables.
+        """
+        return bins_at_noise_level(schema, cdfs, self.tables(schema), snr)
+
+    def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
+        """Return the cells of a table as encoded queries, and the names of their codes."""
+        raise ValueError(
+            "table needs a release of tables, queries=MarginalQueries(). For a single column use "
+            "histogram or cdf."
+        )
+
+    def bin_cuts(self, position: int) -> Floats | None:
+        """Return the cuts between the bins of a numeric column, or None if queries have no bins."""
+        return None
+
+    def holdout_queries(self, X: Floats) -> NDArray[Any]:
+        """Return the encoded queries over which `PAPQueryRelease.score` averages errors.
+
+        Classes with a finite list return all queries. Otherwise there are up to 256 queries (of
+        stumps, in each column). Thresholds and ends of intervals are quantiles of a column of `X`.
+        Boxes have a row as upper corner. Halfspaces have a row on the boundary and random normals.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (n, n_features)
+            Encoded held-out rows.
+        """
+        raise TypeError(f"There is no score for {type(self).__name__}.")
+
+    def cumulative(self, x: Floats) -> Floats | None:
+        """Return the queries whose answers are the CDF at numbers x, or None if there are none."""
+        return None
+
+    def has_columns_of_rows(self, *, as_frame: bool) -> bool:
+        """Indicate whether queries in a frame, or in an array, have the columns of the rows."""
+        return False
 
     def growth_function(self, m: int, n_features: int) -> int:
         """Return an upper bound of the number of ways in which the queries label m rows.
@@ -211,6 +305,12 @@ class QueryClass(BaseEstimator, ABC):
         return numbers
 
 
+def holdout_ranks(n: int) -> NDArray[np.intp]:
+    """Return up to `MAX_HOLDOUT_QUERIES` evenly spaced ranks of n held-out rows."""
+    ranks = np.linspace(0, n - 1, min(n, MAX_HOLDOUT_QUERIES)).astype(np.intp)
+    return np.unique(ranks)
+
+
 def one_dimensional_message(name: str, width: int) -> str:
     """Return the error message for queries in a one-dimensional array.
 
@@ -270,8 +370,25 @@ class BoxQueries(QueryClass):
         """
 
 
-class _OneColumnQueries(BoxQueries):
+class OneColumnQueries(BoxQueries):
     """Query classes about the numbers of a single column: thresholds and intervals."""
+
+    statistic = "cdf"
+    supports_offsets = True
+
+    def ranges(self, Q: Floats) -> tuple[Floats, Floats]:
+        """Return the ends of the ranges above < x <= up_to of encoded queries: (above, up_to)."""
+        low, high = self._boxes(Q)[:, 0].T
+        return just_below(low), high
+
+    def cumulative(self, x: Floats) -> Floats:
+        """Return the ranges from -inf to each number x."""
+        low = np.full((len(x), self.n_ends - 1), -np.inf)  # thresholds have no lower end
+        return np.column_stack([low, x])
+
+    def holdout_queries(self, X: Floats) -> Floats:
+        """Return ranges from -inf to quantiles of the held-out rows."""
+        return self.cumulative(np.sort(X[:, 0])[holdout_ranks(len(X))])
 
     def check_columns(self, schema: Schema) -> None:
         """Raise a ValueError unless there is exactly one column, and it is numeric."""
@@ -295,7 +412,7 @@ class _OneColumnQueries(BoxQueries):
             raise ValueError(f"{type(self).__name__} are about one column; X has {n_features}.")
 
 
-class ThresholdQueries(_OneColumnQueries):
+class ThresholdQueries(OneColumnQueries):
     """Thresholds: x <= t. The answers are the cumulative distribution function of a column.
 
     An array of queries has shape (n_queries, 1) or (n_queries,): the thresholds t.
@@ -314,12 +431,16 @@ class ThresholdQueries(_OneColumnQueries):
 
     n_ends = 1
 
+    def has_columns_of_rows(self, *, as_frame: bool) -> bool:
+        """Return True, since a threshold is a number of the column."""
+        return True
+
     def _boxes(self, Q: Floats) -> Floats:
         """Return the ranges from -inf to each threshold, shape (n_queries, 1, 2)."""
         return np.insert(Q, 0, -np.inf, axis=1)[:, None]
 
 
-class IntervalQueries(_OneColumnQueries):
+class IntervalQueries(OneColumnQueries):
     """Closed intervals: low <= x <= high.
 
     An array of queries has shape (n_queries, 2): low and high, which may be infinite.

@@ -52,6 +52,11 @@ class CustomQueries(QueryClass):
            [False,  True]])
     """
 
+    statistic = "counts"
+    assumptions = (
+        "the answers of the CustomQueries function about a row depend on this row alone",
+    )
+
     def __init__(self, function: Callable[[Any], ArrayLike]) -> None:
         self.function = function
 
@@ -71,6 +76,10 @@ class CustomQueries(QueryClass):
     def build_cover(self, X_public: Floats) -> ExplicitCover:
         """Return the cover that contains all queries, with the cells of public rows."""
         return split_sample_cover(self.holds, self.all_queries(X_public), X_public)
+
+    def holdout_queries(self, X: Floats) -> NDArray[np.intp]:
+        """Return the positions of all queries of the list."""
+        return self.all_queries(X)
 
     def all_queries(self, X: Floats) -> NDArray[np.intp]:
         """Return the positions of all queries of the list, shape (n_listed, 1).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,12 @@ from skpublicdp.query_release.pmw.halfspace_cover import (
     HalfspaceDichotomies,
     line_arrangement_points,
 )
-from skpublicdp.query_release.queries.base import Answers, BoxQueries, QueryClass
+from skpublicdp.query_release.queries.base import (
+    Answers,
+    BoxQueries,
+    QueryClass,
+    holdout_ranks,
+)
 from skpublicdp.query_release.queries.cell_queries import check_categories
 from skpublicdp.typing import Codes, Floats
 
@@ -32,6 +38,9 @@ SIDE_BLOCK = 1 << 16
 
 N_DICHOTOMY_TRIALS = 16
 """Number of random subsets of public rows, of which the best one defines the cover."""
+
+MIN_COLUMN_DEVIATION = 1e-12
+"""Lower bound of the standard deviation of a column, which standardises normals of halfspaces."""
 
 
 class RectangleQueries(BoxQueries):
@@ -52,6 +61,17 @@ class RectangleQueries(BoxQueries):
     >>> RectangleQueries().holds([box], np.array([[0.5, 5.0], [0.5, 6.0]]))
     array([[ True, False]])
     """
+
+    releases_columns_first = True
+
+    def tables(self, schema: Schema) -> list[tuple[int, ...]]:
+        """Return all two-way tables, or the one-way table of a single column."""
+        return _pairs_of_columns(schema)
+
+    def holdout_queries(self, X: Floats) -> Floats:
+        """Return boxes without lower ends, with held-out rows as upper corners."""
+        high = X[holdout_ranks(len(X))]
+        return np.stack([np.full(high.shape, -np.inf), high], axis=2)
 
     def _boxes(self, Q: Floats) -> Floats:
         """Return the queries unchanged, since they have low and high of each column."""
@@ -77,6 +97,8 @@ class HalfspaceQueries(QueryClass):
     >>> HalfspaceQueries().holds([[1.0, 1.0, 2.0]], np.array([[1.0, 1.0], [1.0, 0.0]]))
     array([[ True, False]])
     """
+
+    releases_columns_first = True
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Return whether each row is in each halfspace, shape (n_queries, n)."""
@@ -126,6 +148,20 @@ class HalfspaceQueries(QueryClass):
             candidates = np.concatenate([candidates, line_arrangement_points(cover, points)])
         return ExplicitCover(self.holds, cover, candidates, second_half, points, disagreement)
 
+    def tables(self, schema: Schema) -> list[tuple[int, ...]]:
+        """Return all two-way tables, or the one-way table of a single column.
+
+        They were more accurate in tests than bins of projections of the rows.
+        """
+        return _pairs_of_columns(schema)
+
+    def holdout_queries(self, X: Floats) -> Floats:
+        """Return halfspaces with random normals, each with a held-out row on its boundary."""
+        points = X[holdout_ranks(len(X))]
+        normals = np.random.default_rng(0).normal(size=points.shape)
+        normals /= np.maximum(X.std(axis=0), MIN_COLUMN_DEVIATION)
+        return np.column_stack([normals, (normals * points).sum(axis=1)])
+
     def dual_vc_dimension(self, n_features: int) -> int:
         """Return the VC dimension of the dual class, which is the number of columns p.
 
@@ -166,6 +202,9 @@ class StumpQueries(QueryClass):
            [False,  True]])
     """
 
+    releases_columns_first = True
+    is_about_single_columns = True
+
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Return whether each encoded stump holds for each row, shape (n_queries, n)."""
         Q = self._validated(Q, X.shape[1])
@@ -182,6 +221,23 @@ class StumpQueries(QueryClass):
         for position, n_codes in self._n_codes().items():
             axes[position] = QuantileAxis(np.arange(n_codes), n_ends=0, max_cells=n_codes)
         return ProductCover(axes)
+
+    def tables(self, schema: Schema) -> list[tuple[int, ...]]:
+        """Return all one-way tables."""
+        return [(position,) for position in range(len(schema.columns))]
+
+    def measured_tables(self, schema: Schema) -> list[tuple[int, ...]]:
+        """Return the one-way tables of categorical columns. Numeric columns have a released CDF."""
+        return [(position,) for position in np.flatnonzero(~schema.numeric).tolist()]
+
+    def holdout_queries(self, X: Floats) -> Floats:
+        """Return stumps at quantiles of the held-out values of each column."""
+        quantiles = np.sort(X, axis=0)[holdout_ranks(len(X))]
+        stumps = []
+        for position, values in enumerate(map(np.unique, quantiles.T)):
+            encoded_column = -1 - position if position in self._n_codes() else position
+            stumps.append(np.column_stack([np.full(len(values), encoded_column), values]))
+        return np.concatenate(stumps)
 
     def nearest_members(self, Q: NDArray[Any], members: ProductCover) -> Codes:
         """Return the position in the cover of the stump at the nearest cut, or at the category."""
@@ -241,10 +297,6 @@ class StumpQueries(QueryClass):
         n_thresholds, n_categorical = n_features * max(m - 1, 0), len(self._n_codes())
         return min(1 << m, n_thresholds + 2 + n_categorical)
 
-    def is_categorical(self, position: int) -> bool:
-        """Indicate whether a column is categorical, for a bound class."""
-        return position in self._n_codes()
-
     def _n_codes(self) -> dict[int, int]:
         """Return the number of codes by position of a categorical column, or {} before `bind`."""
         return getattr(self, "_n_codes_of_column", {})
@@ -252,6 +304,12 @@ class StumpQueries(QueryClass):
     def _validated(self, Q: Any, n_features: int) -> Floats:
         """Return encoded stumps as floats of shape (n_queries, 2), after validation."""
         return self._as_floats(Q, (2,), "column and threshold")
+
+
+def _pairs_of_columns(schema: Schema) -> list[tuple[int, ...]]:
+    """Return the positions of all pairs of columns, or of the only column."""
+    n_features = len(schema.columns)
+    return list(combinations(range(n_features), min(2, n_features)))
 
 
 def _stump_columns(Q: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.binning import cut_columns
 from skpublicdp.data.schema import Schema
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
+from skpublicdp.query_release.discretize import PublicBins
 from skpublicdp.query_release.marginals.count import combination_ids
 from skpublicdp.query_release.pmw.cover import (
     MAX_INCIDENCE_ENTRIES,
@@ -21,16 +23,13 @@ from skpublicdp.query_release.pmw.cover import (
     check_cover_size,
     split_sample_cover,
 )
-from skpublicdp.query_release.queries.base import Answers, QueryClass
+from skpublicdp.query_release.queries.base import WILDCARD, Answers, QueryClass
 from skpublicdp.query_release.queries.cell_queries import describe_cells, read_cells
 from skpublicdp.typing import Floats
 
 MAX_LISTED_CELLS = 1 << 14
 """Maximum number of cells of the full table for a cover with all of them. With more cells, only
 the cells of public rows are in the cover."""
-
-WILDCARD = -1
-"""The code of "any value" in a query about cells."""
 
 
 class MarginalQueries(QueryClass):
@@ -68,6 +67,8 @@ class MarginalQueries(QueryClass):
     array([[ True,  True, False],
            [False, False,  True]])
     """
+
+    has_tables = True
 
     def __init__(
         self,
@@ -167,6 +168,20 @@ class MarginalQueries(QueryClass):
             return super().growth_function(m, n_features)
         return min(1 << m, self._n_cells() + 1)
 
+    def discretizer(
+        self, schema: Schema, X_public: Floats, cdfs: dict[int, ReleasedCDF], snr: float
+    ) -> PublicBins:
+        """Return the bins of the class, which are cut at public values."""
+        return PublicBins(schema, self._bins, self.tables(schema), X_public)
+
+    def holdout_queries(self, X: Floats) -> NDArray[np.int64]:
+        """Return all cells of the workload."""
+        return self.all_cells
+
+    def has_columns_of_rows(self, *, as_frame: bool) -> bool:
+        """Return whether queries are not in a frame, which may omit columns."""
+        return not as_frame
+
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
         """Return the cells of a marginal table as encoded queries, and the names of their codes.
 
@@ -182,6 +197,8 @@ class MarginalQueries(QueryClass):
         names : list of list
             For each column of the table, the category or the bin of each cell.
         """
+        if not positions or len(set(positions)) < len(positions):
+            raise ValueError("columns must be one or more different columns.")
         table_sizes = [self._bins.sizes[position] for position in positions]
         codes = np.indices(table_sizes).reshape(len(positions), -1)
         cells = np.full((codes.shape[1], len(self._bins.sizes)), WILDCARD)
@@ -192,10 +209,9 @@ class MarginalQueries(QueryClass):
             names.append([code_names[code] for code in column_codes])
         return cells, names
 
-    def cuts(self, position: int) -> Floats:
-        """Return the cuts between the bins of the numeric column at `position`, after `bind`."""
+    def bin_cuts(self, position: int) -> Floats | None:
+        """Return the cuts between the bins of a column, or None if it is categorical."""
         cuts: Floats | None = self._bins.cuts[position]
-        assert cuts is not None
         return cuts
 
     @property

@@ -1,0 +1,208 @@
+"""The mechanisms of a release, one for each method: `auto`, `pmw` and `public`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from skpublicdp.data.dataset import Dataset, PrivateColumnCounts
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.query_release.answers import (
+    CDFAnswers,
+    ColumnAnswers,
+    CountAnswers,
+    FittedRelease,
+    RowAnswers,
+    TableAnswers,
+)
+from skpublicdp.query_release.cdf.release import release_cdf
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
+from skpublicdp.query_release.cdf.strategies import check_noise_scale
+from skpublicdp.query_release.discretize import QueryIndicators
+from skpublicdp.query_release.marginals.marginal_model import downward_closure
+from skpublicdp.query_release.marginals.release import (
+    MARGINALS_PROOF,
+    MarginalRelease,
+    release_tables,
+)
+from skpublicdp.query_release.pmw.release import release_pmw
+from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
+from skpublicdp.query_release.query_list import release_linear_queries
+from skpublicdp.query_release.spending import (
+    Noise,
+    all_noise,
+    mechanism_name,
+    scaled_noise,
+    signal_to_noise,
+)
+from skpublicdp.query_release.weighted_rows import WeightedRows
+
+
+def release_auto(
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger, n_completions: int = 1
+) -> FittedRelease:
+    """Release answers with ``method="auto"``: a posterior given noisy answers and public rows.
+
+    The whole budget of the ledger is spent. The query class is bound to the schema. There are
+    `n_completions` copies of the public rows (see `enumerate_completions`).
+    """
+    match queries.statistic:
+        case "counts":
+            return _release_query_list(estimator, queries, rows, ledger, n_completions)
+        case "cdf":
+            return _release_one_column(estimator, queries, rows, ledger)
+    return _release_over_tables(estimator, queries, rows, ledger)
+
+
+def release_public(
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
+) -> FittedRelease:
+    """Return the release with ``method="public"``: public rows with equal weights.
+
+    No private value is used.
+    """
+    m = len(rows.X_public)
+    weighted_rows = WeightedRows(rows.X_public, np.full(m, 1 / m))
+    answers = RowAnswers(queries, weighted_rows)
+    return FittedRelease(queries, rows.schema, answers, float(rows.n_public))
+
+
+def _release_query_list(
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger, n_completions: int
+) -> FittedRelease:
+    """Release the answers to listed queries: one noisy count of rows for each query.
+
+    The posterior of the answers combines the counts with the answers of public rows.
+    """
+    all_queries = queries.holdout_queries(rows.X_public)
+    n_queries, m = len(all_queries), rows.n_public
+    indicators = QueryIndicators(queries, all_queries)
+    codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
+    counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
+    # If there are no public rows (m = 0), X_public is a reference sample. It is used for synthetic
+    # rows, but not for the prior of the fractions.
+    holds_on_public = codes_public[: n_completions * m].reshape(n_completions, m, n_queries)
+    release = release_linear_queries(
+        counts,
+        rows.n_private,
+        holds_on_public,
+        ledger=ledger,
+        trust=_trusted_size(estimator, m),
+    )
+    answers = CountAnswers(queries, release, indicators, codes_public, rows.X_public)
+    return FittedRelease(queries, rows.schema, answers, release.effective_public_size if m else 0.0)
+
+
+def _release_one_column(
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
+) -> FittedRelease:
+    """Release the CDF of the single column, which answers thresholds and intervals."""
+    assert isinstance(queries, OneColumnQueries)
+    cdf = _release_column_cdf(0, estimator, rows, ledger)
+    size = float(cdf.effective_public_size) if rows.n_public else 0.0
+    return FittedRelease(queries, rows.schema, CDFAnswers(queries, cdf), size)
+
+
+def _release_column_cdf(
+    position: int, estimator: Any, rows: Dataset, ledger: Ledger
+) -> ReleasedCDF:
+    """Release the CDF of the numeric column at `position`, with the whole budget of `ledger`."""
+    column = rows.schema.columns[position]
+    return release_cdf(
+        PrivateColumnCounts(rows.column(position)),
+        rows.X_public[:, position] if rows.n_public else np.empty(0),
+        bounds=(column.low, column.high),
+        ledger=ledger,
+        trust=estimator.trust,
+    )
+
+
+def _release_over_tables(
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
+) -> FittedRelease:
+    """Release tables over bins and categories, and estimate answers from them.
+
+    For stumps, rectangles and halfspaces, the CDF of each numeric column is released first. Its
+    quantiles cut the column into bins. A stump about a numeric column is answered by the CDF, and
+    needs no table.
+    """
+    cdfs, noise = _release_column_cdfs(estimator, queries, rows, ledger)
+    snr = signal_to_noise(noise, rows.n_private / ledger.rows_per_person)
+    discretizer = queries.discretizer(rows.schema, rows.X_public, cdfs, snr)
+    codes_public = discretizer.parallel_codes(rows.X_public, estimator.n_jobs)
+    workload = queries.measured_tables(rows.schema)
+    release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))  # without tables
+    if workload:
+        if cdfs:  # they were charged for the other shares of the budget
+            ledger = ledger.sub_ledger(
+                noise, name=mechanism_name("tables", noise), proof=MARGINALS_PROOF
+            )
+        release = release_tables(
+            lambda tables: rows.fold(lambda X, _: discretizer.tables(X, tables), estimator.n_jobs),
+            rows.n_private,
+            codes_public[: rows.n_public],  # no rows if X_public is a reference sample
+            discretizer.sizes,
+            workload,
+            ledger=ledger,
+            trust=_trusted_size(estimator, rows.n_public),
+        )
+    answers_class = ColumnAnswers if queries.is_about_single_columns else TableAnswers
+    answers = answers_class(queries, release, discretizer, codes_public, rows.X_public)
+    cdf_sizes = [cdf.effective_public_size for cdf in cdfs.values()]
+    size = min([release.effective_public_size, *cdf_sizes]) if rows.n_public else 0.0
+    return FittedRelease(queries, rows.schema, answers, size)
+
+
+def _release_column_cdfs(
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
+) -> tuple[dict[int, ReleasedCDF], Noise]:
+    """Release the CDF of each numeric column, if the query class has bins at released quantiles.
+
+    The budget is divided equally among all columns and all tables of the downward closure of the
+    workload. For stumps there are no other tables, since each column has a CDF or a table.
+
+    Returns
+    -------
+    cdfs : dict of int to ReleasedCDF
+        Released CDFs by position of the column. Empty for other query classes.
+    table_noise : Gaussian or Pure
+        Noise that spends the rest of the budget on the tables. If nothing is left (stumps about
+        numeric columns alone), no table is measured, and it is the noise of the whole budget.
+    """
+    cdfs: dict[int, ReleasedCDF] = {}
+    noise, n_features = all_noise(ledger), len(rows.schema.columns)
+    if not queries.releases_columns_first:
+        return cdfs, noise
+    rows.check(estimator.n_jobs)  # raises an error for invalid rows before any budget is spent
+    n_tables = 0
+    if not queries.is_about_single_columns:
+        n_tables = len(downward_closure(queries.tables(rows.schema)))
+    share = Fraction(1, n_features + n_tables)
+    check_noise_scale(scaled_noise(noise, share), ledger)
+    for position in np.flatnonzero(rows.schema.numeric).tolist():
+        column_ledger = ledger.sub_ledger(
+            scaled_noise(noise, share),
+            name=mechanism_name(f"one column, {rows.schema.names[position]}", noise),
+            proof="docs/proofs/prefix_sums.md",
+        )
+        cdf = _release_column_cdf(position, estimator, rows, column_ledger)
+        cdfs[position] = replace(cdf, covariance=None)  # megabytes for each column
+    remaining_share = 1 - share * len(cdfs)
+    return cdfs, scaled_noise(noise, remaining_share) if remaining_share else noise
+
+
+def _trusted_size(estimator: Any, n_public: int) -> str | float:
+    """Return the effective public sample size that the user sets by `trust`, or "auto"."""
+    trust = estimator.trust  # private rows per public row
+    return trust if trust == "auto" else float(trust) * max(n_public, 1)
+
+
+METHODS: dict[str, Callable[..., FittedRelease]] = {
+    "auto": release_auto,
+    "pmw": release_pmw,
+    "public": release_public,
+}
