@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp.accounting import exact_fraction
+from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.active.subsampling_plan import (
     SUBSAMPLING_PROOF,
     SubsamplingPlan,
@@ -31,11 +31,13 @@ from skpublicdp.active.subsampling_plan import (
     receipt_assumptions,
     stage_name,
 )
-from skpublicdp.active.subset import Subset, fit_to_subset
 from skpublicdp.base_learner import (
     BaseDelegatingClassifier,
+    add_row_per_label,
     check_base,
     check_classes,
+    epsilon_delta,
+    fit_base,
     is_repeatable,
     mechanism_event,
     n_rows,
@@ -48,6 +50,7 @@ from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, read_table
 from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.guarantees import Promise
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.rules.population_guarantee import (
@@ -58,7 +61,7 @@ from skpublicdp.rules.population_guarantee import (
     why_no_guarantee,
 )
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
-from skpublicdp.typing import Codes
+from skpublicdp.typing import Codes, Floats, Mask
 
 
 class SubsamplingActiveLearner(
@@ -269,8 +272,7 @@ class SubsamplingActiveLearner(
         plan, is_counted, ledger = self._open_ledger(X, groups)
         check_rows(self, X, reset=True)
         self.queried_indices_ = np.flatnonzero(is_counted)[plan.draw_queries(ledger)]
-        self._pending = (plan, is_counted.tobytes(), self.budget)
-        self._ticket = new_ticket()
+        self._pending = PendingQuery(plan, is_counted.tobytes(), self.budget, new_ticket())
         return self.queried_indices_.copy()
 
     @all_or_nothing
@@ -311,72 +313,37 @@ class SubsamplingActiveLearner(
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         pending = getattr(self, "_pending", None)
-        ticket = None if pending is None else self._ticket
-        plan, is_counted, ledger = self._open_ledger(X, groups, ticket)
+        plan, is_counted, ledger = self._open_ledger(X, groups, pending)
         table = read_table(self, X, reset=True, numeric=True)
-        X_public_checked = read_public_numbers(self, table, X_public)
-        public = X_public_checked if len(X_public_checked) else None
+        public = read_public_numbers(self, table, X_public)
         X = as_numbers(table)
         check_length(y, len(X))
         public_label_columns = public_labels(X_public, y_public, label_column)
-        # Draw even if `query` has drawn the rows. With a seed it is the same draw, and the later
-        # draws then use other random numbers.
-        queried, pool = plan.draw_queries(ledger), np.flatnonzero(is_counted)
-        if pending is not None:
-            if pending != (plan, is_counted.tobytes(), self.budget):
-                raise ValueError(
-                    f"fit must get the {pending[0].n_pool} rows, the groups and the parameters "
-                    f"that query had; got {plan.n_pool} rows and perhaps other parameters: call "
-                    "query again."
-                )
-            queried = np.searchsorted(pool, self.queried_indices_)
-            # labels of other rows are not read, since even their type could change the result
-            codes, classes = self._read_labels(label_column(take_rows(y, pool[queried])))
-        else:
-            codes, classes = self._read_labels(label_column(y)[is_counted])
-            codes = codes[queried]
-
-        encode_labels(classes, [*public_label_columns, classes[:0]], classes)
+        pool = np.flatnonzero(is_counted)
+        queried = self._draw_queries(plan, is_counted, pending, ledger)
+        labels, classes = self._read_labels(y, pool, queried, pending)
+        encode_labels(classes, [*public_label_columns, classes[:0]], classes)  # a check
         base = self._base_learner()
         check_classes(base, classes)
-        not_queried = np.delete(np.arange(plan.n_pool), queried)
-        unlabelled = not_queried[plan.draw_unlabelled(queried, ledger)]
-        order, unlabelled = ledger.order(len(queried)), unlabelled[ledger.order(len(unlabelled))]
-        subset = Subset(X[pool[queried[order]]], classes[codes[order]], X[pool[unlabelled]])
-        ledger.read(plan.n_pool, 0 if public is None else len(public))
+        subset = draw_subset(plan, X, pool, queried, labels, ledger)
+        ledger.read(plan.n_pool, len(public))
         stage = stage_name(plan, base)
         sub_ledger = ledger.sub_ledger(
             ledger.event, name=stage, proof=SUBSAMPLING_PROOF, by_theorem=True
         )
         sub_ledger.annotate(stage, plan.base, SUBSAMPLING_PROOF)
-        fitted = fit_to_subset(
-            base,
-            plan.base,
-            subset,
-            classes=classes,
-            X_public=public,
-            y_public=y_public,
-            seed=ledger.seed(),
-        )
-        reason = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
-        if not reason and "classes" not in fitted.get_params(deep=False):
-            reason = ADDED_ROWS
-        # a subset of independent rows, drawn independently of them, consists of independent rows
-        guarantee = no_guarantee(reason) if reason else base_learner_guarantee(fitted)
-        self.guarantee_, self.guarantee_reason_ = guarantee
+        fitted = fit_to_subset(base, plan.base, subset, classes, public, y_public, ledger.seed())
+        self.guarantee_, self.guarantee_reason_ = guarantee = _guarantee(fitted, X_public, ledger)
         warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
-        self.estimator_ = fitted
-        self.classes_ = classes
+        self.estimator_, self.classes_ = fitted, classes
+        assumptions = receipt_assumptions(self, plan, queried=pending is not None)
         self.privacy_ = ledger.receipt(
-            assumptions=(
-                *receipt_assumptions(self, plan, queried=pending is not None),
-                *public_data_assumptions(X_public),
-            ),
-            secure=not is_repeatable(self.estimator_),
+            assumptions=(*assumptions, *public_data_assumptions(X_public)),
+            secure=not is_repeatable(fitted),
         )
         # the amplified ε holds only while the queried rows are secret
-        for name in ("_pending", "_ticket", "queried_indices_"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_pending", None)
+        self.__dict__.pop("queried_indices_", None)
         if self.transcript_private:
             self.queried_indices_ = pool[queried]
         return self
@@ -399,8 +366,8 @@ class SubsamplingActiveLearner(
         return SemiPrivateClassifier() if self.estimator is None else self.estimator
 
     def _open_ledger(
-        self, X: Any, groups: Any, ticket: str | None = None
-    ) -> tuple[SubsamplingPlan, NDArray[np.bool_], Ledger]:
+        self, X: Any, groups: Any, pending: PendingQuery | None = None
+    ) -> tuple[SubsamplingPlan, Mask, Ledger]:
         """Return the plan of a query and its fit, the mask of the pool's rows in X, and a ledger.
 
         No private value is read. With `max_rows_per_group`, the pool has at most so many rows of
@@ -426,19 +393,183 @@ class SubsamplingActiveLearner(
         total_epsilon = k * plan.epsilon
         # amplification is proved for one row; persons have only the (ε, δ) of group privacy
         event = plan.event if k == 1 else mechanism_event(total_epsilon, delta)
-        return (
-            plan,
-            is_counted,
-            Ledger.from_estimator(self, epsilon=total_epsilon, event=event, ticket=ticket),
-        )
+        ticket = None if pending is None else pending.ticket
+        ledger = Ledger.from_estimator(self, epsilon=total_epsilon, event=event, ticket=ticket)
+        return plan, is_counted, ledger
 
-    def _read_labels(self, y: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
-        """Return the label codes and the classes of rows that must all have a label."""
-        codes, _, _, classes = encode_labels(y, [y[:0]], self.classes)
+    def _draw_queries(
+        self,
+        plan: SubsamplingPlan,
+        is_counted: Mask,
+        pending: PendingQuery | None,
+        ledger: Ledger,
+    ) -> Codes:
+        """Return the queried rows, as increasing positions in the pool.
+
+        Rows are drawn even if `query` has drawn them before. With a seed it is the same draw, and
+        the later draws then use other random numbers.
+        """
+        drawn = plan.draw_queries(ledger)
+        if pending is None:
+            return drawn
+        if pending[:3] != (plan, is_counted.tobytes(), self.budget):
+            raise ValueError(
+                f"fit must get the {pending.plan.n_pool} rows, the groups and the parameters "
+                f"that query had; got {plan.n_pool} rows and perhaps other parameters: call "
+                "query again."
+            )
+        return np.searchsorted(np.flatnonzero(is_counted), self.queried_indices_)
+
+    def _read_labels(
+        self, y: Any, pool: Codes, queried: Codes, pending: PendingQuery | None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the labels of the queried rows, and the classes.
+
+        After a `query`, labels of other rows are not read, since even their type could change the
+        result. Without one, all rows of the pool must have a label.
+        """
+        if pending is None:
+            column, positions = label_column(y)[pool], queried
+        else:
+            column, positions = label_column(take_rows(y, pool[queried])), np.arange(len(queried))
+        codes, _, _, classes = encode_labels(column, [column[:0]], self.classes)
         # besides two other labels, -1 marks an unlabelled row, as in the other learners
         if self.classes is None and len(classes) != 2 and is_unlabelled(classes).any():
             raise ValueError(
                 "y must hold a label in every row that query asked for, or in all rows without "
                 "query; list -1 in classes if it is a label."
             )
-        return codes, classes
+        return classes[codes[positions]], classes
+
+
+class PendingQuery(NamedTuple):
+    """A query whose labels no fit has used yet.
+
+    Attributes
+    ----------
+    plan : SubsamplingPlan
+        Sizes and budgets of the query and its fit.
+    is_counted : bytes
+        Mask of the rows of `X` that are the pool.
+    budget : PrivacyBudget or None
+        Budget of the learner.
+    ticket : str
+        One-time token of the fit.
+    """
+
+    plan: SubsamplingPlan
+    is_counted: bytes
+    budget: OptionalBudget
+    ticket: str
+
+
+class Subset(NamedTuple):
+    """Random subset of the pool, in random order.
+
+    Attributes
+    ----------
+    X_labelled : ndarray of float64, shape (n_queried, n_features)
+        The queried rows, with their features.
+    y : ndarray of shape (n_queried,)
+        Labels of the queried rows.
+    X_unlabelled : ndarray of float64, shape (n_drawn - n_queried, n_features)
+        The drawn rows that were not queried.
+    """
+
+    X_labelled: Floats
+    y: NDArray[Any]
+    X_unlabelled: Floats
+
+
+def draw_subset(
+    plan: SubsamplingPlan,
+    X: Floats,
+    pool: Codes,
+    queried: Codes,
+    labels: NDArray[Any],
+    ledger: Ledger,
+) -> Subset:
+    """Return the queried rows with their labels and random unlabelled rows, in random order.
+
+    Parameters
+    ----------
+    plan : SubsamplingPlan
+        Sizes of the subset.
+    X : ndarray of float64, shape (n, n_features)
+        Rows.
+    pool : ndarray of intp, shape (n_pool,)
+        Positions in X of the rows that count.
+    queried : ndarray of intp, shape (n_queried,)
+        Positions in the pool of the queried rows, increasing.
+    labels : ndarray of shape (n_queried,)
+        Their labels.
+    ledger : Ledger
+        Source of randomness.
+    """
+    not_queried = np.delete(np.arange(plan.n_pool), queried)
+    unlabelled = not_queried[plan.draw_unlabelled(queried, ledger)]
+    order, order_unlabelled = ledger.order(len(queried)), ledger.order(len(unlabelled))
+    return Subset(X[pool[queried[order]]], labels[order], X[pool[unlabelled[order_unlabelled]]])
+
+
+def fit_to_subset(
+    base: Any,
+    event: Event,
+    subset: Subset,
+    classes: NDArray[Any],
+    X_public: Floats,
+    y_public: Any,
+    seed: int | None,
+) -> Any:
+    """Return a copy of the base learner, fitted to a subset of the pool, labelled rows first.
+
+    Parameters
+    ----------
+    base : classifier
+        Base learner, not fitted.
+    event : Event
+        Budget of the base learner.
+    subset : Subset
+        Labelled and unlabelled rows.
+    classes : ndarray of shape (n_classes,)
+        All labels.
+    X_public : ndarray of float64, shape (n_public, n_features)
+        Public rows, perhaps none.
+    y_public : array-like or None
+        Labels of the public rows, as given to `fit`.
+    seed : int or None
+        Seed of the base learner.
+    """
+    epsilon, delta = epsilon_delta(event)
+    n_features = X_public.shape[1]
+    centre = np.median(X_public, axis=0) if len(X_public) else np.zeros(n_features)
+    X, y = add_row_per_label(base, subset.X_labelled, subset.y, classes, centre)
+    n_unlabelled = len(subset.X_unlabelled)
+    # base learners get the mask `is_labelled`, and do not use the labels of the other rows, which
+    # have the dtype of `classes`: by its kind boolean, text, objects or else numbers
+    kind = classes.dtype.kind
+    placeholder = {"b": False, "U": "-1", "O": "-1"}.get(kind, -1)
+    y_unlabelled = np.full(n_unlabelled, placeholder, dtype=object if kind == "O" else None)
+    return fit_base(
+        base,
+        epsilon,
+        np.vstack([X, subset.X_unlabelled]),
+        np.concatenate([y, y_unlabelled]),
+        delta=delta,
+        random_state=seed,
+        classes=classes,
+        is_labelled=np.arange(len(X) + n_unlabelled) < len(X),
+        X_public=X_public if len(X_public) else None,
+        y_public=y_public,
+    )
+
+
+def _guarantee(fitted: Any, X_public: Any, ledger: Ledger) -> Promise:
+    """Return the bound on the excess error of a base learner, or why there is no bound.
+
+    A subset of independent rows, drawn independently of them, consists of independent rows.
+    """
+    reason = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
+    if not reason and "classes" not in fitted.get_params(deep=False):
+        reason = ADDED_ROWS
+    return no_guarantee(reason) if reason else base_learner_guarantee(fitted)

@@ -93,36 +93,27 @@ def make_plan(
     semi_supervised : bool
         Whether the base learner uses unlabelled rows.
     """
-    base_target = max(Fraction(1), epsilon) if base is None else base
     n_queried = n_drawn = min(n_labels, n_pool)
-    if semi_supervised:
-        if n_subsample is not None:
-            n_drawn = min(n_subsample, n_pool)
-        elif transcript_private:
-            n_drawn = n_pool
-        else:
-            n_drawn = max(n_queried, subsample_size(n_pool, epsilon, base_target, roles=roles))
-        if n_drawn < n_queried:
-            raise ValueError(
-                f"n_subsample must be at least the number of labels, {n_queried}; got {n_drawn}."
-            )
+    if semi_supervised and n_subsample is not None:
+        n_drawn = min(n_subsample, n_pool)
+    elif semi_supervised and transcript_private:
+        n_drawn = n_pool
+    elif semi_supervised:
+        base_target = max(Fraction(1), epsilon) if base is None else base
+        n_drawn = max(n_queried, subsample_size(n_pool, epsilon, base_target, roles=roles))
+    if n_drawn < n_queried:
+        raise ValueError(
+            f"n_subsample must be at least the number of labels, {n_queried}; got {n_drawn}."
+        )
     # if all drawn rows are labelled, both choices of roles coincide
     roles = "random" if n_drawn == n_queried else roles
     rate = Fraction(1) if transcript_private else Fraction(n_drawn, n_pool)
-
-    def amplified(event: Event) -> Event:
-        """Return the event for one row of the pool if the base learner runs `event` on a subset."""
-        return event if rate == 1 else Subsampled(rate, event, roles)
-
     margin = Fraction(1) if rate == 1 else ROUNDING_MARGIN  # without amplification, no rounding
-    if base is not None:
-        epsilon_of_base = base
-    elif rate == 1:
-        epsilon_of_base = epsilon
-    else:
-        epsilon_of_base = exact_fraction(base_epsilon(epsilon * margin, rate, roles=roles))
-    amplified_epsilon, _ = basic_price(amplified(Pure(epsilon_of_base)))
-    event_epsilon = Fraction(amplified_epsilon)
+    epsilon_of_base = base
+    if epsilon_of_base is None:
+        allowed = epsilon if rate == 1 else base_epsilon(epsilon * margin, rate, roles=roles)
+        epsilon_of_base = exact_fraction(allowed)
+    event_epsilon = Fraction(basic_price(_amplified(Pure(epsilon_of_base), rate, roles))[0])
     if event_epsilon > epsilon:
         raise ValueError(
             f"base_epsilon={float(epsilon_of_base):g} on {n_drawn} of {n_pool} rows costs "
@@ -136,10 +127,16 @@ def make_plan(
             f"got {float(delta):g}."
         )
     event = mechanism_event(epsilon_of_base, exact_fraction(delta_of_base))
-    guaranteed_epsilon = epsilon if base is None else event_epsilon
-    return SubsamplingPlan(
-        n_pool, n_queried, n_drawn, roles, event, amplified(event), guaranteed_epsilon
+    amplified, guaranteed = (
+        _amplified(event, rate, roles),
+        epsilon if base is None else event_epsilon,
     )
+    return SubsamplingPlan(n_pool, n_queried, n_drawn, roles, event, amplified, guaranteed)
+
+
+def _amplified(event: Event, rate: Fraction, roles: str) -> Event:
+    """Return the event for a row of the pool of a base learner that runs `event` on a subset."""
+    return event if rate == 1 else Subsampled(rate, event, roles)
 
 
 SUBSAMPLING_PROOF = "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/subsampling.md"
