@@ -293,56 +293,66 @@ class CandidateFamily:
 
     def fit(self, ledger: Ledger) -> FittedCandidate:
         """Draw a candidate and its rule, and spend the whole ε of a ledger."""
-        scored = self._prepared[0].scored  # row indices and labels are the same for all candidates
-        row_indices = np.arange(len(scored.X))[:, None]
-        codes = np.concatenate([self._rows.codes, scored.y_public])
-        public_weights = [prepared.public_weight for prepared in self._prepared]
-        equal_weights = len(set(public_weights)) == 1
-        rate = None if equal_weights else float(ledger.epsilon) / 2
+        search = self._search(ledger)
+        drawn = search_cover(search, beta=self._beta)
+        rule = drawn.hypothesis
+        assert isinstance(rule, CandidateRule)
+        chosen = self._prepared[rule.candidate]
+        learner = copy(chosen.learner)
+        cover = _find_candidate_cover(drawn.cover, rule.candidate)
+        learner._store_rule(chosen.dataset, rule.inner, cover)
+        if self._has_equal_weights:  # otherwise candidates are not scored on the same rows
+            learner.certificate_ = drawn.certificate
+        guarantee = self._guarantee(search.cover, drawn, ledger.rows_per_person)
+        learner.guarantee_, learner.guarantee_reason_ = guarantee
+        return FittedCandidate(self.positions[rule.candidate], learner)
+
+    @property
+    def _has_equal_weights(self) -> bool:
+        """Whether the labelled public rows of all candidates have the same total weight."""
+        return len({prepared.public_weight for prepared in self._prepared}) == 1
+
+    def _search(self, ledger: Ledger) -> RuleSearch:
+        """Return the union of the candidates' covers, and the rows by which its rules are scored.
+
+        All candidates have the same rows and labels, and different features. So the rules of the
+        union are scored on row indices, by which each candidate looks up its own features.
+        """
+        scored, public_weight = self._prepared[0].scored, self._prepared[0].public_weight
+        rate: float | None = None
+        if not self._has_equal_weights:
+            rate, public_weight = float(ledger.epsilon) / 2, 0
         covers = [
             CandidateCover(prepared.cover, index, prepared.scored, rate)
             for index, prepared in enumerate(self._prepared)
         ]
-        union = covers[0] if len(covers) == 1 else UnionCover(covers, _empty_sample())
-        search = RuleSearch(
-            cover=union,
+        row_indices = np.arange(len(scored.X))[:, None]
+        codes = np.concatenate([self._rows.codes, scored.y_public])
+        return RuleSearch(
+            cover=covers[0] if len(covers) == 1 else UnionCover(covers, _empty_sample()),
             # every private row has weight 1 in each candidate, hence sensitivity 1
             tabulate=lambda cover: tabulate(cover, row_indices, codes, n_jobs=self._n_jobs),
             ledger=ledger,
-            scored=len(self._rows) + (public_weights[0] if equal_weights else 0),
+            scored=len(self._rows) + public_weight,
             name=FAMILY_DRAW_NAME,
             proof=FAMILY_DRAW_PROOF,
         )
-        drawn = search_cover(search, beta=self._beta)
-        hypothesis = drawn.hypothesis
-        assert isinstance(hypothesis, CandidateRule)
-        chosen = self._prepared[hypothesis.candidate]
-        learner = copy(chosen.learner)
-        cover = _find_candidate_cover(drawn.cover, hypothesis.candidate)
-        learner._store_rule(chosen.dataset, hypothesis.inner, cover)
-        guarantee = no_guarantee(UNEQUAL_PUBLIC_WEIGHTS)
-        if equal_weights:  # otherwise candidates are not scored on the same rows
-            learner.certificate_ = drawn.certificate
-            guarantee = self._guarantee(union, drawn, ledger.rows_per_person)
-        learner.guarantee_, learner.guarantee_reason_ = guarantee
-        return FittedCandidate(self.positions[hypothesis.candidate], learner)
 
     def _guarantee(self, union: Cover, drawn: DrawnRule, rows_per_person: int) -> Promise:
         """Return a bound on the excess error over the best rule of all candidates' classes.
 
         Without a bound for one of the candidates, its reason is returned.
         """
-        public_weights = set()
+        if not self._has_equal_weights:
+            return no_guarantee(UNEQUAL_PUBLIC_WEIGHTS)
         for candidate, prepared in zip(self.candidates, self._prepared, strict=True):
-            learner = prepared.learner
-            reason = learner._why_no_guarantee(
+            reason = prepared.learner._why_no_guarantee(
                 prepared.cover, prepared.dataset, self._rows.described, rows_per_person
             )
             if reason is None and any(isinstance(step, PublicFit) for _, step in candidate.steps):
                 reason = FITTED_STEPS
             if reason is not None:
                 return no_guarantee(reason)
-            public_weights.add(prepared.public_weight)
 
         def cover_error(beta: float) -> float | None:
             """Return the largest approximation error of a cover; it fails with probability beta."""
@@ -353,14 +363,13 @@ class CandidateFamily:
             ]
             return None if None in errors else max(errors)
 
-        (public_weight,) = public_weights
         return excess_error_guarantee(
             union,
             drawn,
             cover_error,
             n=len(self._rows),
             beta=self._beta,
-            public_weight=public_weight,
+            public_weight=self._prepared[0].public_weight,
             n_labelled=1,
         )
 

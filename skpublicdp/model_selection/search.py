@@ -237,7 +237,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         """
         check_parameters(self)
         candidates = make_candidates(self.estimator, self.param_grid)
-        ledger = self._ledger(candidates)
+        ledger = self._open_ledger(candidates)
         rows = SearchRows(
             self,
             X,
@@ -250,38 +250,53 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         for candidate in {candidate.features: candidate for candidate in candidates}.values():
             rows.check_steps(candidate)
         ledger.read(len(rows), rows.n_public)
-        settings = {"classes": rows.classes, "epsilon": self.epsilon}
-        prepared_candidates = [
-            candidate.with_learner(**settings) if candidate.is_semi_private else candidate
+        candidates = [
+            candidate.with_learner(classes=rows.classes, epsilon=self.epsilon)
+            if candidate.is_semi_private
+            else candidate
             for candidate in candidates
         ]
-        positions, self.chosen_by_ = self._screen(prepared_candidates, rows)
-        fitted = self._choose_and_fit(prepared_candidates, positions, rows, ledger)
-
-        chosen, learner = prepared_candidates[fitted.position], fitted.learner
-        # a learner that is not semi-private sampled its own noise
-        samples_by_seed = not chosen.is_semi_private and is_repeatable(learner)
-        self.privacy_ = ledger.receipt(
-            assumptions=self._assumptions(prepared_candidates), secure=not samples_by_seed
-        )
-        if hasattr(learner, "privacy_") or chosen.is_semi_private:
-            learner.privacy_ = self.privacy_  # the learner's own receipt would omit the choice
-        guarantee = _guarantee(learner)
-        if self.chosen_by_ == "trials" or len(positions) < len(candidates):
-            # the learner's own bound assumes that its class was fixed in advance
-            guarantee = no_guarantee(PRIOR_SELECTION)
-        self.guarantee_, self.guarantee_reason_ = guarantee
-        if chosen.is_semi_private:  # other learners have warned already
-            warn_if_vacuous(guarantee, len(rows), rows.n_public, float(self.epsilon))
-        if hasattr(learner, "guarantee_"):
-            learner.guarantee_, learner.guarantee_reason_ = guarantee
+        positions, chosen_by = self._screen(candidates, rows)
+        fitted = self._choose_and_fit(candidates, positions, rows, ledger)
+        chosen, learner = candidates[fitted.position], fitted.learner
+        self._state_what_holds(chosen, learner, candidates, positions, chosen_by, ledger)
         self.best_index_ = fitted.position
         self.best_params_ = chosen.params
         self.best_estimator_: Any = chosen.assemble(rows.features(chosen).steps, learner)
+        self.chosen_by_ = chosen_by
         self.n_candidates_ = len(candidates)
         self.cv_results_ = _results_without_scores([candidate.params for candidate in candidates])
         self.classes_ = rows.classes
         return self
+
+    def _state_what_holds(
+        self,
+        chosen: Candidate,
+        learner: Any,
+        candidates: list[Candidate],
+        positions: list[int],
+        chosen_by: str,
+        ledger: Ledger,
+    ) -> None:
+        """Set the receipt and the guarantee, of the search and of the learner that it fitted.
+
+        The learner's own receipt would omit the choice. Its own bound assumes that its class was
+        fixed in advance.
+        """
+        # a learner that is not semi-private sampled its own noise
+        samples_by_seed = not chosen.is_semi_private and is_repeatable(learner)
+        self.privacy_ = ledger.receipt(
+            assumptions=self._assumptions(candidates), secure=not samples_by_seed
+        )
+        if hasattr(learner, "privacy_") or chosen.is_semi_private:
+            learner.privacy_ = self.privacy_
+        was_selected = chosen_by == "trials" or len(positions) < len(candidates)
+        guarantee = no_guarantee(PRIOR_SELECTION) if was_selected else _guarantee(learner)
+        self.guarantee_, self.guarantee_reason_ = guarantee
+        if chosen.is_semi_private:  # other learners have warned already
+            warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
+        if hasattr(learner, "guarantee_"):
+            learner.guarantee_, learner.guarantee_reason_ = guarantee
 
     def _inner_estimator(self) -> Any:
         """Return the estimator that methods are delegated to: the chosen one after `fit`."""
@@ -293,7 +308,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         tags.input_tags, tags.classifier_tags = inner.input_tags, inner.classifier_tags
         return tags
 
-    def _ledger(self, candidates: list[Candidate]) -> Ledger:
+    def _open_ledger(self, candidates: list[Candidate]) -> Ledger:
         """Return a ledger for (ε, δ). Its plan is one draw if that chooses among all candidates."""
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         if all(candidate.is_semi_private for candidate in candidates):
