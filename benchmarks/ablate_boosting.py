@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from skpublicdp import SemiPrivateBoostingClassifier
-from skpublicdp.boosting.stage_budget import TreeTrial
+from skpublicdp.boosting.budget_split import TreeTrial
 
 PUBLIC = 300
 LITTLE, MUCH = (0.3, 1.0), (3.0, 30.0)
@@ -86,7 +86,7 @@ NO_TREES = {"TREE_TRIALS": (TreeTrial(Fraction(1, 10), Fraction(3, 10), np.inf),
 LINES = (
     # additive fit
     (
-        "stage_budget",
+        "budget_split",
         "CLASS_COUNT_SHARE",
         "little",
         {"1/100": Fraction(1, 100), "1/25": Fraction(1, 25)},
@@ -96,8 +96,8 @@ LINES = (
     ("budget_split", "N_BINS", "little", {"8": 8, "18": 18}),
     ("budget_split", "N_BINS_UNBALANCED", "little", {"6": 6, "12": 12}),
     ("budget_split", "ROUND_SHARES", "little", {"half": {1: (Fraction(1),), 2: (HALF, HALF)}}),
-    ("stage_budget", "TREE_TRIALS", "little", {"no trees": NO_TREES}),
-    ("stage_budget", "LEAF_SHARE", "little", {"1/8": Fraction(1, 8), "1/2": HALF}),
+    ("budget_split", "TREE_TRIALS", "little", {"no trees": NO_TREES}),
+    ("budget_split", "LEAF_SHARE", "little", {"1/8": Fraction(1, 8), "1/2": HALF}),
     ("private_trees", "LEAF_VALUE_PRIOR", "little", {"0.4": 0.4, "1.6": 1.6}),
     ("budget_split", "MISMATCH", "little", {"0": 0.0, "1": 1.0}),
     ("additive_fit", "SHIFT_THRESHOLD", "little", {"never": np.inf}),

@@ -12,11 +12,10 @@ from scipy.stats import chi2
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import BinCodes, Binner, ColumnBins
-from skpublicdp.boosting.budget_split import N_BINS
+from skpublicdp.boosting.budget_split import N_BINS, StageBudget
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss, sum_packed
 from skpublicdp.boosting.model import MAX_GRADIENT
-from skpublicdp.boosting.stage_budget import StageBudget
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.binning import snap_to_edges
 from skpublicdp.privacy.ledger import Ledger

@@ -16,21 +16,28 @@ from skpublicdp.boosting.bin_splits import refine_splits
 from skpublicdp.boosting.binner import MAX_FINE_BINS, refine_bins
 from skpublicdp.boosting.budget_split import (
     BALANCED_FOR_NEWTON,
+    CLASS_COUNT_SHARE,
+    LEAF_SHARE,
     MAX_SHIFT_SHARE,
     MAX_TREES,
     MIN_SIGNAL,
     N_BINS,
     N_PASSES,
+    TREE_TRIALS,
+    StageBudget,
+    TreeTrial,
     additive_share,
     basic_composition_is_better,
     can_afford_boosting,
     choose_trial,
     effects_below_noise,
+    make_stage_budget,
     n_histogram_rounds,
     n_measured_trees,
     n_voting_trees,
     signal_to_noise,
     subsample_size,
+    trial_event,
     vote_step,
 )
 from skpublicdp.boosting.covariate_shift import ShiftEstimate
@@ -45,15 +52,6 @@ from skpublicdp.boosting.residual_histogram import (
     RESIDUAL_SHARE,
     noisy_residual_histogram,
     residual_variance,
-)
-from skpublicdp.boosting.stage_budget import (
-    CLASS_COUNT_SHARE,
-    LEAF_SHARE,
-    TREE_TRIALS,
-    StageBudget,
-    TreeTrial,
-    make_stage_budget,
-    trial_event,
 )
 from skpublicdp.boosting.strategy import HistogramStrategy
 from skpublicdp.typing import Floats

@@ -25,6 +25,8 @@ from skpublicdp.boosting.budget_split import (
     N_BINS,
     N_BINS_UNBALANCED,
     ROUND_SHARES,
+    StageBudget,
+    make_stage_budget,
     n_histogram_rounds,
     shift_share,
 )
@@ -46,7 +48,6 @@ from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS, AdditiveModel
 from skpublicdp.boosting.monotone import Directions
 from skpublicdp.boosting.private_trees import LEAF_SENSITIVITY
 from skpublicdp.boosting.residual_histogram import RESIDUAL_SHARE
-from skpublicdp.boosting.stage_budget import StageBudget, make_stage_budget
 from skpublicdp.boosting.strategy import (
     STRATEGY_UNIT,
     HistogramStrategy,

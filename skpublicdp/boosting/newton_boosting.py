@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, joint_gradient_sums, tree_cover
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import BinCodes
-from skpublicdp.boosting.budget_split import N_PASSES, tree_share
+from skpublicdp.boosting.budget_split import N_PASSES, StageBudget, tree_share
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss, sum_packed
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel
@@ -26,7 +26,6 @@ from skpublicdp.boosting.neyman_allocation import (
     allocation_grid,
     neyman_allocation,
 )
-from skpublicdp.boosting.stage_budget import StageBudget
 from skpublicdp.boosting.term_posterior import (
     PUBLIC_PSEUDO_ROWS,
     TermPosterior,

@@ -9,10 +9,10 @@ from scipy.interpolate import PchipInterpolator
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
-from skpublicdp.boosting.stage_budget import StageBudget
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 

@@ -19,11 +19,14 @@ from skpublicdp.boosting import fit_steps
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.binner import make_binner
 from skpublicdp.boosting.budget_split import (
+    CLASS_COUNT_SHARE,
     MAX_SHIFT_FRACTION,
     MAX_SHIFT_NOISE,
     MAX_SHIFT_SHARE,
     MIN_HISTOGRAM_SHARE,
     MIN_SHIFT_SHARE,
+    StageBudget,
+    make_stage_budget,
     shift_share,
 )
 from skpublicdp.boosting.covariate_shift import (
@@ -35,7 +38,6 @@ from skpublicdp.boosting.covariate_shift import (
     shift_features,
 )
 from skpublicdp.boosting.fit import BoostingFit
-from skpublicdp.boosting.stage_budget import CLASS_COUNT_SHARE, StageBudget, make_stage_budget
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.binning import cut_points
 from skpublicdp.exceptions import DriftWarning

@@ -20,6 +20,7 @@ from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_b
 from skpublicdp.boosting.budget_split import (
     MISMATCH,
     ROUND_SHARES,
+    StageBudget,
     additive_share,
     can_afford_boosting,
 )
@@ -33,7 +34,6 @@ from skpublicdp.boosting.model import (
     probabilities,
 )
 from skpublicdp.boosting.neyman_allocation import allocation_grid, neyman_allocation
-from skpublicdp.boosting.stage_budget import StageBudget
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.boosting.term_posterior import (
     MAX_SCORE,

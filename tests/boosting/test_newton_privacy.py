@@ -18,10 +18,10 @@ from skpublicdp.boosting.adaptive_bins import BinSplitter
 from skpublicdp.boosting.additive_fit import AdditiveFit
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import encode_rows
+from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.newton_boosting import NewtonBooster
-from skpublicdp.boosting.stage_budget import StageBudget
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.ledger import Ledger

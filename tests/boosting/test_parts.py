@@ -21,10 +21,15 @@ from skpublicdp.boosting.additive_posterior import (
     prior_covariances,
 )
 from skpublicdp.boosting.budget_split import (
+    CLASS_COUNT_SHARE,
+    LEAF_SHARE,
     MAX_TREES,
     ROUND_SHARES,
+    TREE_TRIALS,
+    StageBudget,
     basic_composition_is_better,
     choose_trial,
+    make_stage_budget,
     n_histogram_rounds,
     n_measured_trees,
     n_voting_trees,
@@ -33,13 +38,6 @@ from skpublicdp.boosting.budget_split import (
 )
 from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
 from skpublicdp.boosting.private_trees import _leaf_posterior
-from skpublicdp.boosting.stage_budget import (
-    CLASS_COUNT_SHARE,
-    LEAF_SHARE,
-    TREE_TRIALS,
-    StageBudget,
-    make_stage_budget,
-)
 from skpublicdp.privacy.ledger import Ledger
 from tests.boosting.test_privacy import grid
 

@@ -371,7 +371,7 @@ class TestTheChecks:
     @pytest.mark.parametrize(
         ("source", "expected"),
         [
-            ("from skpublicdp.boosting.stage_budget import StageBudget", {"boosting"}),
+            ("from skpublicdp.boosting.budget_split import StageBudget", {"boosting"}),
             ("from skpublicdp import boosting, plotting as other", {"boosting", "plotting"}),
             ("import skpublicdp.rules.ppm", {"rules.ppm"}),
             ("import skpublicdp", {"__init__"}),
