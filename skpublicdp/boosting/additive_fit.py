@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -18,13 +20,39 @@ from skpublicdp.boosting.additive_posterior import (
     prior_covariances,
     whiten_and_reduce,
 )
-from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.budget_split import (
+    BALANCED,
+    CLASS_COUNT_SHARE,
+    LEAF_SHARE,
+    MAX_SHIFT_FRACTION,
+    N_BINS,
+    N_BINS_UNBALANCED,
+    ROUND_SHARES,
+    TREE_TRIALS,
+    StageBudget,
+    TreeTrial,
+    choose_trial,
+    n_histogram_rounds,
+    plan_tree_trial,
+    signal_to_noise,
+    trial_event,
+)
 from skpublicdp.boosting.covariate_shift import (
+    ShiftEstimate,
     calibrate_weights,
     expected_bin_shares,
+    noisy_shift,
     normal_scores,
 )
-from skpublicdp.boosting.histograms import NoisyHistogram
+from skpublicdp.boosting.fitted_model import LogisticFit
+from skpublicdp.boosting.histograms import (
+    NoisyHistogram,
+    count_sensitivity,
+    gradient_histogram,
+    measure,
+    noisy_class_balance,
+)
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     AdditiveModel,
@@ -32,14 +60,19 @@ from skpublicdp.boosting.model import (
     null_model,
     probabilities,
 )
+from skpublicdp.boosting.private_trees import PrivateTreeBooster
 from skpublicdp.boosting.public_labels import (
     POWER_PRIORS,
     PublicLabels,
+    WarmStart,
     evidence_weights,
     laplace_approximation,
     mix_gaussians,
 )
-from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
+from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy, choose_strategy
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.hypotheses.trees import TreeCover
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats
 
 SHIFT_THRESHOLD = 1.6
@@ -51,17 +84,152 @@ above 1.
 """
 
 
-class AdditiveFit:
-    """Gaussian posterior of the bin scores of an additive model, updated round by round.
+def fit_additive(
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+    trees: TreeCover | None,
+    max_rounds: int | None,
+) -> LogisticFit:
+    """Fit an additive model to noisy histograms, then perhaps interaction trees.
 
-    Each round conditions on a noisy gradient histogram of the current model. All computations are
-    functions of released histograms and public rows, so they are post-processing.
+    1. If a tree is likely to be found among `trees`, plan for a trial of one.
+    2. Release the class balance.
+    3. Test for covariate shift, and fit the posterior of all scores to noisy histograms.
+    4. Draw a tree, if the trial is still promising given the class balance.
 
     Parameters
     ----------
-    binner : Binner
-        Bins of all columns.
-    design : WeightedPublicRows
+    training : TrainingData
+        Private and public rows.
+    ledger : Ledger
+        Pays for every release and draws its noise.
+    budget : StageBudget
+        Budget of the fit.
+    trees : TreeCover, optional
+        Candidate trees; ``None`` for a model without trees.
+    max_rounds : int, optional
+        Maximum number of rounds of histograms.
+    """
+    n, m = training.rows.n, len(training.X_public)
+    n_persons = n / ledger.rows_per_person  # the exponential mechanism pays for persons
+    log_n_trees = 0.0 if trees is None else math.log(trees.size)
+    trial = None
+    if not (trees is None or budget.pure or training.is_regression):
+        trial = choose_trial(signal_to_noise(budget, n_persons, log_n_trees))
+    plan_has_trial = trial is not None
+    if plan_has_trial:
+        budget = plan_tree_trial(ledger)
+    share, class_balance = Fraction(1), 1.0
+    columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
+    if not budget.pure or n_histogram_rounds(n, m, budget.variance(columns)) > 1:
+        share -= CLASS_COUNT_SHARE
+        class_balance = noisy_class_balance(training, ledger, budget.fraction(CLASS_COUNT_SHARE))
+    if plan_has_trial:
+        # a tree is harder to find among rare labels than the number of rows suggests
+        trial = choose_trial(signal_to_noise(budget, n_persons * class_balance**2, log_n_trees))
+        # without a trial any branch of the plan covers the fit
+        ledger.take_option(trial_event(budget, trial or TREE_TRIALS[0]))
+    if trial is None:
+        return fit_histograms(training, ledger, budget, share, class_balance, max_rounds).result()
+    share -= trial.first + trial.second
+    fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
+    return _try_interaction_tree(fit, training, ledger, budget, trial)
+
+
+def fit_histograms(
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+    share: Fraction,
+    class_balance: float,
+    max_rounds: int | None,
+) -> AdditiveFit:
+    """Estimate the covariate shift, then fit an additive model to noisy histograms.
+
+    Parameters
+    ----------
+    training : TrainingData
+        Private and public rows.
+    ledger : Ledger
+        Pays for every release and draws its noise.
+    budget : StageBudget
+        Budget of the fit.
+    share : Fraction
+        Share of it that the shift test and the histograms may spend together.
+    class_balance : float
+        4 p (1 - p) for two labels, from 0 to 1.
+    max_rounds : int, optional
+        Maximum number of rounds.
+    """
+    shift, spent = noisy_shift(training, ledger, budget, share * MAX_SHIFT_FRACTION)
+    share -= spent
+    weights = None if shift is None else shift.weights
+    is_balanced = class_balance >= BALANCED
+    if is_balanced and weights is None:
+        data = training.binned
+    else:
+        data = training.bin(N_BINS if is_balanced else N_BINS_UNBALANCED, weights)
+    design = WeightedPublicRows.from_data(data, weights)
+    strategy = choose_strategy(data.binner, design, ledger, budget, class_balance)
+    fit = AdditiveFit(
+        data,
+        design,
+        strategy,
+        training.n_targets,
+        pure=budget.pure,
+        public_labels=training.public_labels,
+        shift=shift,
+    )
+    effective_rows, variance = data.rows.n * class_balance, strategy.noise_variance(budget, ledger)
+    n_rounds = n_histogram_rounds(effective_rows, design.effective_size, variance)
+    for fraction in ROUND_SHARES[min(n_rounds, max_rounds or n_rounds)]:
+        fit.run_round(ledger, budget.fraction(share * fraction))
+    return fit
+
+
+def _try_interaction_tree(
+    fit: AdditiveFit,
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+    trial: TreeTrial,
+) -> LogisticFit:
+    """Draw an interaction tree, and keep it if it raises the marginal likelihood.
+
+    The rest of the trial's budget is for a second tree in this case, and for another round of
+    histograms otherwise.
+    """
+    warm_start = WarmStart(fit.model, [])
+    booster = PrivateTreeBooster([warm_start], training.candidate_trees(fit.data), fit.data, ledger)
+
+    def add_tree(share: Fraction) -> float:
+        """Spend a share of the budget on a tree, and return its log Bayes factor."""
+        draw = budget.fraction(share * (1 - LEAF_SHARE)).draw
+        leaf_noise = budget.fraction(share * LEAF_SHARE).event
+        return booster.add_tree_with_noisy_leaves(draw, leaf_noise, fit.design)
+
+    if add_tree(trial.first) > 0:
+        add_tree(trial.second)
+        result = fit.result()
+        covariances = [*result.covariances, *booster.tree_covariances]
+        return replace(result, model=booster.model, covariances=covariances)
+    fit.run_round(ledger, budget.fraction(trial.second))
+    return fit.result()
+
+
+@dataclass(eq=False, repr=False)  # a repr would print private rows
+class AdditiveFit:
+    """Gaussian posterior of the bin scores of an additive model, updated round by round.
+
+    Each round conditions on a noisy gradient histogram of the current model. Between rounds all
+    computations are functions of released histograms and public rows, so they are post-processing.
+
+    Attributes
+    ----------
+    data : BinnedData
+        Private and public rows in bins.
+    public : WeightedPublicRows
         Public rows and the number of private rows.
     strategy : HistogramStrategy
         Linear combinations of bins that are measured.
@@ -71,9 +239,8 @@ class AdditiveFit:
         Whether gradients are scaled for the 1-norm (pure DP) or the Euclidean norm.
     public_labels : PublicLabels, optional
         Targets of public rows.
-
-    Attributes
-    ----------
+    shift : ShiftEstimate, optional
+        Result of an earlier shift test, which gave `public` its weights.
     model : AdditiveModel
         Current model.
     posteriors : list of BinPosterior
@@ -86,31 +253,45 @@ class AdditiveFit:
         Public rows, reweighted if there is a shift.
     """
 
-    def __init__(
-        self,
-        binner: Binner,
-        design: WeightedPublicRows,
-        strategy: HistogramStrategy,
-        n_targets: int,
-        *,
-        pure: bool,
-        public_labels: PublicLabels | None = None,
-    ) -> None:
-        self.design = design
-        self._public_labels = public_labels
-        self.posteriors: list[BinPosterior] = []
-        self.drift: float | None = None
-        self.drifted = False
-        self.model = null_model(binner.offsets, n_targets)
-        self._binner = binner
-        self._public = design
-        self._pure = pure
-        self._strategy = strategy
-        self._total_weight = strategy.total_weight / STRATEGY_UNIT
-        self._Z = strategy.apply(design.X) / STRATEGY_UNIT
+    data: BinnedData
+    public: WeightedPublicRows
+    strategy: HistogramStrategy
+    n_targets: int
+    pure: bool
+    public_labels: PublicLabels | None = None
+    shift: ShiftEstimate | None = None
+    model: AdditiveModel = field(init=False)
+    posteriors: list[BinPosterior] = field(init=False, default_factory=list)
+    drift: float | None = field(init=False, default=None)
+    drifted: bool = field(init=False, default=False)
+    design: WeightedPublicRows = field(init=False)
+    _counts: Floats | None = field(init=False, default=None)
+    _count_variance: float = field(init=False, default=np.inf)
+
+    def __post_init__(self) -> None:
+        self.model = null_model(self.data.binner.offsets, self.n_targets)
+        self.design = self.public
+        self._total_weight = self.strategy.total_weight / STRATEGY_UNIT
+        self._Z = self.strategy.apply(self.public.X) / STRATEGY_UNIT
         self._expected_counts, self._expected_count_variances = self._predict_counts()
-        self._counts: Floats | None = None
-        self._count_variance = np.inf
+
+    def run_round(self, ledger: Ledger, budget: StageBudget) -> None:
+        """Spend a budget on the gradient histogram of the current model, and update the fit."""
+        histogram = gradient_histogram(self.model, self.data, pure=self.pure)
+        # counts are free with Gaussian noise; with Laplace noise they are released only once
+        counts = not self.pure or self.drift is None
+        self.update(measure(histogram, self.strategy, budget.event, ledger, counts=counts))
+
+    def result(self) -> LogisticFit:
+        """Return the model of all rounds so far.
+
+        A significant drift of the earlier shift test, before public rows were reweighted, is
+        reported in place of the drift of the histograms.
+        """
+        drift, drifted = self.drift, self.drifted
+        if self.shift is not None and self.shift.drifted:
+            drift, drifted = self.shift.drift, True
+        return LogisticFit(self.model, self.data, self.design, self.covariances, drift, drifted)
 
     @property
     def covariances(self) -> list[Floats]:
@@ -141,7 +322,7 @@ class AdditiveFit:
         """Set the model to the posterior means, rounded to integer scores."""
         scores = np.rint(MARGIN_UNIT * np.array([posterior.mean for posterior in self.posteriors]))
         integers = scores.astype(np.int64)
-        self.model = AdditiveModel(integers[:, :-1], integers[:, -1], self._binner.offsets)
+        self.model = AdditiveModel(integers[:, :-1], integers[:, -1], self.data.binner.offsets)
 
     def _predict_counts(self) -> tuple[Floats, Floats]:
         """Predict the measured counts of private rows from public rows.
@@ -153,15 +334,15 @@ class AdditiveFit:
         ndarray of float64, shape (n_measured,)
             Variances of the prediction, from the sampling of public rows.
         """
-        n, m = self._public.n, self._public.effective_size
-        shares = expected_bin_shares(self._binner, self._public)
-        means = self._strategy.apply(shares) / STRATEGY_UNIT
-        squared_blocks = tuple(block**2 for block in self._strategy.blocks)
-        squared_strategy = replace(self._strategy, blocks=squared_blocks)
+        n, m = self.public.n, self.public.effective_size
+        shares = expected_bin_shares(self.data.binner, self.public)
+        means = self.strategy.apply(shares) / STRATEGY_UNIT
+        squared_blocks = tuple(block**2 for block in self.strategy.blocks)
+        squared_strategy = replace(self.strategy, blocks=squared_blocks)
         # at least half a public row in each bin, so that no variance is zero
         variances = squared_strategy.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
         for block, is_identity in zip(
-            self._strategy.column_slices, self._strategy.is_identity, strict=True
+            self.strategy.column_slices, self.strategy.is_identity, strict=True
         ):
             # E[x²] - E[x]² for combinations of bins; single bins are nearly independent
             if not is_identity:
@@ -182,10 +363,10 @@ class AdditiveFit:
         """
         if noisy.counts is None:
             return
-        n, counts = self._public.n, noisy.counts.copy()
+        n, counts = self.public.n, noisy.counts.copy()
         degrees_of_freedom = 0
         for block, is_identity in zip(
-            self._strategy.column_slices, self._strategy.is_identity, strict=True
+            self.strategy.column_slices, self.strategy.is_identity, strict=True
         ):
             n_counts = block.stop - block.start
             degrees_of_freedom += n_counts
@@ -203,7 +384,7 @@ class AdditiveFit:
         if self.drifted:
             variances = np.full(len(self._counts), self._count_variance)
             whitened, Z = whiten_and_reduce(self._counts, variances, self._Z)
-            self.design = calibrate_weights(self._public, Z, whitened, 1.0)
+            self.design = calibrate_weights(self.public, Z, whitened, 1.0)
 
     def _test_for_shift(self, counts: Floats, variance: float, degrees_of_freedom: int) -> None:
         """Set the shift statistic: chi-squared per degree of freedom, of released counts.
@@ -213,7 +394,7 @@ class AdditiveFit:
         """
         variances = variance + self._expected_count_variances
         deviations = counts - self._expected_counts
-        if self._pure:
+        if self.pure:
             deviations = normal_scores(deviations, self._expected_count_variances, variance)
         squares = deviations**2 / variances
         self.drift = float(squares[:-1].sum() / degrees_of_freedom)
@@ -222,9 +403,9 @@ class AdditiveFit:
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the current probabilities of the public rows, and their gradient scales."""
-        indicators = self._public.X.astype(np.int64)
+        indicators = self.public.X.astype(np.int64)
         baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ indicators.T)
-        return baseline, gradient_scale(baseline, self._pure)
+        return baseline, gradient_scale(baseline, self.pure)
 
     def _statistics(self, noisy: NoisyHistogram) -> list[NoisyStatistic]:
         """Return the whitened gradient sums of the current model, for each target."""
@@ -250,9 +431,9 @@ class AdditiveFit:
         noisy : NoisyHistogram
             Released histogram of the null model.
         """
-        n, m = self._public.n, len(self._public.X)
+        n, m = self.public.n, len(self.public.X)
         counts, count_variance = self._shrunk_bin_counts()
-        blocks = prior_covariances(self._binner, self.design)
+        blocks = prior_covariances(self.data.binner, self.design)
         # all rows have the same probability under the null model
         baseline, scale = (values[..., 0] for values in self._baseline())
         priors, statistics = [], []
@@ -287,16 +468,16 @@ class AdditiveFit:
         statistics : list of NoisyStatistic
             Gradient sums of each target.
         """
-        exponents = POWER_PRIORS[:1] if self._public_labels is None else POWER_PRIORS
+        exponents = POWER_PRIORS[:1] if self.public_labels is None else POWER_PRIORS
         log_evidence = np.zeros(len(exponents))
         posteriors: list[list[GaussianPosterior]] = []
         for target, (prior, statistic) in enumerate(zip(priors, statistics, strict=True)):
             posteriors.append([])
             for i, exponent in enumerate(exponents):
                 factors = prior.factors
-                if self._public_labels is not None and exponent:
-                    X = prior.X[self._public_labels.rows]
-                    y = self._public_labels.outcomes[target]
+                if self.public_labels is not None and exponent:
+                    X = prior.X[self.public_labels.rows]
+                    y = self.public_labels.outcomes[target]
                     factors = laplace_approximation(factors, X, y, exponent)
                 factors, log_likelihood = gauss_newton_update(
                     factors, replace(self.design, X=prior.X), statistic
@@ -317,7 +498,7 @@ class AdditiveFit:
         """
         estimates, precisions = [sums[-1] / self._total_weight], [self._total_weight**2]
         for block, is_identity in zip(
-            self._strategy.column_slices, self._strategy.is_identity, strict=True
+            self.strategy.column_slices, self.strategy.is_identity, strict=True
         ):
             if is_identity:
                 estimates.append(sums[block].sum())

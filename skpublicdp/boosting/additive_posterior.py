@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, qr, solve_triangular
 from scipy.optimize import minimize
 
+from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.budget_split import MISMATCH
 from skpublicdp.boosting.term_posterior import smooth_kernel
@@ -49,6 +50,12 @@ class WeightedPublicRows:
     X: Floats
     weights: Floats
     n: int
+
+    @classmethod
+    def from_data(cls, data: BinnedData, weights: Floats | None = None) -> WeightedPublicRows:
+        """Return the public rows in their bins, with equal weights by default."""
+        X = data.binner.indicators(data.public_codes)
+        return cls(X, np.full(len(X), 1 / len(X)) if weights is None else weights, data.rows.n)
 
     @property
     def concentration(self) -> float:

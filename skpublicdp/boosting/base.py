@@ -27,7 +27,7 @@ from skpublicdp.boosting.explain import (
     feature_importances,
     shape_functions,
 )
-from skpublicdp.boosting.fit import BoostingFit
+from skpublicdp.boosting.fit import FitOptions, fit_boosting
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.local_explanation import LocalExplanation, explain_rows
 from skpublicdp.boosting.monotone import validate_monotonic_cst
@@ -36,7 +36,7 @@ from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader
 from skpublicdp.data.schema import Column
-from skpublicdp.exceptions import DriftWarning, TooFewRowsWarning, warn
+from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Integers
@@ -45,7 +45,7 @@ from skpublicdp.typing import Integers
 class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     """Base class of boosting estimators.
 
-    It reads the inputs of `fit`, runs a `BoostingFit`, and stores released values only.
+    It reads the inputs of `fit`, runs `fit_boosting`, and stores released values only.
     """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
@@ -74,7 +74,6 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     def _fit(
         self,
         target_reader: TargetReader,
-        run_fit: Callable[[BoostingFit], FittedModel],
         X: Any,
         y: Any,
         *,
@@ -88,8 +87,6 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         ----------
         target_reader : TargetReader
             Validates and encodes `y`.
-        run_fit : callable
-            Calls one of the fitting methods of a `BoostingFit`.
         X, y
             As in `fit`.
         label_assumption : str
@@ -124,16 +121,8 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
                 f"{len(training.classes)} labels."
             )
         ledger.read(training.n_private, training.n_public)
-        boosting_fit = BoostingFit(
-            training,
-            ledger,
-            max_rounds=self.max_rounds,
-            learning_rate=learning_rate,
-            directions=directions,
-        )
-        if boosting_fit.has_too_few_rows(self.method):
-            self._warn_about_too_few_rows(training, ledger)
-        fitted = run_fit(boosting_fit)
+        options = FitOptions(self.method, self.max_rounds, learning_rate, directions)
+        fitted = fit_boosting(training, ledger, options)
         self._model, self._binner, self._loss = fitted.model, fitted.data.binner, fitted.loss
         self._set_explanations(training, fitted)
         # without public rows the statistic would compare private rows with a reference grid
@@ -154,21 +143,6 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
                 DriftWarning,
             )
         return training, fitted
-
-    @staticmethod
-    def _warn_about_too_few_rows(training: TrainingData, ledger: Ledger) -> None:
-        """Warn that the noise exceeds any effect. The message contains public numbers only."""
-        expected = (
-            "predictions close to chance"
-            if training.public_labels is None
-            else "predictions no better than those of a model of the labelled public rows"
-        )
-        warn(
-            f"For {training.n_private} private rows at epsilon = {float(ledger.epsilon):g} the "
-            "noise is larger than the strongest effect that a column can have. Expect "
-            f"{expected} (privacy is unaffected), or use more rows or fewer columns.",
-            TooFewRowsWarning,
-        )
 
     def _set_explanations(self, training: TrainingData, fitted: FittedModel) -> None:
         """Set the attributes that explain the model, on the scale of the output.

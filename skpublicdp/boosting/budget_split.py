@@ -165,28 +165,23 @@ class StageBudget:
         return sensitivity.squared / float(self.amount)
 
 
-def make_stage_budget(ledger: Ledger, *, trees: bool) -> StageBudget:
-    """Return the budget of all steps, and register their plan with the ledger.
+def make_stage_budget(ledger: Ledger) -> StageBudget:
+    """Return the budget of all steps, for the default plan of the ledger.
 
     All steps that are accounted as Gaussian noise add up to one Gaussian mechanism, for any number
-    and shares of steps. This is the default plan of the ledger. Only interaction trees after the
-    histograms need a plan with branches.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Ledger of the fit.
-    trees : bool
-        Whether interaction trees may follow the histograms.
+    and shares of steps.
     """
-    if trees:
-        amount = ledger.calibrate(_plan_with_trees)
-        ledger.plan(_plan_with_trees(amount))
-        return StageBudget(amount, pure=False)
     match ledger.event:
         case Gaussian(mu_squared):
             return StageBudget(mu_squared, pure=False)
     return StageBudget(ledger.epsilon, pure=True)
+
+
+def plan_tree_trial(ledger: Ledger) -> StageBudget:
+    """Return the budget of all steps if a tree may be tried, and register their plan."""
+    amount = ledger.calibrate(_plan_with_trees)
+    ledger.plan(_plan_with_trees(amount))
+    return StageBudget(amount, pure=False)
 
 
 def _plan_with_trees(amount: Fraction) -> Event:

@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
-from skpublicdp.boosting.fit import BoostingFit
-from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.labels import LabelReader
@@ -244,7 +242,6 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         assumption = "" if self.classes is not None else " and the set of labels in y"
         training, _ = self._fit(
             LabelReader(self.classes, min_classes=2),
-            self._run_fit,
             X,
             y,
             label_assumption=assumption,
@@ -257,14 +254,6 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         assert training.classes is not None
         self.classes_ = training.classes
         return self
-
-    def _run_fit(self, boosting_fit: BoostingFit) -> FittedModel:
-        """Run the algorithm of `method`."""
-        if self.method == "auto":
-            return boosting_fit.fit_auto()
-        if self.method == "votes":
-            return boosting_fit.fit_tree_ensemble()
-        return boosting_fit.fit_additive(trees=False)
 
     def decision_function(self, X: Any) -> Floats:
         """Return log-odds of the second label, or a margin for each of more than two labels.

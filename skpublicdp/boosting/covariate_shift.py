@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve
@@ -11,7 +12,12 @@ from scipy.special import erfcx, log_ndtr, ndtri_exp
 from scipy.stats import rankdata
 
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, row_space, whiten_and_reduce
+from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.budget_split import N_BINS, StageBudget, shift_share
+from skpublicdp.boosting.histograms import BOOSTING_PROOF, count_sensitivity, histogram_sums
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 MIN_SHIFT_EVIDENCE = 2.0
@@ -96,6 +102,87 @@ def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
         is_missing = X[:, stop - 1 : stop]
         features += [logits[:, None], is_missing]
     return np.hstack(features)
+
+
+def noisy_shift(
+    training: TrainingData, ledger: Ledger, budget: StageBudget, max_share: Fraction
+) -> tuple[ShiftEstimate | None, Fraction]:
+    """Test for covariate shift, and after a positive test estimate the weights a second time.
+
+    The second estimate uses bins that are quantiles of the reweighted public rows.
+
+    Parameters
+    ----------
+    training : TrainingData
+        Private and public rows.
+    ledger : Ledger
+        Pays for the noisy counts.
+    budget : StageBudget
+        Budget of the fit.
+    max_share : Fraction
+        Largest share of it that may be spent.
+
+    Returns
+    -------
+    ShiftEstimate or None
+        Drift of the first test and weights of the last one; ``None`` if the test is too
+        expensive.
+    Fraction
+        Share of the budget that was spent.
+    """
+    data = training.binned
+    design = WeightedPublicRows.from_data(data)
+    n_counts = len(median_split_indicators(data.binner, design))
+    share = shift_share(budget, data.rows.n, ledger.for_person(count_sensitivity(n_counts)))
+    if share is None or share > max_share:
+        return None, Fraction(0)
+    test_budget = budget.fraction(share)
+    first = _shift_from_noisy_counts(
+        training, data, design, ledger, test_budget, MIN_SHIFT_EVIDENCE
+    )
+    spent = 2 * share
+    if first.weights is None or spent > max_share:
+        return first, share
+    data = training.bin(N_BINS, first.weights)
+    design = WeightedPublicRows.from_data(data, first.weights)
+    second = _shift_from_noisy_counts(training, data, design, ledger, test_budget, 0.0)
+    weights = first.weights if second.weights is None else second.weights
+    return ShiftEstimate(first.drift, weights, drifted=True), spent
+
+
+def _shift_from_noisy_counts(
+    training: TrainingData,
+    data: BinnedData,
+    design: WeightedPublicRows,
+    ledger: Ledger,
+    budget: StageBudget,
+    min_evidence: float,
+) -> ShiftEstimate:
+    """Release the number of private rows below each column's median, and estimate the shift.
+
+    Public rows are reweighted if the log marginal likelihood ratio exceeds `min_evidence`.
+    """
+    indicators = median_split_indicators(data.binner, design)
+    no_gradients, offsets = np.empty((0, 0)), data.binner.offsets
+    bin_counts = data.rows.sum_over_chunks(
+        lambda rows: histogram_sums(no_gradients, data.codes(rows), offsets)
+    )[-1]
+    counts = ledger.add_noise(
+        indicators @ bin_counts,
+        count_sensitivity(len(indicators)),
+        budget.event,
+        name="noisy counts of lower halves of columns",
+        proof=BOOSTING_PROOF,
+    )
+    return estimate_shift(
+        design,
+        indicators,
+        shift_features(data.binner, design.X, training.X_public),
+        counts.values,
+        counts.variance,
+        min_evidence,
+        pure=budget.pure,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,24 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, joint_gradient_sums, tree_cover
+from skpublicdp.boosting.bin_splits import (
+    BinSplits,
+    apply_tree,
+    joint_gradient_sums,
+    tree_cover,
+)
 from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.binner import BinCodes
-from skpublicdp.boosting.budget_split import N_PASSES, StageBudget, tree_share
-from skpublicdp.boosting.histograms import BOOSTING_PROOF
+from skpublicdp.boosting.binner import (
+    BinCodes,
+)
+from skpublicdp.boosting.budget_split import (
+    N_PASSES,
+    StageBudget,
+    tree_share,
+)
+from skpublicdp.boosting.histograms import (
+    BOOSTING_PROOF,
+)
 from skpublicdp.boosting.loss import Loss, sum_packed
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel
 from skpublicdp.boosting.neyman_allocation import (

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
+from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity, Steps
 from skpublicdp.boosting.additive_posterior import (
     GaussianPosterior,
     NoisyStatistic,
@@ -19,18 +21,40 @@ from skpublicdp.boosting.additive_posterior import (
 )
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binned import BinnedData
+from skpublicdp.boosting.budget_split import (
+    LEAF_SHARE,
+    MAX_SHIFT_SHARE,
+    MAX_TREES,
+    N_BINS,
+    StageBudget,
+    basic_composition_is_better,
+    make_stage_budget,
+    n_measured_trees,
+    n_voting_trees,
+    signal_to_noise,
+    vote_step,
+)
+from skpublicdp.boosting.covariate_shift import noisy_shift
+from skpublicdp.boosting.fitted_model import LogisticFit
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, histogram_sums
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     MAX_GRADIENT,
     boosting_weights,
     gradient_scale,
+    null_model,
     probabilities,
     scaled_gradients,
 )
-from skpublicdp.boosting.public_labels import WarmStart, evidence_weights, mix_models
+from skpublicdp.boosting.public_labels import (
+    WarmStart,
+    evidence_weights,
+    mix_models,
+    warm_starts,
+)
+from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
-from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 MAX_ROW_WEIGHT = 16
@@ -44,6 +68,114 @@ that changes leaves moves two by MAX_GRADIENT."""
 LEAF_VALUE_PRIOR = 0.8
 """Prior mean of the absolute leaf value in logits, and also its prior standard deviation (ablation:
 "little")."""
+
+
+def fit_trees(
+    training: TrainingData,
+    ledger: Ledger,
+    trees: TreeCover,
+    max_trees: int | None,
+    learning_rate: float | None,
+) -> LogisticFit:
+    """Spend the whole budget on trees: voting trees for two labels, else with noisy leaves.
+
+    Parameters
+    ----------
+    training : TrainingData
+        Private and public rows.
+    ledger : Ledger
+        Pays for every draw and release.
+    trees : TreeCover
+        Candidate trees on the bins `training.binned`.
+    max_trees : int, optional
+        Maximum number of trees; for two labels, their number.
+    learning_rate : float, optional
+        Half of the absolute score of a voting tree's leaves.
+    """
+    if training.n_targets > 1:
+        return _fit_trees_with_noisy_leaves(training, ledger, trees, max_trees)
+    return _fit_voting_trees(training, ledger, trees, max_trees, learning_rate)
+
+
+def _fit_voting_trees(
+    training: TrainingData,
+    ledger: Ledger,
+    trees: TreeCover,
+    n_trees: int | None,
+    learning_rate: float | None,
+) -> LogisticFit:
+    """Spend the whole budget on trees for two labels, each of which changes the log-odds."""
+    data = training.binned
+    if n_trees is None:
+        budget = StageBudget(ledger.epsilon, pure=True)
+        n_trees = n_voting_trees(_signal_to_noise(budget, data, ledger, trees))
+        if not basic_composition_is_better(ledger, n_trees):
+            n_trees = MAX_TREES
+    draw = Draw(ledger.equal_draws(n_trees))
+    ledger.plan(Steps((draw,) * n_trees))
+    pure = basic_composition_is_better(ledger, n_trees)
+    rate = vote_step(n_trees, pure=pure) if learning_rate is None else learning_rate
+    null = WarmStart(null_model(data.binner.offsets, n_targets=1), [])
+    booster = PrivateTreeBooster([null], trees, data, ledger)
+    for _ in range(n_trees):
+        booster.add_voting_tree(draw, rate)
+    return LogisticFit(booster.model, data, WeightedPublicRows.from_data(data), covariances=[])
+
+
+def _fit_trees_with_noisy_leaves(
+    training: TrainingData, ledger: Ledger, trees: TreeCover, max_trees: int | None
+) -> LogisticFit:
+    """Estimate the covariate shift, then spend the rest on trees with noisy leaves."""
+    budget, data = StageBudget(ledger.epsilon, pure=True), training.binned
+    if ledger.fits(budget.event):
+        ledger.plan(budget.event)
+    else:  # an accountant of Gaussian noise charges too much for pure steps
+        budget = make_stage_budget(ledger)
+
+    def n_affordable_trees(budget: StageBudget) -> int:
+        """Return the number of trees that a budget is divided among."""
+        n_trees = n_measured_trees(_signal_to_noise(budget, data, ledger, trees))
+        return min(n_trees, max_trees or MAX_TREES)
+
+    max_shift_share, n_trees = 2 * MAX_SHIFT_SHARE, n_affordable_trees(budget)
+    _check_leaf_noise(budget.fraction((1 - max_shift_share) * LEAF_SHARE / n_trees), ledger)
+    shift, spent = noisy_shift(training, ledger, budget, max_shift_share)
+    weights = None if shift is None else shift.weights
+    if weights is not None:
+        data = training.bin(N_BINS, weights)
+        trees = training.candidate_trees(data)
+    public_rows_unusable = shift is not None and shift.drifted and weights is None
+    public_labels = None if public_rows_unusable else training.public_labels
+    design = WeightedPublicRows.from_data(data, weights)
+    starts = warm_starts(data.binner, design, training.n_targets, public_labels)
+    booster = PrivateTreeBooster(starts, trees, data, ledger)
+    budget = budget.fraction(1 - spent)
+    # `_check_leaf_noise` holds for at most `n_trees` trees; new bins may allow more
+    n_trees = min(n_trees, n_affordable_trees(budget))
+    tree_budget = budget.fraction(Fraction(1, n_trees))
+    draw = tree_budget.fraction(1 - LEAF_SHARE).draw_as_gaussian
+    leaf_noise = tree_budget.fraction(LEAF_SHARE).event
+    for _ in range(n_trees):
+        booster.add_tree_with_noisy_leaves(draw, leaf_noise, design)
+    covariances = [*booster.column_covariances, *booster.tree_covariances]
+    drift, drifted = (None, False) if shift is None else (shift.drift, shift.drifted)
+    return LogisticFit(booster.model, data, design, covariances, drift, drifted)
+
+
+def _signal_to_noise(
+    budget: StageBudget, data: BinnedData, ledger: Ledger, trees: TreeCover
+) -> float:
+    """Return the signal of a draw, which pays for persons rather than rows."""
+    return signal_to_noise(budget, data.rows.n / ledger.rows_per_person, math.log(trees.size))
+
+
+def _check_leaf_noise(budget: StageBudget, ledger: Ledger) -> None:
+    """Raise if the sampler cannot draw the noise of one tree's leaves."""
+    if not noise_is_representable(budget.event, ledger.for_person(LEAF_SENSITIVITY)):
+        raise ValueError(
+            f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums "
+            "over leaves is too large to be drawn; use a larger one."
+        )
 
 
 class PrivateTreeBooster:

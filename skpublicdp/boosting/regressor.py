@@ -236,7 +236,6 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         """
         training, fitted = self._fit(
             RegressionTarget(self.outcome_bounds),
-            lambda boosting_fit: boosting_fit.fit_additive(trees=self.method == "auto"),
             X,
             y,
             X_public=X_public,

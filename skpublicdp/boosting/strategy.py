@@ -12,8 +12,11 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
 from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.budget_split import BALANCED, MISMATCH, StageBudget
 from skpublicdp.boosting.model import MAX_GRADIENT
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 STRATEGY_UNIT = 32
@@ -50,6 +53,11 @@ class HistogramStrategy:
     is_identity: tuple[bool, ...]
     total_weight: int
     count_weight: int
+
+    def noise_variance(self, budget: StageBudget, ledger: Ledger) -> float:
+        """Return the noise variance of one histogram that takes a whole budget, in rows²."""
+        sensitivity = ledger.for_person(self.sensitivity(counts=False))
+        return budget.variance(sensitivity) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the measured combinations of bin values. The last one is the weighted total.
@@ -104,6 +112,29 @@ class HistogramStrategy:
             changes = MAX_GRADIENT**2 * np.maximum(distances, opposite_distances)
             squared += int((changes + weight**2 * distances).max())
         return Sensitivity(absolute, squared)
+
+
+def choose_strategy(
+    binner: Binner,
+    design: WeightedPublicRows,
+    ledger: Ledger,
+    budget: StageBudget,
+    class_balance: float,
+) -> HistogramStrategy:
+    """Return the HDMM strategy for Gaussian noise and balanced classes, else the identity."""
+    identity = identity_strategy(binner, design.X, pure=budget.pure)
+    if budget.pure or class_balance < BALANCED:
+        return identity
+    n = design.n
+    information = n * class_balance / 4  # number of rows times p (1 - p)
+    return optimised_strategy(
+        binner,
+        design.weights @ design.X,
+        prior_covariances(binner, design),
+        identity.noise_variance(budget, ledger),
+        information,
+        information * (1 + MISMATCH * n * design.concentration),
+    )
 
 
 def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStrategy:

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import BinnedData, FineBinnedRows, encode_rows
 from skpublicdp.boosting.binner import Binner, make_binner
 from skpublicdp.boosting.budget_split import N_BINS
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
 from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
 from skpublicdp.data.schema import Schema
+from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats
 
 
@@ -59,6 +62,25 @@ class TrainingData:
     assumptions: tuple[str, ...] = ()
     public_labels: PublicLabels | None = None
 
+    @property
+    def n_targets(self) -> int:
+        """Number of targets: the number of labels if it exceeds 2, otherwise 1."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the target is a numeric outcome."""
+        return self.classes is None
+
+    def loss(self, *, pure: bool) -> Loss:
+        """Return the loss of the target: squared, logistic or multinomial.
+
+        `pure` is whether δ = 0, for which several targets have other units.
+        """
+        if self.n_targets > 1:
+            return MultinomialLoss(self.n_targets, pure=pure)
+        return SQUARED if self.is_regression else LOGISTIC
+
     @cached_property
     def public(self) -> FineBinnedRows:
         """The public rows in fine bins. Their targets are not used, so they are zeros."""
@@ -66,9 +88,20 @@ class TrainingData:
         chunks = [(self.X_public, np.zeros(m))]
         return FineBinnedRows.from_encoded(self.rows.fine_binner, chunks, m, np.uint8)
 
+    @cached_property
+    def binned(self) -> BinnedData:
+        """All rows in at most `N_BINS` bins a column, at quantiles of the public rows."""
+        return self.bin(N_BINS)
+
     def bin(self, max_bins: int, weights: Floats | None = None) -> BinnedData:
         """Return all rows in new bins, at quantiles of the public rows, which may be weighted."""
         return self.with_bins(make_binner(self.schema, self.X_public, max_bins, weights))
+
+    def candidate_trees(self, data: BinnedData) -> TreeCover:
+        """Return all trees of depth 2 on the bins of `data`, with the labels of this target."""
+        labels = np.arange(2) if self.classes is None else self.classes
+        codes, names = data.public_codes, data.binner.names
+        return tree_cover(candidate_splits(data.binner, codes), codes, names, labels, depth=2)
 
     def with_bins(self, binner: Binner) -> BinnedData:
         """Return all rows binned by `binner`, with cuts moved to the nearest fine cuts."""

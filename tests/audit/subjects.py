@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.recorder import replaced
-from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit
+from skpublicdp.boosting import SemiPrivateBoostingClassifier, newton_fit
 from skpublicdp.metrics import (
     private_balanced_accuracy_score,
     private_confusion_matrix,
@@ -52,7 +52,7 @@ class RowSampledBoosting(SemiPrivateBoostingClassifier):
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         """Fit with a subsample of fixed size."""
-        with replaced(fit, "subsample_size", lambda *arguments: SUBSAMPLE_SIZE):
+        with replaced(newton_fit, "subsample_size", lambda *arguments: SUBSAMPLE_SIZE):
             return super().fit(*args, **kwargs)
 
 

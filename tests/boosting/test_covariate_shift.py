@@ -15,7 +15,7 @@ from scipy.stats import binom, laplace, multivariate_normal, norm
 from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting import covariate_shift as module
-from skpublicdp.boosting import fit_steps
+from skpublicdp.boosting.additive_fit import fit_additive
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.binner import make_binner
 from skpublicdp.boosting.budget_split import (
@@ -27,6 +27,7 @@ from skpublicdp.boosting.budget_split import (
     MIN_SHIFT_SHARE,
     StageBudget,
     make_stage_budget,
+    plan_tree_trial,
     shift_share,
 )
 from skpublicdp.boosting.covariate_shift import (
@@ -34,10 +35,10 @@ from skpublicdp.boosting.covariate_shift import (
     TILT_VARIANCES,
     estimate_shift,
     median_split_indicators,
+    noisy_shift,
     normal_scores,
     shift_features,
 )
-from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.binning import cut_points
 from skpublicdp.exceptions import DriftWarning
@@ -328,8 +329,9 @@ def test_biased_public_rows_are_detected_before_histograms(delta):
 def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
     X, y, X_public = biased_rows()
     clf = SemiPrivateBoostingClassifier(epsilon=0.4, random_state=0)
-    fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.from_estimator(clf))
-    fit._budget = make_stage_budget(Ledger.from_estimator(clf), trees=False)
+    training = read_training_data(clf, X, y, X_public=X_public)
+    ledger = Ledger.from_estimator(clf)
+    budget = make_stage_budget(ledger)
     weights = np.random.default_rng(0).dirichlet(np.full(300, 5.0), size=2)
     seen = []
 
@@ -341,13 +343,13 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
             2.0 + position, weights[position] if seen_unlike else None, seen_unlike
         )
 
-    monkeypatch.setattr(fit_steps, "estimate_shift", forced_estimate)
+    monkeypatch.setattr(module, "estimate_shift", forced_estimate)
     with Recorder() as recorder:
-        shift, spent = fit._estimate_shift(Fraction(1))
-    share = shift_share(fit._budget, len(X), Sensitivity(4, 4))
+        shift, spent = noisy_shift(training, ledger, budget, Fraction(1))
+    share = shift_share(budget, len(X), Sensitivity(4, 4))
     shift_tests = 2 if found else 1
     assert spent == shift_tests * share
-    assert spent == sum(call.event.mu_squared for call in recorder.calls) / fit._budget.amount
+    assert spent == sum(call.event.mu_squared for call in recorder.calls) / budget.amount
     assert shift.drift == 2.0
     np.testing.assert_array_equal(shift.weights, weights[len(found) - 1] if found else None)
     assert [unlikely for _, unlikely in seen] == [MIN_SHIFT_EVIDENCE, 0.0][:shift_tests]
@@ -355,8 +357,9 @@ def test_the_last_weights_count_and_the_first_drift(monkeypatch, found):
         np.testing.assert_array_equal(used, wanted)
     # no more than may be spent
     seen.clear()
-    assert fit._estimate_shift(share * 3 / 2)[1] == share
-    assert fit._estimate_shift(share / 2) == (None, 0)
+    ledger = Ledger.from_estimator(clf)
+    assert noisy_shift(training, ledger, budget, share * 3 / 2)[1] == share
+    assert noisy_shift(training, ledger, budget, share / 2) == (None, 0)
 
 
 @pytest.mark.parametrize(("columns", "n"), [(15, 530), (22, 672), (30, 740), (4, 3000)])
@@ -368,20 +371,22 @@ def test_shift_tests_leave_half_of_the_budget(monkeypatch, columns, n):
     y = (X[:, :3].sum(axis=1) + rng.normal(size=n) > 1.5).astype(int)
     weights = rng.dirichlet(np.full(200, 5.0))
     monkeypatch.setattr(
-        fit_steps, "estimate_shift", lambda *_, **__: module.ShiftEstimate(3.0, weights, True)
+        module, "estimate_shift", lambda *_, **__: module.ShiftEstimate(3.0, weights, True)
     )
     clf = SemiPrivateBoostingClassifier(epsilon=1, random_state=0)
-    fit = BoostingFit(read_training_data(clf, X, y, X_public=X_public), Ledger.from_estimator(clf))
+    training = read_training_data(clf, X, y, X_public=X_public)
+    ledger = Ledger.from_estimator(clf)
+    trees = training.candidate_trees(training.binned)
     with Recorder() as recorder:
-        fit.fit_additive(trees=True)
+        fit_additive(training, ledger, make_stage_budget(ledger), trees, max_rounds=None)
+    whole = plan_tree_trial(Ledger.from_estimator(clf)).amount
     # a draw of a plan counts as ε² / 4
     amounts = [
         call.cost**2 / 4 if call.kind == "draw" else call.event.mu_squared
         for call in recorder.calls
     ]
     shares = [
-        (call.name, amount / fit._budget.amount)
-        for call, amount in zip(recorder.calls, amounts, strict=True)
+        (call.name, amount / whole) for call, amount in zip(recorder.calls, amounts, strict=True)
     ]
     shift_tests = [share for name, share in shares if name == SHIFT_TEST]
     assert sum(share for _, share in shares) <= 1

@@ -13,13 +13,18 @@ import pytest
 from skpublicdp import PrivacyBudget
 from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.accounting.events import DRAW_MU_SQUARED_RATE
-from skpublicdp.boosting import SemiPrivateBoostingClassifier, fit, newton_boosting, training_data
+from skpublicdp.boosting import (
+    SemiPrivateBoostingClassifier,
+    additive_fit,
+    newton_boosting,
+    newton_fit,
+    training_data,
+)
 from skpublicdp.boosting.adaptive_bins import BinSplitter
 from skpublicdp.boosting.additive_fit import AdditiveFit
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import encode_rows
 from skpublicdp.boosting.budget_split import StageBudget
-from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.newton_boosting import NewtonBooster
 from skpublicdp.data.dataset import Dataset
@@ -288,7 +293,7 @@ def dictated(even, unlike, gains, worth, *, n_classes=2, n=150, **parameters):
     X, y = some_rows(5, n, n_classes)
     learn, class_balance, update_term = (
         AdditiveFit.update,
-        BoostingFit._noisy_class_balance,
+        additive_fit.noisy_class_balance,
         NewtonBooster.update_term,
     )
     explained = itertools.cycle(gains)
@@ -304,9 +309,10 @@ def dictated(even, unlike, gains, worth, *, n_classes=2, n=150, **parameters):
 
     with pytest.MonkeyPatch.context() as patch, Recorder() as recorder:
         patch.setattr(AdditiveFit, "update", learned)
-        patch.setattr(
-            BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
-        )
+        for module in (additive_fit, newton_fit):
+            patch.setattr(
+                module, "noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
+            )
         patch.setattr(NewtonBooster, "update_term", updated)
         if worth is not None:
             patch.setattr(BinSplitter, "is_affordable", lambda *args: worth)
@@ -363,7 +369,7 @@ def test_a_budget_is_charged_at_least_the_spent_amount(accountant):
 
 def test_the_ledger_refuses_shares_above_the_plan(monkeypatch):
     """Shares that add up to more than the whole end in an error, not in a release."""
-    monkeypatch.setattr(fit, "BIN_SPLIT_SHARE", Fraction(-1, 2))
+    monkeypatch.setattr(newton_fit, "BIN_SPLIT_SHARE", Fraction(-1, 2))
     message = "costs more than the rest of the plan of this fit"
     with pytest.raises(PrivacyBudgetError, match=message):
         fitted(*some_rows(1), epsilon=100_000)

@@ -20,6 +20,7 @@ from skpublicdp.boosting.additive_posterior import (
     gauss_newton_update,
     prior_covariances,
 )
+from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.budget_split import (
     CLASS_COUNT_SHARE,
     LEAF_SHARE,
@@ -33,6 +34,7 @@ from skpublicdp.boosting.budget_split import (
     n_histogram_rounds,
     n_measured_trees,
     n_voting_trees,
+    plan_tree_trial,
     signal_to_noise,
     vote_step,
 )
@@ -199,8 +201,9 @@ def test_rows_without_weight_do_not_count():
     padded = WeightedPublicRows(at.X, np.where(np.arange(M) < 15, 1 / 15, 0), N)
     assert kept.effective_size == pytest.approx(padded.effective_size) == pytest.approx(15)
     measured = strategy.identity_strategy(FEATURES, at.X, pure=False)
+    data = BinnedData(FEATURES, rows=None, public=None)
     counts = [
-        AdditiveFit(FEATURES, rows, measured, 1, pure=False)._predict_counts()
+        AdditiveFit(data, rows, measured, 1, pure=False)._predict_counts()
         for rows in (kept, padded)
     ]
     np.testing.assert_allclose(*counts)
@@ -234,7 +237,8 @@ def test_rules_are_monotone():
 
 def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
     def amount(epsilon, delta, trees):
-        return make_stage_budget(Ledger(epsilon, delta), trees=trees).amount
+        ledger = Ledger(epsilon, delta)
+        return (plan_tree_trial(ledger) if trees else make_stage_budget(ledger)).amount
 
     for trees in (True, False):
         amounts = [amount(epsilon, 1e-6, trees) for epsilon in (0.1, 1, 5)]
@@ -242,7 +246,7 @@ def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
         assert amounts == sorted(amounts)
         whole = gaussian_mu_squared(Fraction(5), Fraction(1, 10**6))
         assert 0.95 * whole < amounts[2] <= whole
-    assert make_stage_budget(Ledger(2), trees=False) == StageBudget(Fraction(2), pure=True)
+    assert make_stage_budget(Ledger(2)) == StageBudget(Fraction(2), pure=True)
 
 
 def test_number_of_voting_trees():
@@ -265,7 +269,7 @@ def test_number_of_voting_trees():
 @pytest.mark.parametrize("attempt", TREE_TRIALS)
 def test_the_plan_holds_however_late_the_choice_of_a_tree_is_made(attempt, epsilon):
     delta = Fraction(1, 10**6)
-    amount = make_stage_budget(Ledger(epsilon, delta), trees=True).amount
+    amount = plan_tree_trial(Ledger(epsilon, delta)).amount
 
     def tree(part):
         drawn = StageBudget(part * (1 - LEAF_SHARE), pure=False).draw

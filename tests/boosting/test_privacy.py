@@ -29,14 +29,13 @@ from skpublicdp.accounting import (
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.boosting import binned, fit_steps
+from skpublicdp.boosting import additive_fit, binned, covariate_shift, newton_fit
 from skpublicdp.boosting.additive_fit import AdditiveFit
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import BinnedData, FineBinnedRows
 from skpublicdp.boosting.binner import Binner, ColumnBins
 from skpublicdp.boosting.covariate_shift import ShiftEstimate
-from skpublicdp.boosting.fit import BoostingFit
 from skpublicdp.boosting.histograms import gradient_histogram, measure
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
@@ -460,7 +459,7 @@ def dictated(monkeypatch, even, looks, drift, gain, *, n_classes, **parameters):
     X, y = some_rows(5, 400, n_classes)
     learn, class_balance, grow = (
         AdditiveFit.update,
-        BoostingFit._noisy_class_balance,
+        additive_fit.noisy_class_balance,
         PrivateTreeBooster.add_tree_with_noisy_leaves,
     )
     looked = itertools.count(1)
@@ -475,11 +474,12 @@ def dictated(monkeypatch, even, looks, drift, gain, *, n_classes, **parameters):
         self.drift, self.drifted = drift, drift > 1.6
 
     with monkeypatch.context() as patch, Recorder() as recorder:
-        patch.setattr(fit_steps, "estimate_shift", compared)
+        patch.setattr(covariate_shift, "estimate_shift", compared)
         patch.setattr(AdditiveFit, "update", learned)
-        patch.setattr(
-            BoostingFit, "_noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
-        )
+        for module in (additive_fit, newton_fit):
+            patch.setattr(
+                module, "noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
+            )
         patch.setattr(
             PrivateTreeBooster, "add_tree_with_noisy_leaves", lambda *args: (grow(*args), gain)[1]
         )

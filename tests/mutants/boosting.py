@@ -55,24 +55,24 @@ MUTANTS = (
     Mutant(
         "exact counts of the labels",
         UNPAID,
-        "boosting/fit_steps.py",
-        """            proof=BOOSTING_PROOF,
-        ).values
-        n = self._n
+        "boosting/histograms.py",
+        """        proof=BOOSTING_PROOF,
+    ).values
+    n = rows.n
 """,
-        """            proof=BOOSTING_PROOF,
-        ).values
-        counts = self._training.rows.sum_over_chunks(count_chunk)
-        n = self._n
+        """        proof=BOOSTING_PROOF,
+    ).values
+    counts = rows.sum_over_chunks(count_chunk)
+    n = rows.n
 """,
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
         "drift by exact counts",
         UNPAID,
-        "boosting/fit_steps.py",
-        "            counts.values,\n            counts.variance",
-        "            indicators @ bin_counts,\n            counts.variance",
+        "boosting/covariate_shift.py",
+        "        counts.values,\n        counts.variance",
+        "        indicators @ bin_counts,\n        counts.variance",
         (f"{CLASSIFIER}, drift",),
     ),
     Mutant(
@@ -121,9 +121,9 @@ MUTANTS = (
     Mutant(
         "rows thinned out by their values",
         STRUCTURE,
-        "boosting/fit.py",
-        "self._all_rows.take(self._ledger.subset(self._n, n_rows))\n",
-        "self._all_rows.take(np.argsort(self._all_rows.columns[0], kind='stable')[:n_rows])\n",
+        "boosting/newton_fit.py",
+        "training.rows.take(ledger.subset(training.rows.n, n_rows)))\n",
+        "training.rows.take(np.argsort(training.rows.columns[0])[:n_rows]))\n",
         (f"{CLASSIFIER}, some rows",),
     ),
     Mutant(

@@ -1,0 +1,160 @@
+"""Fit for large budgets: an additive fit first, then finer bins and Newton boosting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
+from skpublicdp.boosting.additive_fit import fit_histograms
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows
+from skpublicdp.boosting.bin_splits import (
+    candidate_splits,
+    refine_splits,
+)
+from skpublicdp.boosting.binner import (
+    MAX_FINE_BINS,
+    Binner,
+    refine_bins,
+    refine_scores,
+)
+from skpublicdp.boosting.budget_split import (
+    BALANCED_FOR_NEWTON,
+    CLASS_COUNT_SHARE,
+    N_PASSES,
+    StageBudget,
+    additive_share,
+    can_afford_boosting,
+    subsample_size,
+)
+from skpublicdp.boosting.fitted_model import FittedModel, LogisticFit
+from skpublicdp.boosting.histograms import (
+    count_sensitivity,
+    noisy_class_balance,
+)
+from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, null_model
+from skpublicdp.boosting.newton_boosting import NewtonBooster
+from skpublicdp.boosting.residual_histogram import residual_variance
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.privacy.ledger import Ledger
+
+
+def fit_newton(
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+    *,
+    trees: bool,
+    max_rounds: int | None,
+) -> FittedModel:
+    """Fit the additive posterior with part of a budget, then Newton boosting with the rest.
+
+    1. Release the class balance, and choose a subsample of the rows if the table is large.
+    2. Fit the additive posterior, if there are public rows.
+    3. Refine the bins, by public quantiles and then by noisy sums over halves of bins.
+    4. Run Newton boosting, starting from the scores of the additive posterior.
+
+    Parameters
+    ----------
+    training : TrainingData
+        Private and public rows.
+    ledger : Ledger
+        Pays for every release and draws its noise.
+    budget : StageBudget
+        Budget of the fit.
+    trees : bool
+        Whether interaction trees may be drawn.
+    max_rounds : int, optional
+        Maximum number of passes over all columns.
+    """
+    class_balance = noisy_class_balance(training, ledger, budget.fraction(CLASS_COUNT_SHARE))
+    balance_factor = min(1.0, class_balance / BALANCED_FOR_NEWTON)
+    sample = _subsample(training, ledger, budget, balance_factor)
+    effective_rows = sample.rows.n * balance_factor
+    start_share = _start_share(sample, ledger, budget, effective_rows)
+    start = _fit_start(sample, ledger, budget.fraction(start_share), class_balance, max_rounds)
+    loss, weights = training.loss(pure=not ledger.delta), start.design.weights
+    budget = budget.fraction(1 - CLASS_COUNT_SHARE - start_share)
+    if not budget.amount:
+        return start.with_loss(loss)
+    coarse = start.data.binner
+    data = sample.with_bins(refine_bins(coarse, sample.X_public, weights))
+    model = _refined_model(start.model, coarse, data.binner)
+    model = loss.from_logistic(model, data.public_codes, weights)
+    gradient_variance = loss.gradient_variance
+    if gradient_variance is None:  # it is known for labels, and released for outcomes
+        variance_budget = budget.fraction(CLASS_COUNT_SHARE)
+        gradient_variance = residual_variance(model, data, weights, loss, ledger, variance_budget)
+        budget = budget.fraction(1 - CLASS_COUNT_SHARE)
+    margins = data.margins(model)
+    splitter = BinSplitter(sample, data, loss, ledger, budget, gradient_variance)
+    if splitter.is_affordable(effective_rows):
+        unsplit, data = data.binner, splitter.split(margins)
+        model = _refined_model(model, unsplit, data.binner)
+        budget = budget.fraction(1 - BIN_SPLIT_SHARE)
+    n_public = start.design.effective_size if training.n_public else 0.0
+    booster = NewtonBooster(
+        model, data, margins, weights, n_public, loss, ledger, gradient_variance
+    )
+    splits = None
+    if trees:
+        splits = candidate_splits(coarse, start.data.public_codes)
+        splits = refine_splits(splits, coarse, data.binner)
+    all_data = None if sample is training else replace(data, rows=training.rows)
+    booster.fit(budget, effective_rows, splits, max_rounds, all_data)
+    covariances = booster.covariances
+    return FittedModel(booster.model, data, loss, covariances, start.drift, start.drifted)
+
+
+def _subsample(
+    training: TrainingData, ledger: Ledger, budget: StageBudget, balance_factor: float
+) -> TrainingData:
+    """Return a random subset of at most half of the rows, or all rows if it would be too small.
+
+    `balance_factor` is the number of effective rows per row, which is smaller with unbalanced
+    classes.
+    """
+    n_updates = N_PASSES * len(training.rows.columns)
+    update_budget = budget.fraction(Fraction(1, n_updates))
+    loss = training.loss(pure=not ledger.delta)
+    noise = update_budget.variance(ledger.for_person(loss.sensitivity)) / (2 * MAX_GRADIENT) ** 2
+    n_rows = math.ceil(subsample_size(noise, MAX_FINE_BINS) / balance_factor)
+    if 2 * n_rows > training.rows.n:
+        return training
+    # a random set: neighbouring tables need not have their rows in the same places
+    return replace(training, rows=training.rows.take(ledger.subset(training.rows.n, n_rows)))
+
+
+def _start_share(
+    training: TrainingData, ledger: Ledger, budget: StageBudget, effective_rows: float
+) -> Fraction:
+    """Return the share of a budget for the additive fit that boosting starts from."""
+    if not training.n_public:  # a reference grid, whose columns are independent
+        return Fraction(0)
+    columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
+    if not can_afford_boosting(budget, effective_rows, columns):
+        return 1 - CLASS_COUNT_SHARE  # one label is too rare
+    m = WeightedPublicRows.from_data(training.binned).effective_size
+    return additive_share(budget, effective_rows, m, columns)
+
+
+def _fit_start(
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+    class_balance: float,
+    max_rounds: int | None,
+) -> LogisticFit:
+    """Spend a budget on the additive fit that boosting starts from; without it, start from 0."""
+    if budget.amount:
+        fit = fit_histograms(training, ledger, budget, Fraction(1), class_balance, max_rounds)
+        return fit.result()
+    data = training.binned
+    null = null_model(data.binner.offsets, training.n_targets)
+    return LogisticFit(null, data, WeightedPublicRows.from_data(data), covariances=[])
+
+
+def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:
+    """Return the same model on bins that refine the `coarse` ones."""
+    return replace(model, scores=refine_scores(model.scores, coarse, fine), offsets=fine.offsets)
