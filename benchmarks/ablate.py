@@ -260,7 +260,7 @@ HALF, QUARTER, EIGHTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)
 QUERY_RELEASE = (
     # the cells of a column
     Tuned("cdf.grid", "PADDING", "line", {"0.025": 0.025, "0.1": 0.1}),
-    Tuned("spending", "MIN_CELL_SNR", "line", {"2": 2, "8": 8}),
+    Tuned("cdf.grid", "MIN_CELL_SNR", "line", {"2": 2, "8": 8}),
     Tuned("cdf.release", "MIN_CDF_CELLS", "little", {"2": 2, "32": 32}),
     Tuned("cdf.release", "MAX_CDF_CELLS", "line", {"350": 350, "1400": 1400}),
     Tuned("cdf.release", "MAX_CDF_CELLS_LAPLACE", "line, pure", {"128": 128, "512": 512}),
@@ -346,7 +346,7 @@ QUERY_RELEASE = (
     Tuned("synthetic", "SWEEP_RANGE", "rows", {"30": (3, 30), "120": (3, 120)}),
     Tuned("synthetic", "UNDAMPED_SWEEPS", "rows", {"1": 1, "60": 60}),
     Tuned("discretize", "MIN_RELEASED_BINS", "boxes", {"2": 2, "8": 8}),
-    Tuned("spending", "MIN_CELL_SNR", "boxes", {"2": 2, "8": 8}),
+    Tuned("cdf.grid", "MIN_CELL_SNR", "boxes", {"2": 2, "8": 8}),
     # private multiplicative weights
     Tuned("queries.geometric", "MAX_HALFSPACES", "pmw", {"200": 200, "800": 800}),
     Tuned("queries.geometric", "N_DICHOTOMY_TRIALS", "pmw", {"1": 1, "32": 32}),

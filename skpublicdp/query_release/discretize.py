@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from skpublicdp.data.binning import Bins, count_below
 from skpublicdp.data.schema import Schema
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
-from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.query_release.cdf.grid import MIN_CELL_SNR, just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.marginals.count import marginal_tables
-from skpublicdp.query_release.spending import MIN_CELL_SNR
 from skpublicdp.typing import Floats, Integers
 
 if TYPE_CHECKING:

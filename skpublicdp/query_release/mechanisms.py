@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp.accounting import Noise
 from skpublicdp.data.dataset import Dataset, PrivateColumnCounts
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import (
@@ -32,13 +33,6 @@ from skpublicdp.query_release.marginals.release import (
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.query_list import release_linear_queries
-from skpublicdp.query_release.spending import (
-    Noise,
-    all_noise,
-    mechanism_name,
-    scaled_noise,
-    signal_to_noise,
-)
 from skpublicdp.query_release.weighted_rows import WeightedRows
 
 
@@ -131,7 +125,7 @@ def _release_over_tables(
     needs no table.
     """
     cdfs, noise = _release_column_cdfs(estimator, queries, rows, ledger)
-    snr = signal_to_noise(noise, rows.n_private / ledger.rows_per_person)
+    snr = noise.signal_to_noise(rows.n_private / ledger.rows_per_person)
     discretizer = queries.discretizer(rows.schema, rows.X_public, cdfs, snr)
     codes_public = discretizer.parallel_codes(rows.X_public, estimator.n_jobs)
     workload = queries.measured_tables(rows.schema)
@@ -139,7 +133,7 @@ def _release_over_tables(
     if workload:
         if cdfs:  # they were charged for the other shares of the budget
             ledger = ledger.sub_ledger(
-                noise, name=mechanism_name("tables", noise), proof=MARGINALS_PROOF
+                noise, name=f"{noise.noise_name} on tables", proof=MARGINALS_PROOF
             )
         release = release_tables(
             lambda tables: rows.fold(lambda X, _: discretizer.tables(X, tables), estimator.n_jobs),
@@ -174,7 +168,7 @@ def _release_column_cdfs(
         numeric columns alone), no table is measured, and it is the noise of the whole budget.
     """
     cdfs: dict[int, ReleasedCDF] = {}
-    noise, n_features = all_noise(ledger), len(rows.schema.columns)
+    noise, n_features = ledger.noise, len(rows.schema.columns)
     if not queries.releases_columns_first:
         return cdfs, noise
     rows.check(estimator.n_jobs)  # raises an error for invalid rows before any budget is spent
@@ -182,17 +176,17 @@ def _release_column_cdfs(
     if not queries.is_about_single_columns:
         n_tables = len(downward_closure(queries.tables(rows.schema)))
     share = Fraction(1, n_features + n_tables)
-    check_noise_scale(scaled_noise(noise, share), ledger)
+    check_noise_scale(noise.scaled(share), ledger)
     for position in np.flatnonzero(rows.schema.numeric).tolist():
         column_ledger = ledger.sub_ledger(
-            scaled_noise(noise, share),
-            name=mechanism_name(f"one column, {rows.schema.names[position]}", noise),
+            noise.scaled(share),
+            name=f"{noise.noise_name} on one column, {rows.schema.names[position]}",
             proof="docs/proofs/prefix_sums.md",
         )
         cdf = _release_column_cdf(position, estimator, rows, column_ledger)
         cdfs[position] = replace(cdf, covariance=None)  # megabytes for each column
     remaining_share = 1 - share * len(cdfs)
-    return cdfs, scaled_noise(noise, remaining_share) if remaining_share else noise
+    return cdfs, noise.scaled(remaining_share) if remaining_share else noise
 
 
 def _trusted_size(estimator: Any, n_public: int) -> str | float:

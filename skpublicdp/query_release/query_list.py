@@ -12,7 +12,6 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.effective_sizes import effective_sample_size
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.marginals.table import TableMeasurement
-from skpublicdp.query_release.spending import all_noise, mechanism_name
 from skpublicdp.typing import Floats
 
 
@@ -116,7 +115,7 @@ def release_linear_queries(
     array([0.6, 0.4])
     """
     n_queries, m = len(counts), public.shape[1]
-    noise, sensitivity = all_noise(ledger), Sensitivity(n_queries, n_queries)
+    noise, sensitivity = ledger.noise, Sensitivity(n_queries, n_queries)
     if not noise_is_representable(noise, ledger.for_person(sensitivity)):
         raise ValueError(
             f"The noise of {n_queries} answers is too large to be drawn at epsilon = "
@@ -126,7 +125,7 @@ def release_linear_queries(
         counts,
         sensitivity,
         noise,
-        name=mechanism_name(f"{n_queries} answers", noise),
+        name=f"{noise.noise_name} on {n_queries} answers",
         proof="docs/proofs/marginals.md",
     )
     values, variance = noisy.values / n_private, noisy.variance / n_private**2

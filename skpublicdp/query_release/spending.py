@@ -1,24 +1,18 @@
-"""Budget of a release: its ledger, its default δ, its noise, and the names in the receipt."""
+"""Budget of a release: its ledger, and its default δ."""
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
-from skpublicdp.accounting import Gaussian, Pure, Steps
+from skpublicdp.accounting import Steps
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.roles import check_mask
 from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.privacy.ledger import Ledger
 
-Noise = Gaussian | Pure
-
 LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
 """Upper bound of δ for ``delta=None``. For few rows, 1/n² alone would be too large."""
-
-MIN_CELL_SNR = 4
-"""Target signal-to-noise ratio of a cell: rows per standard deviation of the noise."""
 
 
 def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
@@ -55,41 +49,3 @@ def _n_rows(X: Any) -> int:
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)
     except (IndexError, TypeError):
         return 0
-
-
-def all_noise(ledger: Ledger) -> Noise:
-    """Return the noise that spends the whole budget of a ledger: Gaussian, or Laplace if δ = 0."""
-    event = ledger.event
-    assert isinstance(event, Noise)
-    return event
-
-
-def scaled_noise(noise: Noise, share: Fraction) -> Noise:
-    """Return noise of the same kind whose privacy cost is the fraction `share` of the given one.
-
-    Examples
-    --------
-    >>> scaled_noise(Pure(Fraction(1)), Fraction(1, 20))
-    Pure(epsilon=Fraction(1, 20))
-    """
-    if isinstance(noise, Gaussian):
-        return Gaussian(share * noise.mu_squared)
-    return Pure(share * noise.epsilon)
-
-
-def signal_to_noise(noise: Noise, persons: float) -> float:
-    """Return the number of persons n divided by the scale of the noise: n μ, or n ε / 2.
-
-    The scale is the standard deviation 1/μ of Gaussian noise at sensitivity 1, or the scale 2/ε of
-    Laplace noise at sensitivity 2.
-    """
-    if isinstance(noise, Gaussian):
-        return persons * math.sqrt(noise.mu_squared)
-    return persons * (float(noise.epsilon) / 2)
-
-
-def mechanism_name(statistic: str, noise: Noise) -> str:
-    """Return the receipt's name of the mechanism that adds `noise` to a statistic."""
-    if isinstance(noise, Gaussian):
-        return f"Gaussian noise, rounded (analytic Gaussian mechanism) on {statistic}"
-    return f"discrete Laplace noise on {statistic}"

@@ -18,7 +18,6 @@ from skpublicdp.query_release.cdf.adaptive_grid import (
 )
 from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid, just_below
 from skpublicdp.query_release.cdf.release import release_cdf
-from skpublicdp.query_release.spending import all_noise
 from tests.kit import Recorder
 
 BUDGETS = {"gaussian": (1.0, 1e-6), "pure": (1.0, 0)}
@@ -105,7 +104,7 @@ def test_a_replaced_row_changes_each_round_by_at_most_the_sensitivity(delta):
     line = build_grid(np.array([0.0, 1.0, 1.0]), 0.0, 3.0, 4)
     masses = np.zeros(len(line.edges) + 1)
     masses[np.searchsorted(line.edges, [0.25, 1.7])] = 1  # other rows are in no part
-    noise = all_noise(Ledger(10_000, delta))
+    noise = Ledger(10_000, delta).noise
 
     def answers(rows, outcomes=None):
         with Recorder(outcomes) as recorder:
@@ -152,7 +151,7 @@ def test_counts_of_the_parts(n):
         masses = np.ones(len(line.edges) + 1)
         ledger = Ledger(10_000, 1e-6, 0)
         refine_heavy_cells(
-            line, masses, SortedColumn(x, line.low, line.high), all_noise(ledger), ledger, 16
+            line, masses, SortedColumn(x, line.low, line.high), ledger.noise, ledger, 16
         )
     first = recorder.calls[0].exact_input
     intervals = IntervalMasses(

@@ -16,11 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import Sensitivity, noise_scale
+from skpublicdp.accounting import Noise, Sensitivity, noise_scale
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.cdf.grid import CDFGrid, ColumnCounts, PiecewiseLinearCDF, just_below
+from skpublicdp.query_release.cdf.grid import (
+    MIN_CELL_SNR,
+    CDFGrid,
+    ColumnCounts,
+    PiecewiseLinearCDF,
+    just_below,
+)
 from skpublicdp.query_release.cdf.strategies import PREFIX_SUMS_PROOF
-from skpublicdp.query_release.spending import MIN_CELL_SNR, Noise, mechanism_name, scaled_noise
 from skpublicdp.typing import Floats
 
 INTERVAL_SENSITIVITY = Sensitivity(2, 2)
@@ -102,7 +107,7 @@ def detection_threshold(noise: Noise, remaining_share: Fraction, ledger: Ledger)
     ledger : Ledger
         Privacy ledger, for the number of rows per person. Nothing is charged.
     """
-    round_noise = scaled_noise(noise, remaining_share * SHARE_PER_ROUND)
+    round_noise = noise.scaled(remaining_share * SHARE_PER_ROUND)
     _, variance = noise_scale(round_noise, ledger.for_person(INTERVAL_SENSITIVITY))
     return float(MIN_CELL_SNR * np.sqrt(variance))
 
@@ -157,8 +162,8 @@ def refine_heavy_cells(
         cumulative = x_private.cumulative_counts(np.concatenate([parts.starts, parts.ends]))
         counts_at_starts, counts_at_ends = np.split(cumulative, 2)
         counts = counts_at_ends - counts_at_starts
-        event = scaled_noise(noise, share)
-        name = mechanism_name(f"the parts of heavy cells, round {round_number}", noise)
+        event = noise.scaled(share)
+        name = f"{noise.noise_name} on the parts of heavy cells, round {round_number}"
         noisy = ledger.add_noise(
             counts, INTERVAL_SENSITIVITY, event, name=name, proof=PREFIX_SUMS_PROOF
         )

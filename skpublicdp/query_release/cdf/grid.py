@@ -18,6 +18,9 @@ PADDING = 0.05
 MAX_INTEGER_ATOMS = 1024
 """Maximum number of integers in the public range for which each integer becomes an atom."""
 
+MIN_CELL_SNR = 4
+"""Target signal-to-noise ratio of a cell: rows per standard deviation of the noise."""
+
 QUARTER_RECORD = 0.25
 """Mass of a quarter of the pseudo-record, in rows. One quarter each is for the public range, for
 log-spaced tails up to the bounds, for all numbers between the bounds, and for the bounds."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from skpublicdp.accounting import Gaussian
+from skpublicdp.accounting import Gaussian, Noise
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.adaptive_grid import (
     REFINEMENT_SHARE,
@@ -29,6 +29,7 @@ from skpublicdp.query_release.cdf.cdf_posterior import (
     posterior_prefix_sums,
 )
 from skpublicdp.query_release.cdf.grid import (
+    MIN_CELL_SNR,
     CDFGrid,
     ColumnCounts,
     PiecewiseLinearCDF,
@@ -45,13 +46,6 @@ from skpublicdp.query_release.cdf.strategies import (
     histogram_strategy,
     measure,
     prefix_strategy,
-)
-from skpublicdp.query_release.spending import (
-    MIN_CELL_SNR,
-    Noise,
-    all_noise,
-    scaled_noise,
-    signal_to_noise,
 )
 from skpublicdp.typing import Floats
 
@@ -125,7 +119,7 @@ def release_cdf(
         raise ValueError("There must be at least one private row.")
     if trust != "auto" and (isinstance(trust, str) or not 0 <= trust <= 1):
         raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
-    noise = all_noise(ledger)
+    noise = ledger.noise
     check_noise_scale(noise, ledger)
     max_cells = _max_cells(noise, n / ledger.rows_per_person)
     grid = build_grid(public, low, high, max_cells)
@@ -134,7 +128,7 @@ def release_cdf(
     if detection_threshold(noise, REFINEMENT_SHARE, ledger) <= n:
         coarse_edges = grid.edges
         share = REFINEMENT_SHARE * SHARE_PER_ROUND
-        first_noise = scaled_noise(noise, share)
+        first_noise = noise.scaled(share)
         if isinstance(first_noise, Gaussian):
             # Measurements of the same cells add up in precision. If no cell is heavy, this first
             # measurement is therefore not wasted.
@@ -151,7 +145,7 @@ def release_cdf(
         coarse_cells = np.searchsorted(coarse_edges, np.append(grid.edges, grid.high))
         measurements.append(StrategyMeasurement(strategy, first_answers, coarse_cells))
         remaining_share -= share + spent_share
-    final_noise = scaled_noise(noise, remaining_share)
+    final_noise = noise.scaled(remaining_share)
     if isinstance(final_noise, Gaussian):
         strategy = _prefix_strategy(grid, final_noise, ledger)
     else:
@@ -179,7 +173,7 @@ def _max_cells(noise: Noise, n_persons: float) -> int:
     number is clipped to `MIN_CDF_CELLS` and `MAX_CDF_CELLS` (`MAX_CDF_CELLS_LAPLACE`).
     """
     max_cells = MAX_CDF_CELLS if isinstance(noise, Gaussian) else MAX_CDF_CELLS_LAPLACE
-    n_cells = signal_to_noise(noise, n_persons) / MIN_CELL_SNR
+    n_cells = noise.signal_to_noise(n_persons) / MIN_CELL_SNR
     return int(np.clip(n_cells, MIN_CDF_CELLS, max_cells))
 
 

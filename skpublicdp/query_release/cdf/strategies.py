@@ -11,9 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from skpublicdp.accounting import Measurement, Sensitivity
+from skpublicdp.accounting import Measurement, Noise, Sensitivity
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
-from skpublicdp.query_release.spending import Noise, mechanism_name
 from skpublicdp.typing import Integers
 
 COEFFICIENT_BITS = 12
@@ -140,6 +139,6 @@ def measure(
     Measurement
         One noisy value for each row of the matrix.
     """
-    name = mechanism_name(f"the {strategy.name}{suffix}", noise)
+    name = f"{noise.noise_name} on the {strategy.name}{suffix}"
     exact = strategy.matrix @ counts
     return ledger.add_noise(exact, strategy.sensitivity, noise, name=name, proof=PREFIX_SUMS_PROOF)

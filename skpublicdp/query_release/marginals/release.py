@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.accounting import Gaussian, Sensitivity, noise_scale
+from skpublicdp.accounting import Gaussian, Noise, Sensitivity, noise_scale
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.marginals.allocation import allocate_budget
 from skpublicdp.query_release.marginals.count import (
@@ -30,7 +30,6 @@ from skpublicdp.query_release.marginals.count import (
 from skpublicdp.query_release.marginals.intervals import NoisyFractions, TablePosterior
 from skpublicdp.query_release.marginals.marginal_model import MarginalModel
 from skpublicdp.query_release.marginals.table import MarginalEstimate, TableMeasurement
-from skpublicdp.query_release.spending import Noise, all_noise, mechanism_name, scaled_noise
 from skpublicdp.typing import Floats, Integers
 
 MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
@@ -231,27 +230,27 @@ def release_tables(
     def measure(noise: Noise, shares: Sequence[Fraction]) -> None:
         """Add noisy tables to the model, each with its share of the given budget."""
         measured = [i for i, share in enumerate(shares) if share]
-        name = mechanism_name(f"{len(measured)} tables", noise)
+        name = f"{noise.noise_name} on {len(measured)} tables"
         round_ledger = ledger.sub_ledger(noise, name=name, proof=MARGINALS_PROOF)
         for i in measured:
-            event = scaled_noise(noise, shares[i])
+            event = noise.scaled(shares[i])
             noisy = round_ledger.add_noise(
                 counts[i], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
             )
             values, variance = noisy.values / n_private, noisy.variance / n_private**2
             tables[i].add(values, 1 / variance)
 
-    noise = all_noise(ledger)
+    noise = ledger.noise
     first_round = _plan_first_round(model, noise, ledger, n_private)
-    smallest_event = scaled_noise(noise, first_round.share * max(first_round.table_shares))
+    smallest_event = noise.scaled(first_round.share * max(first_round.table_shares))
     if not noise_is_representable(smallest_event, ledger.for_person(TABLE_SENSITIVITY)):
         raise ValueError(
             f"The noise for {len(tables)} tables is too large to be drawn at epsilon = "
             f"{float(ledger.epsilon):g}; release fewer tables."
         )
-    measure(scaled_noise(noise, first_round.share), first_round.table_shares)
+    measure(noise.scaled(first_round.share), first_round.table_shares)
     model.fit()
-    remaining_noise = scaled_noise(noise, 1 - first_round.share)
+    remaining_noise = noise.scaled(1 - first_round.share)
     measure(remaining_noise, _plan_second_round(model, remaining_noise, ledger, n_private))
     model.fit()
     model.make_consistent()
@@ -319,7 +318,7 @@ def _plan_first_round(
     is_measured = [is_gaussian or len(columns) == 1 for columns in model.tables]
     table_share = Fraction(1, sum(is_measured))
     sensitivity = ledger.for_person(TABLE_SENSITIVITY)
-    _, variance = noise_scale(scaled_noise(noise, table_share), sensitivity)
+    _, variance = noise_scale(noise.scaled(table_share), sensitivity)
     variance_per_row = variance / n_private
     # the noise variance is proportional to 1 / share (Gaussian) or 1 / share² (Laplace)
     if is_gaussian:
@@ -340,12 +339,11 @@ def _plan_second_round(
     of the sampler. Parameters are as in `_plan_first_round`, with a fitted model.
     """
     sensitivity = ledger.for_person(TABLE_SENSITIVITY)
-    power = 1 if isinstance(noise, Gaussian) else 2
     _, variance = noise_scale(noise, sensitivity)
     precision = n_private**2 / variance
     shares = []
-    for table_share in allocate_budget(model, precision, power):
+    for table_share in allocate_budget(model, precision, noise.variance_power):
         share = Fraction(int(table_share * SHARE_DENOMINATOR), SHARE_DENOMINATOR)
-        is_usable = share > 0 and noise_is_representable(scaled_noise(noise, share), sensitivity)
+        is_usable = share > 0 and noise_is_representable(noise.scaled(share), sensitivity)
         shares.append(share if is_usable else Fraction(0))
     return shares
