@@ -38,6 +38,9 @@ class Dataset:
         Number of private rows after `max_rows_per_group`, and of actual public rows.
     assumptions : tuple of str
         Assumptions about the columns, for the receipt.
+    n_completions : int
+        Number of copies of each actual public row in `X_public`. It is above 1 if columns are
+        missing in public rows, and the copies have different declared values in these columns.
     """
 
     schema: Schema
@@ -54,6 +57,7 @@ class Dataset:
     _encode: Callable[[Any], NDArray[Any]] | None
     _clamp: bool
     _types: tuple[ColumnType, ...]
+    n_completions: int = 1
 
     @property
     def targets(self) -> Targets:

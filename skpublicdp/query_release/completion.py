@@ -104,7 +104,7 @@ def _value_within(low: float, high: float, dtype: np.dtype[Any]) -> float | date
     return math.ceil(low) if is_integer else float(np.nextafter(low, high))
 
 
-def enumerate_completions(rows: Dataset, missing: Collection[int]) -> tuple[Dataset, int]:
+def enumerate_completions(rows: Dataset, missing: Collection[int]) -> Dataset:
     """Replace each public row by copies with all combinations of values of its missing columns.
 
     If there are more than `MAX_COMPLETIONS` combinations, the copies are a Latin hypercube sample.
@@ -119,11 +119,9 @@ def enumerate_completions(rows: Dataset, missing: Collection[int]) -> tuple[Data
 
     Returns
     -------
-    rows : Dataset
+    Dataset
         Its `X_public` has the shape (n_completions * m, n_features). Row i * m + j is completion i
-        of the given public row j.
-    n_completions : int
-        Number of copies of each row. 1 if no column is missing.
+        of the given public row j. If no column is missing, the rows are returned unchanged.
     """
     m, columns = rows.n_public, rows.schema.columns
     X_public = rows.X_public[:m]
@@ -134,7 +132,7 @@ def enumerate_completions(rows: Dataset, missing: Collection[int]) -> tuple[Data
         if position in missing or _is_all_missing(column, real_rows[:, position])
     ]
     if not completed_positions:
-        return rows, 1
+        return rows
     values = [_declared_values(columns[position]) for position in completed_positions]
     value_indices = _combinations(tuple(map(len, values)))
     n_completions = value_indices.shape[1]
@@ -144,7 +142,9 @@ def enumerate_completions(rows: Dataset, missing: Collection[int]) -> tuple[Data
     ):
         X_completed[:, position] = np.repeat(column_values[indices], m)
     is_synthetic = np.ones(n_completions * m, dtype=bool)
-    return replace(rows, X_public=X_completed, is_synthetic=is_synthetic), n_completions
+    return replace(
+        rows, X_public=X_completed, is_synthetic=is_synthetic, n_completions=n_completions
+    )
 
 
 def _combinations(sizes: tuple[int, ...]) -> NDArray[np.intp]:

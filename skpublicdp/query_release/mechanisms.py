@@ -37,16 +37,15 @@ from skpublicdp.query_release.weighted_rows import WeightedRows
 
 
 def release_auto(
-    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger, n_completions: int = 1
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
     """Release answers with ``method="auto"``: a posterior given noisy answers and public rows.
 
-    The whole budget of the ledger is spent. The query class is bound to the schema. There are
-    `n_completions` copies of the public rows (see `enumerate_completions`).
+    The whole budget of the ledger is spent. The query class is bound to the schema.
     """
     match queries.statistic:
         case "counts":
-            return _release_query_list(estimator, queries, rows, ledger, n_completions)
+            return _release_query_list(estimator, queries, rows, ledger)
         case "cdf":
             return _release_one_column(estimator, queries, rows, ledger)
     return _release_over_tables(estimator, queries, rows, ledger)
@@ -66,14 +65,14 @@ def release_public(
 
 
 def _release_query_list(
-    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger, n_completions: int
+    estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
     """Release the answers to listed queries: one noisy count of rows for each query.
 
     The posterior of the answers combines the counts with the answers of public rows.
     """
     all_queries = queries.holdout_queries(rows.X_public)
-    n_queries, m = len(all_queries), rows.n_public
+    n_queries, m, n_completions = len(all_queries), rows.n_public, rows.n_completions
     indicators = QueryIndicators(queries, all_queries)
     codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
     counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)

@@ -20,8 +20,10 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
+from skpublicdp.data.schema import Schema
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.mechanisms import METHODS
@@ -232,31 +234,12 @@ class PAPQueryRelease(FittedReleaseMixin):
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)
-        queries = self.queries
-        missing_columns: tuple[int, ...] = ()
-        is_counted = self.method == "auto" and queries is not None and queries.statistic == "counts"
-        if is_counted and is_public is None:
-            X_public, missing_columns = add_missing_columns(X, X_public, self.bounds)
-        rows = read_fit_inputs(
-            self,
-            X,
-            X_public=X_public,
-            is_public=is_public,
-            groups=groups,
-            clamp=True,
-            use_reference=True,
-            min_public_rows=None if self.method == "public" else 2,
-        )
+        rows = self._read_rows(X, X_public, is_public, groups)
         ledger.read(rows.n_private, rows.n_public)
-        if queries is None:
-            is_one_number = len(rows.schema.columns) == 1 and rows.schema.numeric.all()
-            queries = ThresholdQueries() if is_one_number else MarginalQueries(k=2)
-        method_options = {}
-        if is_counted:
-            rows, method_options["n_completions"] = enumerate_completions(rows, missing_columns)
+        queries = _default_queries(rows.schema) if self.queries is None else self.queries
         queries.check_columns(rows.schema)
         bound_queries = queries.bind(rows.schema, rows.X_public)
-        released = METHODS[self.method](self, bound_queries, rows, ledger, **method_options)
+        released = METHODS[self.method](self, bound_queries, rows, ledger)
 
         self.queries_ = queries
         self._schema = rows.schema
@@ -276,3 +259,34 @@ class PAPQueryRelease(FittedReleaseMixin):
         )
         self.expected_error_ = released.answers.expected_error()
         return self
+
+    def _read_rows(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Dataset:
+        """Return the private and the public rows, validated.
+
+        For `CustomQueries` with ``method="auto"``, public rows are completed: there is a copy of
+        each for all declared values of columns that they lack.
+        """
+        queries = self.queries
+        is_completed = (
+            self.method == "auto" and queries is not None and queries.statistic == "counts"
+        )
+        missing_columns: tuple[int, ...] = ()
+        if is_completed and is_public is None:
+            X_public, missing_columns = add_missing_columns(X, X_public, self.bounds)
+        rows = read_fit_inputs(
+            self,
+            X,
+            X_public=X_public,
+            is_public=is_public,
+            groups=groups,
+            clamp=True,
+            use_reference=True,
+            min_public_rows=None if self.method == "public" else 2,
+        )
+        return enumerate_completions(rows, missing_columns) if is_completed else rows
+
+
+def _default_queries(schema: Schema) -> QueryClass:
+    """Return the query class of ``queries=None``: thresholds of one number, or pairs of columns."""
+    is_one_number = len(schema.columns) == 1 and schema.numeric.all()
+    return ThresholdQueries() if is_one_number else MarginalQueries(k=2)

@@ -111,15 +111,15 @@ MUTANTS = (
         "noise without an entry",
         CHARGE,
         "query_release/marginals/release.py",
-        """            noisy = round_ledger.add_noise(
-                counts[i], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
-            )
+        """        noisy = round_ledger.add_noise(
+            counts[columns], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
+        )
 """,
-        """            from skpublicdp.accounting import Measurement
+        """        from skpublicdp.accounting import Measurement
 
-            scale, variance = noise_scale(event, round_ledger.for_person(TABLE_SENSITIVITY))
-            drawn = round_ledger._sample_noise(event, scale, counts[i])
-            noisy = Measurement(counts[i] + drawn, scale, variance)
+        scale, variance = noise_scale(event, round_ledger.for_person(TABLE_SENSITIVITY))
+        drawn = round_ledger._sample_noise(event, scale, counts[columns])
+        noisy = Measurement(counts[columns] + drawn, scale, variance)
 """,
         ("PAPQueryRelease, marginals, pure",),
     ),

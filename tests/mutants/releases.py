@@ -47,18 +47,18 @@ MUTANTS = (
         "cells cut where exact counts are large",
         UNPAID,
         "query_release/cdf/release.py",
-        "        masses = np.diff(prefix_sums, prepend=0.0, append=1.0)\n        grid, spent_share",
-        """        masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
-        masses = grid.tabulate(private) / n
-        grid, spent_share""",
+        "    masses = np.diff(prefix_sums, prepend=0.0, append=1.0)\n    refined, refinement_share",
+        """    masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
+    masses = grid.tabulate(private) / n
+    refined, refinement_share""",
         ("PAPQueryRelease, thresholds, cells refined",),
     ),
     Mutant(
         "weights fitted to exact counts",
         UNPAID,
         "query_release/marginals/release.py",
-        "            values, variance = noisy.values / n_private, noisy.variance / n_private**2\n",
-        "            values, variance = counts[i] / n_private, noisy.variance / n_private**2\n",
+        "        values, variance = noisy.values / n_private, noisy.variance / n_private**2\n",
+        "        values, variance = counts[columns] / n_private, noisy.variance / n_private**2\n",
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(

@@ -345,9 +345,10 @@ def test_synthetic_rows_have_the_missing_columns():
 def completed_rows(X, X_public, bounds=None):
     release = PAPQueryRelease(bounds=bounds)
     X_public, lacking = add_missing_columns(X, X_public, bounds)
-    return enumerate_completions(
+    rows = enumerate_completions(
         read_fit_inputs(release, X, X_public=X_public, clamp=True), lacking
     )
+    return rows, rows.n_completions
 
 
 def test_completions_contain_all_declared_values():

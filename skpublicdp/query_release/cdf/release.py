@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,12 +41,9 @@ from skpublicdp.query_release.cdf.grid import (
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.cdf.simultaneous_band import path_length
 from skpublicdp.query_release.cdf.strategies import (
-    MeasurementStrategy,
     check_noise_scale,
-    hierarchy_strategy,
-    histogram_strategy,
+    choose_strategy,
     measure,
-    prefix_strategy,
 )
 from skpublicdp.typing import Floats
 
@@ -109,50 +107,64 @@ def release_cdf(
     """
     public = _check_column("x_public", x_public)
     low, high = _check_cdf_bounds(bounds)
-    private: ColumnCounts
     if isinstance(x_private, ColumnCounts):
         private = x_private
     else:
         private = SortedColumn(_check_column("x_private", x_private), low, high)
-    n = private.n
-    if not n:
+    if not private.n:
         raise ValueError("There must be at least one private row.")
     if trust != "auto" and (isinstance(trust, str) or not 0 <= trust <= 1):
         raise ValueError(f"trust must be 'auto' or a number from 0 to 1; got {trust!r}.")
     noise = ledger.noise
     check_noise_scale(noise, ledger)
-    max_cells = _max_cells(noise, n / ledger.rows_per_person)
-    grid = build_grid(public, low, high, max_cells)
-    measurements, remaining_share = [], Fraction(1)
+
+    max_cells = _max_cells(noise, private.n / ledger.rows_per_person)
+    public_grid = build_grid(public, low, high, max_cells)
+    grid, measurements, spent_share = _measure_and_refine(public_grid, private, ledger, max_cells)
+    final_noise = noise.scaled(1 - spent_share)
+    strategy = choose_strategy(len(grid.edges) + 1, final_noise, ledger, is_final=True)
+    answers = measure(strategy, grid.tabulate(private), final_noise, ledger)
+    measurements = [*measurements, StrategyMeasurement(strategy, answers)]
+    return posterior_cdf(grid, measurements, public, private.n, trust)
+
+
+class _MeasuredGrid(NamedTuple):
+    """Cells of a column after the first measurement.
+
+    Attributes
+    ----------
+    grid : CDFGrid
+        The cells, refined where many rows are.
+    measurements : list of StrategyMeasurement
+        The measurement of the initial cells. Empty if the budget did not suffice for it.
+    spent_share : Fraction
+        Share of the budget that was spent.
+    """
+
+    grid: CDFGrid
+    measurements: list[StrategyMeasurement]
+    spent_share: Fraction
+
+
+def _measure_and_refine(
+    grid: CDFGrid, private: ColumnCounts, ledger: Ledger, max_cells: int
+) -> _MeasuredGrid:
+    """Measure the cells of a grid with an eighth of the budget, and refine the heavy ones."""
+    noise, n = ledger.noise, private.n
     # no cell can be heavy if not even a cell with all rows is
-    if detection_threshold(noise, REFINEMENT_SHARE, ledger) <= n:
-        coarse_edges = grid.edges
-        share = REFINEMENT_SHARE * SHARE_PER_ROUND
-        first_noise = noise.scaled(share)
-        if isinstance(first_noise, Gaussian):
-            # Measurements of the same cells add up in precision. If no cell is heavy, this first
-            # measurement is therefore not wasted.
-            strategy = _prefix_strategy(grid, first_noise, ledger)
-        else:
-            strategy = histogram_strategy(len(grid.edges) + 1)
-        first_answers = measure(
-            strategy, grid.tabulate(private), first_noise, ledger, ", before refinement"
-        )
-        prefix_sums = least_squares([StrategyMeasurement(strategy, first_answers)], n).prefix_sums
-        masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
-        grid, spent_share = refine_heavy_cells(grid, masses, private, noise, ledger, max_cells)
-        # the coarse cell that contains each refined cell
-        coarse_cells = np.searchsorted(coarse_edges, np.append(grid.edges, grid.high))
-        measurements.append(StrategyMeasurement(strategy, first_answers, coarse_cells))
-        remaining_share -= share + spent_share
-    final_noise = noise.scaled(remaining_share)
-    if isinstance(final_noise, Gaussian):
-        strategy = _prefix_strategy(grid, final_noise, ledger)
-    else:
-        strategy = hierarchy_strategy(len(grid.edges) + 1)
-    final_answers = measure(strategy, grid.tabulate(private), final_noise, ledger)
-    measurements.append(StrategyMeasurement(strategy, final_answers))
-    return posterior_cdf(grid, measurements, public, n, trust)
+    if detection_threshold(noise, REFINEMENT_SHARE, ledger) > n:
+        return _MeasuredGrid(grid, [], Fraction(0))
+    share = REFINEMENT_SHARE * SHARE_PER_ROUND
+    first_noise = noise.scaled(share)
+    strategy = choose_strategy(len(grid.edges) + 1, first_noise, ledger, is_final=False)
+    answers = measure(strategy, grid.tabulate(private), first_noise, ledger, ", before refinement")
+    prefix_sums = least_squares([StrategyMeasurement(strategy, answers)], n).prefix_sums
+    masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
+    refined, refinement_share = refine_heavy_cells(grid, masses, private, noise, ledger, max_cells)
+    # the initial cell that contains each refined cell
+    initial_cells = np.searchsorted(grid.edges, np.append(refined.edges, refined.high))
+    measurement = StrategyMeasurement(strategy, answers, initial_cells)
+    return _MeasuredGrid(refined, [measurement], share + refinement_share)
 
 
 def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -175,13 +187,6 @@ def _max_cells(noise: Noise, n_persons: float) -> int:
     max_cells = MAX_CDF_CELLS if isinstance(noise, Gaussian) else MAX_CDF_CELLS_LAPLACE
     n_cells = noise.signal_to_noise(n_persons) / MIN_CELL_SNR
     return int(np.clip(n_cells, MIN_CDF_CELLS, max_cells))
-
-
-def _prefix_strategy(grid: CDFGrid, noise: Gaussian, ledger: Ledger) -> MeasurementStrategy:
-    """Return the strategy for Gaussian noise on the cells of a grid, see `prefix_strategy`."""
-    # noise for a person with several rows grows with their number
-    mu_squared_per_row = noise.mu_squared / ledger.rows_per_person**2
-    return prefix_strategy(len(grid.edges) + 1, mu_squared_per_row)
 
 
 def posterior_cdf(

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from skpublicdp.accounting import Measurement, Noise, Sensitivity
+from skpublicdp.accounting import Gaussian, Measurement, Noise, Sensitivity
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Integers
 
@@ -101,6 +101,20 @@ def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
     blocks = np.add.reduceat(cells, np.arange(0, n_cells, math.isqrt(n_cells)), axis=0)
     # each cell is in one block, and the first and the last cell are in different blocks
     return MeasurementStrategy("hierarchy", np.concatenate([cells, blocks]), Sensitivity(4, 4))
+
+
+def choose_strategy(
+    n_cells: int, noise: Noise, ledger: Ledger, *, is_final: bool
+) -> MeasurementStrategy:
+    """Return the strategy for the cells of a grid, before refinement or after it (`is_final`).
+
+    Gaussian measurements of the same cells add up in precision. If no cell is heavy, the one before
+    refinement is therefore not wasted. Laplace measurements do not, and the first one is simpler.
+    """
+    if isinstance(noise, Gaussian):
+        # noise for a person with several rows grows with their number
+        return prefix_strategy(n_cells, noise.mu_squared / ledger.rows_per_person**2)
+    return hierarchy_strategy(n_cells) if is_final else histogram_strategy(n_cells)
 
 
 def check_noise_scale(noise: Noise, ledger: Ledger) -> None:

@@ -45,6 +45,7 @@ from skpublicdp.query_release.marginals.table import (
     MIN_PRECISION,
     MIN_UNEXPLAINED_SHARE,
     MarginalEstimate,
+    TableMeasurement,
     UnconstrainedEstimate,
     largest_shares,
     solvable_groups,
@@ -73,7 +74,8 @@ MIN_EFFECTIVE_SIZE = 1e-9
 class MarginalModel:
     """Bayesian estimates of all marginal tables of a workload and of their margins.
 
-    First, `MarginalEstimate.add` gives noisy tables to the model. Then `fit` estimates all tables.
+    Each round of noisy tables is given to `update`, which estimates all tables. At the end,
+    `make_consistent` makes them agree on the columns that they share.
 
     Parameters
     ----------
@@ -118,6 +120,12 @@ class MarginalModel:
             self._tables_by_width[len(columns)].append(table)
         self.effective_public_size: dict[int, float] = {}
         self._effective_sizes: dict[int, EffectiveSizePosterior] = {}
+
+    def update(self, measurements: Mapping[Attributes, TableMeasurement]) -> None:
+        """Add noisy tables to those of earlier rounds, and estimate all tables from all of them."""
+        for columns, measurement in measurements.items():
+            self.tables[columns].add(measurement.values, 1 / measurement.variance)
+        self.fit()
 
     def fit(self) -> None:
         """Estimate all tables from the measurements that were added, by increasing width."""

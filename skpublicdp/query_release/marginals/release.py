@@ -222,39 +222,61 @@ def release_tables(
         raise ValueError("codes_private must have at least one row.")
     if trust != "auto" and not (isinstance(trust, int | float) and 0 < trust < math.inf):
         raise ValueError(f"trust must be 'auto' or a positive number; got {trust!r}.")
-    persons = n_private / ledger.rows_per_person
-    model = MarginalModel(public, sizes, workload, persons, trust)
-    tables = list(model.tables.values())
-    counts = _split_tables(count(list(model.tables)), tables)
-
-    def measure(noise: Noise, shares: Sequence[Fraction]) -> None:
-        """Add noisy tables to the model, each with its share of the given budget."""
-        measured = [i for i, share in enumerate(shares) if share]
-        name = f"{noise.noise_name} on {len(measured)} tables"
-        round_ledger = ledger.sub_ledger(noise, name=name, proof=MARGINALS_PROOF)
-        for i in measured:
-            event = noise.scaled(shares[i])
-            noisy = round_ledger.add_noise(
-                counts[i], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
-            )
-            values, variance = noisy.values / n_private, noisy.variance / n_private**2
-            tables[i].add(values, 1 / variance)
-
     noise = ledger.noise
+    model = MarginalModel(public, sizes, workload, n_private / ledger.rows_per_person, trust)
+    counts = _split_tables(count(list(model.tables)), model.tables)
+
     first_round = _plan_first_round(model, noise, ledger, n_private)
-    smallest_event = noise.scaled(first_round.share * max(first_round.table_shares))
-    if not noise_is_representable(smallest_event, ledger.for_person(TABLE_SENSITIVITY)):
-        raise ValueError(
-            f"The noise for {len(tables)} tables is too large to be drawn at epsilon = "
-            f"{float(ledger.epsilon):g}; release fewer tables."
-        )
-    measure(noise.scaled(first_round.share), first_round.table_shares)
-    model.fit()
-    remaining_noise = noise.scaled(1 - first_round.share)
-    measure(remaining_noise, _plan_second_round(model, remaining_noise, ledger, n_private))
-    model.fit()
+    _check_noise_scale(first_round, noise, ledger)
+    first_noise = noise.scaled(first_round.share)
+    model.update(_measure(counts, n_private, first_noise, first_round.table_shares, ledger))
+
+    second_noise = noise.scaled(1 - first_round.share)
+    table_shares = _plan_second_round(model, second_noise, ledger, n_private)
+    model.update(_measure(counts, n_private, second_noise, table_shares, ledger))
+
     model.make_consistent()
-    posteriors = model.posteriors()
+    return _released_tables(model, sizes, gaussian=isinstance(noise, Gaussian))
+
+
+def _split_tables(
+    flat_counts: Integers, tables: Mapping[Attributes, MarginalEstimate]
+) -> dict[Attributes, Integers]:
+    """Return the counts of each table in its shape, given all counts as one flat array."""
+    ends = np.cumsum([math.prod(table.shape) for table in tables.values()])
+    return {
+        columns: counts.reshape(table.shape)
+        for (columns, table), counts in zip(
+            tables.items(), np.split(flat_counts, ends[:-1]), strict=True
+        )
+    }
+
+
+def _measure(
+    counts: Mapping[Attributes, Integers],
+    n_private: int,
+    noise: Noise,
+    shares: Mapping[Attributes, Fraction],
+    ledger: Ledger,
+) -> dict[Attributes, TableMeasurement]:
+    """Return noisy fractions of the tables whose share of the budget `noise` is not 0."""
+    measured = [columns for columns, share in shares.items() if share]
+    name = f"{noise.noise_name} on {len(measured)} tables"
+    round_ledger = ledger.sub_ledger(noise, name=name, proof=MARGINALS_PROOF)
+    measurements = {}
+    for columns in measured:
+        event = noise.scaled(shares[columns])
+        noisy = round_ledger.add_noise(
+            counts[columns], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
+        )
+        values, variance = noisy.values / n_private, noisy.variance / n_private**2
+        measurements[columns] = TableMeasurement(values, variance)
+    return measurements
+
+
+def _released_tables(model: MarginalModel, sizes: Attributes, *, gaussian: bool) -> MarginalRelease:
+    """Return the estimates, measurements and posteriors of all tables of a consistent model."""
+    persons, posteriors = model.n_private, model.posteriors()
     return MarginalRelease(
         fractions={columns: table.estimate for columns, table in model.tables.items()},
         deviations={
@@ -264,18 +286,9 @@ def release_tables(
         effective_public_size=min(model.effective_public_size.values()),
         measured={columns: table.pooled_measurement() for columns, table in model.tables.items()},
         persons=persons,
-        gaussian=isinstance(noise, Gaussian),
+        gaussian=gaussian,
         posteriors=posteriors,
     )
-
-
-def _split_tables(flat_counts: Integers, tables: Sequence[MarginalEstimate]) -> list[Integers]:
-    """Return the counts of each table in its shape, given all counts as one flat array."""
-    ends = np.cumsum([math.prod(table.shape) for table in tables])
-    return [
-        counts.reshape(table.shape)
-        for counts, table in zip(np.split(flat_counts, ends[:-1]), tables, strict=True)
-    ]
 
 
 class _FirstRound(NamedTuple):
@@ -285,12 +298,12 @@ class _FirstRound(NamedTuple):
     ----------
     share : Fraction
         Share of the whole budget.
-    table_shares : list of Fraction
+    table_shares : dict of tuple of int to Fraction
         Share of each table in the budget of the round. It is 0 for tables that are not measured.
     """
 
     share: Fraction
-    table_shares: list[Fraction]
+    table_shares: dict[Attributes, Fraction]
 
 
 def _plan_first_round(
@@ -315,8 +328,8 @@ def _plan_first_round(
         Number of private rows.
     """
     is_gaussian = isinstance(noise, Gaussian)
-    is_measured = [is_gaussian or len(columns) == 1 for columns in model.tables]
-    table_share = Fraction(1, sum(is_measured))
+    is_measured = {columns: is_gaussian or len(columns) == 1 for columns in model.tables}
+    table_share = Fraction(1, sum(is_measured.values()))
     sensitivity = ledger.for_person(TABLE_SENSITIVITY)
     _, variance = noise_scale(noise.scaled(table_share), sensitivity)
     variance_per_row = variance / n_private
@@ -327,12 +340,25 @@ def _plan_first_round(
         min_share, share = Fraction(1, SHARE_DENOMINATOR), Fraction(math.sqrt(variance_per_row))
     share = max(share.limit_denominator(SHARE_DENOMINATOR), min_share)
     share = min(share, MAX_FIRST_ROUND_SHARE)
-    return _FirstRound(share, [table_share if used else Fraction(0) for used in is_measured])
+    shares = {
+        columns: table_share if used else Fraction(0) for columns, used in is_measured.items()
+    }
+    return _FirstRound(share, shares)
+
+
+def _check_noise_scale(first_round: _FirstRound, noise: Noise, ledger: Ledger) -> None:
+    """Raise ValueError if the noise of the first round exceeds the range of the sampler."""
+    smallest_event = noise.scaled(first_round.share * max(first_round.table_shares.values()))
+    if not noise_is_representable(smallest_event, ledger.for_person(TABLE_SENSITIVITY)):
+        raise ValueError(
+            f"The noise for {len(first_round.table_shares)} tables is too large to be drawn at "
+            f"epsilon = {float(ledger.epsilon):g}; release fewer tables."
+        )
 
 
 def _plan_second_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
-) -> list[Fraction]:
+) -> dict[Attributes, Fraction]:
     """Return the share that each table gets of the remaining budget, by `allocate_budget`.
 
     Shares are rounded down to multiples of 2^-30. A share is 0 if its noise would exceed the range
@@ -341,9 +367,10 @@ def _plan_second_round(
     sensitivity = ledger.for_person(TABLE_SENSITIVITY)
     _, variance = noise_scale(noise, sensitivity)
     precision = n_private**2 / variance
-    shares = []
-    for table_share in allocate_budget(model, precision, noise.variance_power):
+    shares = {}
+    allocation = allocate_budget(model, precision, noise.variance_power)
+    for columns, table_share in zip(model.tables, allocation, strict=True):
         share = Fraction(int(table_share * SHARE_DENOMINATOR), SHARE_DENOMINATOR)
         is_usable = share > 0 and noise_is_representable(noise.scaled(share), sensitivity)
-        shares.append(share if is_usable else Fraction(0))
+        shares[columns] = share if is_usable else Fraction(0)
     return shares
