@@ -117,7 +117,7 @@ LINES = (
     ("budget_split", "BALANCED_FOR_NEWTON", "much", {"0.4": 0.4, "1": 1.0}),
     ("budget_split", "N_PASSES", "much", {"2": 2, "8": 8}),
     ("budget_split", "N_PASSES", "much, pure", {"2": 2, "8": 8}),
-    ("neyman_allocation", "ALLOCATION_STEPS", "much", {"1": 1, "256": 256}),
+    ("term_posterior", "ALLOCATION_STEPS", "much", {"1": 1, "256": 256}),
     ("budget_split", "TREE_SIGNAL", "much", {"50": 50.0, "200": 200.0}),
     ("budget_split", "MIN_TREE_SIGNAL", "much", {"4": 4.0, "16": 16.0}),
     ("newton_boosting", "MAX_INTERACTION_TREES", "much", {"no trees": 0, "10": 10}),

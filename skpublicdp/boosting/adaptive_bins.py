@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -38,15 +39,16 @@ MIN_CUT_FRACTION, MAX_CUT_FRACTION = 0.3, 0.7
 """Candidate cuts are uniform between these fractions of a bin's width: no half is narrow."""
 
 
+@dataclass(eq=False, repr=False)  # a repr would print private rows
 class BinSplitter:
     """Splits the bins of numeric columns in two, level by level.
 
-    Parameters
+    Attributes
     ----------
     training : TrainingData
         Private and public rows.
     data : BinnedData
-        The same rows in the initial bins.
+        The same rows in the current bins.
     loss : Loss
         Gradients and hessians.
     ledger : Ledger
@@ -55,43 +57,34 @@ class BinSplitter:
         Budget of Newton boosting; all levels together take `BIN_SPLIT_SHARE` of it.
     gradient_variance : float
         Variance of a row's gradient, as a multiple of its hessian.
-
-    Attributes
-    ----------
-    data : BinnedData
-        The rows in the current bins.
     """
 
-    def __init__(
-        self,
-        training: TrainingData,
-        data: BinnedData,
-        loss: Loss,
-        ledger: Ledger,
-        budget: StageBudget,
-        gradient_variance: float,
-    ) -> None:
-        self.data = data
-        self._training, self._loss, self._ledger = training, loss, ledger
-        self._gradient_variance = gradient_variance
-        self._level_budget = budget.fraction(BIN_SPLIT_SHARE / SPLIT_LEVELS)
-        X_public = training.X_public
+    training: TrainingData
+    data: BinnedData
+    loss: Loss
+    ledger: Ledger
+    budget: StageBudget
+    gradient_variance: float
+
+    def __post_init__(self) -> None:
+        self._level_budget = self.budget.fraction(BIN_SPLIT_SHARE / SPLIT_LEVELS)
+        X_public = self.training.X_public
         self._columns = [
             position
-            for position, bins in enumerate(data.binner.columns)
+            for position, bins in enumerate(self.data.binner.columns)
             # columns of few distinct values are codes rather than quantities
             if not bins.column.categorical and len(np.unique(X_public[:, position])) > N_BINS
         ]
-        n_columns = len(self._columns)
+        n_columns, sensitivity = len(self._columns), self.loss.sensitivity
         self._sensitivity = Sensitivity(
-            n_columns * loss.sensitivity.absolute, n_columns * loss.sensitivity.squared
+            n_columns * sensitivity.absolute, n_columns * sensitivity.squared
         )
 
     def is_affordable(self, effective_rows: float) -> bool:
         """Indicate whether the noise of one level is small relative to the number of rows."""
         if not self._columns:
             return False
-        variance = self._level_budget.variance(self._ledger.for_person(self._sensitivity))
+        variance = self._level_budget.variance(self.ledger.for_person(self._sensitivity))
         return effective_rows * 2 * MAX_GRADIENT >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
 
     def split(self, margins: NDArray[np.int32]) -> BinnedData:
@@ -106,7 +99,7 @@ class BinSplitter:
         generator = np.random.default_rng(0)
         for _ in range(SPLIT_LEVELS):
             cuts = {column: self._candidate_cuts(column, generator) for column in self._columns}
-            measured = self._ledger.add_noise(
+            measured = self.ledger.add_noise(
                 self._half_sums(cuts, margins),
                 self._sensitivity,
                 self._level_budget.event,
@@ -124,7 +117,7 @@ class BinSplitter:
         outermost intervals end at the smallest and the largest public value. The cut is not finite
         if an end of the interval is infinite.
         """
-        cuts, values = self.data.binner.columns[column].cuts, self._training.X_public[:, column]
+        cuts, values = self.data.binner.columns[column].cuts, self.training.X_public[:, column]
         finite = values[np.isfinite(values)]
         edges = np.concatenate(
             [np.minimum(finite.min(), cuts[:1]), cuts, np.maximum(finite.max(), cuts[-1:])]
@@ -158,7 +151,7 @@ class BinSplitter:
 
         def sum_chunk(chunk: slice) -> Integers:
             """Return the sums over one chunk of rows, shape (2, n_targets, n_halves)."""
-            packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            packed = self.loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
             sums = []
             for column, half_of_fine_bin in halves_by_column.items():
                 half_of_row = np.take(half_of_fine_bin, rows.columns[column][chunk])
@@ -197,7 +190,7 @@ class BinSplitter:
             Variance of their noise.
         """
         columns = list(self.data.binner.columns)
-        n_targets = self._loss.n_targets
+        n_targets = self.loss.n_targets
         start = 0
         for position, candidates in cuts.items():
             bins, size = columns[position], len(candidates) + 1
@@ -206,7 +199,7 @@ class BinSplitter:
             start += 2 * size
             # noise can make a hessian negative, but it is a denominator
             gradients, hessians = halves[0], np.maximum(halves[1], 0.05)
-            sampling_variance = self._gradient_variance * hessians
+            sampling_variance = self.gradient_variance * hessians
             variances = ((variance + sampling_variance) / hessians**2).sum(axis=-1)
             differences = (gradients / hessians) @ [1, -1]  # lower half minus upper half
             statistic = (differences**2 / variances).sum(axis=0)
@@ -218,4 +211,4 @@ class BinSplitter:
             columns[position] = ColumnBins(
                 bins.column, new_cuts, len(new_cuts) + 2, bins.bin_of_category
             )
-        self.data = self._training.with_bins(Binner(tuple(columns)))
+        self.data = self.training.with_bins(Binner(tuple(columns)))

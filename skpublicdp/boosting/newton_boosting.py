@@ -7,7 +7,7 @@ of the next step may therefore depend on all released values (docs/proofs/moment
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -34,14 +34,12 @@ from skpublicdp.boosting.histograms import (
 )
 from skpublicdp.boosting.loss import Loss, sum_packed
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel
-from skpublicdp.boosting.neyman_allocation import (
-    ALLOCATION_STEPS,
-    allocation_grid,
-    neyman_allocation,
-)
 from skpublicdp.boosting.term_posterior import (
+    ALLOCATION_STEPS,
     PUBLIC_PSEUDO_ROWS,
     TermPosterior,
+    allocation_grid,
+    neyman_allocation,
     piecewise_linear_guess,
     smoothing_prior,
 )
@@ -66,15 +64,43 @@ MAX_SPLITS_OF_DEPTH = {2: 600, 3: 48}
 splits is this number to the power of the depth."""
 
 
+@dataclass(eq=False, repr=False)
+class _BoostedTerm:
+    """A column or a tree of the model: its scores, and the bins or leaves of all rows.
+
+    Attributes
+    ----------
+    posterior : TermPosterior
+        Posterior of its scores.
+    public_bins : ndarray of int, shape (m,)
+        Bins of the public rows.
+    bins_of_rows : callable
+        Maps a slice of the private rows to their bins, shape (n_rows_of_slice,).
+    tree : DecisionTree, optional
+        The tree; ``None`` for a column.
+    """
+
+    posterior: TermPosterior
+    public_bins: BinCodes
+    bins_of_rows: Callable[[slice], BinCodes]
+    tree: DecisionTree | None = None
+
+    @property
+    def integer_scores(self) -> Integers:
+        """Scores in units of 1 / MARGIN_UNIT, rounded, shape (n_targets, size)."""
+        return np.rint(MARGIN_UNIT * self.posterior.scores).astype(np.int64)
+
+
+@dataclass(eq=False, repr=False)  # a repr would print private rows
 class NewtonBooster:
     """Newton boosting of one term at a time: the bins of a column, or the leaves of a tree.
 
     An update releases noisy sums of gradients and hessians over the bins of a term, takes a Newton
     step to the posterior mean of its scores, and moves the margins of all rows.
 
-    Parameters
+    Attributes
     ----------
-    model : AdditiveModel
+    start : AdditiveModel
         Initial scores.
     data : BinnedData
         Private and public rows in bins.
@@ -92,41 +118,20 @@ class NewtonBooster:
         Variance of a row's gradient, as a multiple of its hessian.
     """
 
-    def __init__(
-        self,
-        model: AdditiveModel,
-        data: BinnedData,
-        margins: NDArray[np.int32],
-        row_weights: Floats,
-        n_public: float,
-        loss: Loss,
-        ledger: Ledger,
-        gradient_variance: float,
-    ) -> None:
-        self._model, self._data, self._margins = model, data, margins
-        self._row_weights, self._n_public = row_weights, n_public
-        self._loss, self._ledger, self._gradient_variance = loss, ledger, gradient_variance
-        self._public_margins = model.raw_predict(data.public_codes)
-        self._trees: list[DecisionTree] = []
-        # three parallel lists, columns first and then trees
-        self._terms: list[TermPosterior] = []
-        self._bins_of_rows: list[Callable[[slice], BinCodes]] = []
-        self._bins_of_public_rows: list[BinCodes] = []
-        offsets = data.binner.offsets
-        for position, bins in enumerate(data.binner.columns):
-            public_bins = data.public_codes[position]
-            kernel = np.eye(bins.size)  # scores of categories are independent
-            scores = model.scores[:, offsets[position] : offsets[position + 1]] / MARGIN_UNIT
-            guess = scores.copy()
-            if not bins.column.categorical:
-                n_intervals = bins.size - 1  # the last bin is for missing values
-                ranks = self._bin_ranks(public_bins, n_intervals)
-                kernel = smoothing_prior(ranks)
-                for target in range(len(guess)):
-                    guess[target, :-1] = piecewise_linear_guess(guess[target, :-1], ranks)
-            bins_of_rows = partial(data.codes_of_column, position)
-            self._add_term(kernel, scores, guess, bins_of_rows, public_bins)
-        self._n_columns = len(self._terms)
+    start: AdditiveModel
+    data: BinnedData
+    margins: NDArray[np.int32]
+    row_weights: Floats
+    n_public: float
+    loss: Loss
+    ledger: Ledger
+    gradient_variance: float
+
+    def __post_init__(self) -> None:
+        self._public_margins = self.start.raw_predict(self.data.public_codes)
+        self._n_columns = len(self.data.binner.columns)
+        # columns first, then trees
+        self._terms = [self._column_term(position) for position in range(self._n_columns)]
 
     @property
     def model(self) -> AdditiveModel:
@@ -135,12 +140,13 @@ class NewtonBooster:
 
     def _current_model(self) -> AdditiveModel:
         """Return the initial model with the current scores of columns, and with all new trees."""
-        scores = [_integer_scores(term) for term in self._terms]
+        scores = [term.integer_scores for term in self._terms]
+        trees = (term.tree for term in self._terms if term.tree is not None)
         return replace(
-            self._model,
+            self.start,
             scores=np.hstack(scores[: self._n_columns]),
-            trees=(*self._model.trees, *self._trees),
-            leaf_scores=(*self._model.leaf_scores, *scores[self._n_columns :]),
+            trees=(*self.start.trees, *trees),
+            leaf_scores=(*self.start.leaf_scores, *scores[self._n_columns :]),
         )
 
     @property
@@ -149,7 +155,7 @@ class NewtonBooster:
 
         A term of `size` bins or leaves has shape (n_targets, size, size).
         """
-        return [term.covariance for term in self._terms]
+        return [term.posterior.covariance for term in self._terms]
 
     def fit(
         self,
@@ -181,33 +187,34 @@ class NewtonBooster:
         first_pass_share = Fraction(1, n_passes)
         if n_passes == 1:
             self._use_all_rows(all_data)
-        for term in generator.permutation(self._n_columns).tolist():
-            self.update_term(term, budget.fraction(first_pass_share / self._n_columns))
+        for position in generator.permutation(self._n_columns).tolist():
+            self.update_term(position, budget.fraction(first_pass_share / self._n_columns))
         unspent_share = 1 - first_pass_share
         if splits is not None:
-            persons = effective_rows / self._ledger.rows_per_person
+            persons = effective_rows / self.ledger.rows_per_person
             for cover in self._tree_covers(splits):
                 unspent_share = self._add_trees(budget, unspent_share, persons, cover)
         for passes_left in range(n_passes - 1, 0, -1):
             switch_to_all_rows = passes_left == 1 and all_data is not None
             if switch_to_all_rows:
-                for posterior in self._terms[: self._n_columns]:
-                    posterior.reset_statistics()  # sums over all rows are on another scale
+                for term in self._terms[: self._n_columns]:
+                    term.posterior.reset_statistics()  # sums over all rows are on another scale
             allocation = self._allocate(budget.fraction(unspent_share), passes_left)
             pass_share = unspent_share / passes_left
             unspent_share -= pass_share
             order = generator.permutation(len(self._terms)).tolist()
-            terms = [term for term in order if allocation[term]]
+            positions = [position for position in order if allocation[position]]
             if switch_to_all_rows:
                 # leaves hold so many rows that their sampling error is negligible, so trees are
                 # updated on the subsample
-                trees = [term for term in terms if term >= self._n_columns]
-                terms = [term for term in terms if term < self._n_columns]
-                for term in trees:
-                    self.update_term(term, budget.fraction(pass_share * allocation[term]))
+                for position in positions:
+                    if position >= self._n_columns:
+                        share = pass_share * allocation[position]
+                        self.update_term(position, budget.fraction(share))
+                positions = [position for position in positions if position < self._n_columns]
                 self._use_all_rows(all_data)
-            for term in terms:
-                self.update_term(term, budget.fraction(pass_share * allocation[term]))
+            for position in positions:
+                self.update_term(position, budget.fraction(pass_share * allocation[position]))
 
     def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
         """Return the fraction of a pass's budget for each term, by Neyman allocation.
@@ -221,7 +228,7 @@ class NewtonBooster:
         n_passes : int
             Number of remaining passes, which have equal allocations.
         """
-        sensitivity = self._ledger.for_person(self._loss.sensitivity)
+        sensitivity = self.ledger.for_person(self.loss.sensitivity)
         equal_budget = budget.fraction(Fraction(1, n_passes * len(self._terms)))
         steps = ALLOCATION_STEPS
         # coarser steps if the noise of the smallest allocation cannot be drawn
@@ -235,7 +242,7 @@ class NewtonBooster:
         relative_precisions = shares**2 if budget.pure else shares
         precisions = n_passes * relative_precisions * (2 * MAX_GRADIENT) ** 2
         precisions /= budget.variance(sensitivity)
-        losses = np.array([term.expected_loss(precisions) for term in self._terms])
+        losses = np.array([term.posterior.expected_loss(precisions) for term in self._terms])
         return neyman_allocation(losses, units)
 
     def _use_all_rows(self, all_data: BinnedData | None) -> None:
@@ -245,20 +252,21 @@ class NewtonBooster:
         """
         if all_data is None:
             return
-        self._data, self._margins = all_data, all_data.margins(self._current_model())
-        self._bins_of_rows = [
-            *(partial(all_data.codes_of_column, position) for position in range(self._n_columns)),
-            *(all_data.leaf_indexer(tree.splits) for tree in self._trees),
-        ]
+        self.data, self.margins = all_data, all_data.margins(self._current_model())
+        for position, term in enumerate(self._terms):
+            if term.tree is None:
+                term.bins_of_rows = partial(all_data.codes_of_column, position)
+            else:
+                term.bins_of_rows = all_data.leaf_indexer(term.tree.splits)
 
-    def update_term(self, term: int, budget: StageBudget) -> TermPosterior:
+    def update_term(self, position: int, budget: StageBudget) -> TermPosterior:
         """Release the gradient and hessian sums of a term, and take a Newton step on its scores.
 
         The margins of private and public rows change with the scores.
 
         Parameters
         ----------
-        term : int
+        position : int
             Position of the term; columns come first.
         budget : StageBudget
             Budget to spend.
@@ -268,41 +276,41 @@ class NewtonBooster:
         TermPosterior
             The updated posterior.
         """
-        posterior, bins_of_rows = self._terms[term], self._bins_of_rows[term]
-        size = posterior.scores.shape[1]
-        rows, margins = self._data.rows, self._margins
+        term = self._terms[position]
+        bins_of_rows, size = term.bins_of_rows, term.posterior.scores.shape[1]
+        rows, margins = self.data.rows, self.margins
 
         def sum_chunk(chunk: slice) -> Integers:
             """Return the sums over one chunk of rows, shape (2, n_targets, size)."""
-            packed = self._loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            packed = self.loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
             return sum_packed(bins_of_rows(chunk), size, packed)
 
-        measured = self._ledger.add_noise(
+        measured = self.ledger.add_noise(
             rows.sum_over_chunks(sum_chunk),
-            self._loss.sensitivity,
+            self.loss.sensitivity,
             budget.event,
             name="noisy gradient and hessian histogram",
             proof=BOOSTING_PROOF,
         )
         gradients, hessians = measured.values / (2 * MAX_GRADIENT)
-        old_scores = _integer_scores(posterior)
+        old_scores = term.integer_scores
         variance = measured.variance / (2 * MAX_GRADIENT) ** 2
-        expected = self._expected_hessians(term, size)
-        posterior.update(gradients, hessians, variance, expected, self._gradient_variance)
-        change = _integer_scores(posterior) - old_scores
-        self._data.add_scores(margins, change, bins_of_rows)
-        self._public_margins += change[:, self._bins_of_public_rows[term]]
-        return posterior
+        expected = self._expected_hessians(term.public_bins, size)
+        term.posterior.update(gradients, hessians, variance, expected, self.gradient_variance)
+        change = term.integer_scores - old_scores
+        self.data.add_scores(margins, change, bins_of_rows)
+        self._public_margins += change[:, term.public_bins]
+        return term.posterior
 
-    def _expected_hessians(self, term: int, size: int) -> Floats:
+    def _expected_hessians(self, public_bins: BinCodes, size: int) -> Floats:
         """Return the hessian sums of a term that the public rows predict for the private rows.
 
         `PUBLIC_PSEUDO_ROWS` average public rows are added to every bin.
 
         Parameters
         ----------
-        term : int
-            Position of the term.
+        public_bins : ndarray of int, shape (m,)
+            Bins of the public rows.
         size : int
             Number of its bins or leaves.
 
@@ -310,14 +318,13 @@ class NewtonBooster:
         -------
         ndarray of float64, shape (n_targets, size)
         """
-        _, hessians = self._loss.gradient_hessian(self._public_margins)
-        weighted = self._row_weights * hessians / (2 * MAX_GRADIENT)
-        bins = self._bins_of_public_rows[term]
-        sums = np.array([np.bincount(bins, values, minlength=size) for values in weighted])
-        pseudo_weight = PUBLIC_PSEUDO_ROWS / max(self._n_public, 1.0)
+        _, hessians = self.loss.gradient_hessian(self._public_margins)
+        weighted = self.row_weights * hessians / (2 * MAX_GRADIENT)
+        sums = np.array([np.bincount(public_bins, values, minlength=size) for values in weighted])
+        pseudo_weight = PUBLIC_PSEUDO_ROWS / max(self.n_public, 1.0)
         # at least 1e-9, since the sums become denominators
         sums += pseudo_weight * weighted.sum(axis=1, keepdims=True) + 1e-9
-        return self._data.rows.n * sums
+        return self.data.rows.n * sums
 
     def _add_trees(
         self, budget: StageBudget, share: Fraction, persons: float, cover: TreeCover
@@ -343,7 +350,7 @@ class NewtonBooster:
         Fraction
             Share of the budget that is unspent afterwards.
         """
-        n = self._data.rows.n
+        n = self.data.rows.n
         n_rows = min(n, TREE_SAMPLE_ROWS)
         draw_share = tree_share(budget, persons * n_rows / n, cover.size)
         if draw_share is None:  # an affordable draw would be too noisy to find a good tree
@@ -353,13 +360,9 @@ class NewtonBooster:
             if share - share_of_tree < LAST_PASSES_SHARE:
                 break
             # a random set: neighbouring tables need not have their rows in the same places
-            sample = np.arange(n) if n_rows == n else self._ledger.subset(n, n_rows)
+            sample = np.arange(n) if n_rows == n else self.ledger.subset(n, n_rows)
             tree = self._draw_tree(cover, budget.fraction(draw_share), sample)
-            self._trees.append(tree)
-            zeros = np.zeros((self._loss.n_targets, len(tree.leaves)))
-            public_leaves = apply_tree(tree.splits, self._data.public_codes)
-            leaf_of_row = self._data.leaf_indexer(tree.splits)
-            self._add_term(np.eye(len(tree.leaves)), zeros, zeros, leaf_of_row, public_leaves)
+            self._terms.append(self._tree_term(tree))
             leaf_budget = budget.fraction(draw_share * LEAF_SUMS_SHARE)
             posterior = self.update_term(len(self._terms) - 1, leaf_budget)
             share -= share_of_tree
@@ -383,10 +386,8 @@ class NewtonBooster:
         sample : ndarray of intp
             Indices of the private rows from which the scores are computed.
         """
-        gradients, _ = self._loss.gradient_hessian(
-            self._margins[:, sample], self._data.rows.y[sample]
-        )
-        codes, sizes = self._data.codes(sample), self._data.binner.sizes
+        gradients, _ = self.loss.gradient_hessian(self.margins[:, sample], self.data.rows.y[sample])
+        codes, sizes = self.data.codes(sample), self.data.binner.sizes
         table = np.array(
             [
                 joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, values)
@@ -395,7 +396,7 @@ class NewtonBooster:
         )
         if len(table) == 1:  # two labels have opposite gradients
             table = np.concatenate([-table, table])
-        path = self._ledger.draw(
+        path = self.ledger.draw(
             cover.family(table),
             budget.draw_as_gaussian,
             # a row adds the gradients of all other labels to the errors of a leaf; their sum is
@@ -410,23 +411,40 @@ class NewtonBooster:
         """Yield the cover of each depth: all trees on the most even splits of the public rows."""
         if not len(splits):
             return
-        binner, codes = self._data.binner, self._data.public_codes
-        labels = np.arange(max(self._loss.n_targets, 2))
+        binner, codes = self.data.binner, self.data.public_codes
+        labels = np.arange(max(self.loss.n_targets, 2))
         # the prior of a split is larger if it divides the public rows evenly, for any depth
         prior = tree_cover(splits, codes, binner.names, labels, depth=2).prior
         for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
             indices = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
             yield tree_cover(splits[indices], codes, binner.names, labels, depth)
 
-    def _add_term(
-        self,
-        kernel: Floats,
-        scores: Floats,
-        guess: Floats,
-        bins_of_rows: Callable[[slice], BinCodes],
-        public_bins: BinCodes,
-    ) -> None:
-        """Append a term with its prior, its scores and its maps from rows to bins.
+    def _column_term(self, position: int) -> _BoostedTerm:
+        """Return the term of a column, with its initial scores."""
+        bins, offsets = self.data.binner.columns[position], self.data.binner.offsets
+        public_bins = self.data.public_codes[position]
+        scores = self.start.scores[:, offsets[position] : offsets[position + 1]] / MARGIN_UNIT
+        kernel, guess = np.eye(bins.size), scores.copy()  # scores of categories are independent
+        if not bins.column.categorical:
+            ranks = self._bin_ranks(public_bins, bins.size - 1)  # the last bin: missing values
+            kernel = smoothing_prior(ranks)
+            for target in range(len(guess)):
+                guess[target, :-1] = piecewise_linear_guess(guess[target, :-1], ranks)
+        posterior = self._posterior(kernel, scores, guess, public_bins)
+        return _BoostedTerm(posterior, public_bins, partial(self.data.codes_of_column, position))
+
+    def _tree_term(self, tree: DecisionTree) -> _BoostedTerm:
+        """Return the term of a new tree, whose leaves have the score 0."""
+        n_leaves = len(tree.leaves)
+        scores = np.zeros((self.loss.n_targets, n_leaves))
+        public_leaves = apply_tree(tree.splits, self.data.public_codes)
+        posterior = self._posterior(np.eye(n_leaves), scores, scores, public_leaves)
+        return _BoostedTerm(posterior, public_leaves, self.data.leaf_indexer(tree.splits), tree)
+
+    def _posterior(
+        self, kernel: Floats, scores: Floats, guess: Floats, public_bins: BinCodes
+    ) -> TermPosterior:
+        """Return the initial posterior of a term.
 
         Parameters
         ----------
@@ -434,19 +452,12 @@ class NewtonBooster:
             Prior covariance of its scores, for prior variance 1.
         scores, guess : ndarray of float64, shape (n_targets, size)
             Initial scores, and their smooth interpolation.
-        bins_of_rows : callable
-            Maps a slice of the private rows to their bins, shape (n_rows_of_slice,).
         public_bins : ndarray of int, shape (m,)
             Bins of the public rows.
         """
-        size = len(kernel)
-        public_rows = np.bincount(public_bins, self._row_weights, minlength=size) * self._n_public
-        factor = self._loss.hessian_factor
-        self._terms.append(
-            TermPosterior(kernel, scores, guess, public_rows.astype(np.float64), factor)
-        )
-        self._bins_of_rows.append(bins_of_rows)
-        self._bins_of_public_rows.append(public_bins)
+        shares = np.bincount(public_bins, self.row_weights, minlength=len(kernel))
+        public_rows = (shares * self.n_public).astype(np.float64)
+        return TermPosterior(kernel, scores, guess, public_rows, self.loss.hessian_factor)
 
     def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
         """Return the position of each interval of a numeric column in [0, 1], shape (n_bins,).
@@ -455,14 +466,9 @@ class NewtonBooster:
         intervals. By the public rank alone, an interval with nearly all rows would be close to all
         others, and the prior would smooth across it.
         """
-        mass = np.bincount(public_bins, self._row_weights, minlength=n_bins + 1)[:n_bins]
+        mass = np.bincount(public_bins, self.row_weights, minlength=n_bins + 1)[:n_bins]
         mass = mass / max(mass.sum(), 1e-9)
         public_ranks = np.cumsum(mass) - mass / 2
         index_ranks = (np.arange(n_bins) + 0.5) / n_bins
         ranks: Floats = (public_ranks + index_ranks) / 2
         return ranks
-
-
-def _integer_scores(term: TermPosterior) -> Integers:
-    """Return the scores in units of 1 / MARGIN_UNIT, rounded to the nearest integer."""
-    return np.rint(MARGIN_UNIT * term.scores).astype(np.int64)

@@ -33,12 +33,13 @@ from skpublicdp.boosting.model import (
     AdditiveModel,
     probabilities,
 )
-from skpublicdp.boosting.neyman_allocation import allocation_grid, neyman_allocation
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.boosting.term_posterior import (
     MAX_SCORE,
     PRIOR_VARIANCES,
     TermPosterior,
+    allocation_grid,
+    neyman_allocation,
     piecewise_linear_guess,
     smoothing_prior,
 )

@@ -216,11 +216,11 @@ def test_a_replaced_row_changes_newton_boosting_only_within_the_sensitivity(name
             clf, seen = watched(*args, **kwargs)
         (grown,) = ended
         # margins that private rows have are those of the model
-        codes = grown._data.codes(slice(None))
-        np.testing.assert_array_equal(grown._margins, clf._model.raw_predict(codes))
+        codes = grown.data.codes(slice(None))
+        np.testing.assert_array_equal(grown.margins, clf._model.raw_predict(codes))
         X = np.concatenate(encoded)
         encoded.clear()
-        np.testing.assert_array_equal(codes, grown._data.binner.encoded_codes(X))
+        np.testing.assert_array_equal(codes, grown.data.binner.encoded_codes(X))
         trees.append([len(tree.scores[0]) for tree in clf.trees_])
         return clf, seen + pickle.dumps(steps)
 

@@ -131,7 +131,7 @@ MUTANTS = (
         UNPAID,
         "boosting/newton_boosting.py",
         "            if posterior.gain <= 0:\n                break\n        return share\n",
-        """            residuals, _ = self._loss.gradient_hessian(self._margins, self._data.rows.y)
+        """            residuals, _ = self.loss.gradient_hessian(self.margins, self.data.rows.y)
             if abs(residuals.sum()) < residuals.shape[1]:
                 break
         return share
