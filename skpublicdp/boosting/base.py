@@ -29,9 +29,15 @@ from skpublicdp.boosting.explain import (
 )
 from skpublicdp.boosting.fit import FitOptions, fit_boosting
 from skpublicdp.boosting.fitted_model import FittedModel
-from skpublicdp.boosting.local_explanation import LocalExplanation, explain_rows
 from skpublicdp.boosting.monotone import validate_monotonic_cst
-from skpublicdp.boosting.term_text import Term, describe_terms, label_suffixes, list_terms
+from skpublicdp.boosting.terms import (
+    LocalExplanation,
+    Term,
+    describe_terms,
+    explain_rows,
+    label_suffixes,
+    list_terms,
+)
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader

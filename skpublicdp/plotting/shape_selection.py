@@ -10,7 +10,7 @@ import numpy as np
 
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.boosting.explain import Pair, Shape
-from skpublicdp.boosting.term_text import term_importance
+from skpublicdp.boosting.terms import term_importance
 
 Boosting = SemiPrivateBoostingClassifier | SemiPrivateBoostingRegressor
 Feature = str | int | tuple[str | int, str | int]

@@ -14,7 +14,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.boosting.explain import Shape
-from skpublicdp.boosting.term_text import N_TERMS_SHOWN, merge_bins, range_text
+from skpublicdp.boosting.terms import N_TERMS_SHOWN, merge_bins, range_text
 
 RNG = np.random.default_rng(0)
 N, N_PUBLIC = 4000, 250
