@@ -16,6 +16,52 @@ AT_FIRST_POINT, AT_SECOND_POINT = 1, 3
 """The positions of the two points."""
 
 
+class Pivot:
+    """A public point in the plane, or the line through two public points in space.
+
+    Hyperplanes that contain it rotate about it.
+
+    Parameters
+    ----------
+    start, stop : ndarray of float64, shape (d,)
+        The two points in space (d = 3), the same point twice in the plane (d = 2).
+    """
+
+    def __init__(self, start: Floats, stop: Floats) -> None:
+        self.start, self.stop, self.span = start, stop, stop - start
+        # features by increasing absolute value of the span: the last one is projected out
+        self.axes = np.argsort(np.abs(self.span), kind="stable")
+
+    def project(self, columns: Floats) -> tuple[Floats, Floats]:
+        """Return the coordinates (u, v) of rows on a plane across the pivot, which is at (0, 0).
+
+        `columns` are the rows, transposed, of shape (d, n). Rows on the pivot have u = v = 0
+        exactly, because products of equal factors cancel.
+        """
+        start, span = self.start, self.span
+        if len(columns) == 2:
+            return columns[0] - start[0], columns[1] - start[1]
+        first, second, longest = self.axes
+        shift = columns[longest] - start[longest]
+        u = span[longest] * (columns[first] - start[first]) - span[first] * shift
+        v = span[longest] * (columns[second] - start[second]) - span[second] * shift
+        return u, v
+
+    def hyperplane(self, u: float, v: float) -> tuple[Floats, float]:
+        """Return normal and offset of the hyperplane through the pivot, in the units of the rows.
+
+        (u, v) is its normal in the coordinates of `project`.
+        """
+        if len(self.start) == 2:
+            normal = np.array([u, v])
+        else:
+            first, second, longest = self.axes
+            normal = np.empty(3)
+            normal[[first, second]] = u * self.span[longest], v * self.span[longest]
+            normal[longest] = -u * self.span[first] - v * self.span[second]
+        return normal, float(normal @ self.start)
+
+
 class RotatingHyperplanes(Sweeps):
     """Lines that rotate about a public point, or planes that rotate about two of them.
 
@@ -46,11 +92,10 @@ class RotatingHyperplanes(Sweeps):
     def __init__(self, points: Floats) -> None:
         n_features = points.shape[1]
         if n_features == 2:
-            self._start, self._stop = points, points
+            self._pivots = [Pivot(point, point) for point in points]
             variants = np.ones((1, 1), dtype=bool)
         else:
-            pairs = np.array(list(itertools.combinations(range(len(points)), 2)))
-            self._start, self._stop = points[pairs[:, 0]], points[pairs[:, 1]]
+            self._pivots = [Pivot(*pair) for pair in itertools.combinations(points, 2)]
             positions = np.arange(N_POSITIONS)
             variants = np.array(
                 [
@@ -60,9 +105,8 @@ class RotatingHyperplanes(Sweeps):
                     positions <= AT_SECOND_POINT,
                 ]
             )
-        self._axes = _sort_axes(self._stop - self._start)
         columns = np.ascontiguousarray(points.T)
-        keys_of_sweep = (self._keys(columns, sweep)[0] for sweep in range(len(self._start)))
+        keys_of_sweep = (self._keys(columns, sweep)[0] for sweep in range(len(self._pivots)))
         cuts = (_thresholds_between(keys) for keys in keys_of_sweep)
         super().__init__(cuts, n_sides=2, variants=variants)
 
@@ -71,9 +115,8 @@ class RotatingHyperplanes(Sweeps):
 
         Rows with v < 0 are on the second side, all others on the first one.
         """
-        start = self._start[sweep]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            u, v = _project_along(self._stop[sweep] - start, start, self._axes[sweep], columns)
+            u, v = self._pivots[sweep].project(columns)
             v += 0.0  # no negative zero, so that an infinite key has the sign of u
             return u / v, v < 0
 
@@ -96,8 +139,9 @@ class RotatingHyperplanes(Sweeps):
         """Return the position of each row on the pivot: 0 on a point, 0 to 4 on a line."""
         if len(columns) == 2:
             return np.zeros(columns.shape[1], dtype=np.intp)
-        _, _, longest = self._axes[sweep]
-        low, high = sorted((self._start[sweep, longest], self._stop[sweep, longest]))
+        pivot = self._pivots[sweep]
+        longest = pivot.axes[-1]
+        low, high = sorted((pivot.start[longest], pivot.stop[longest]))
         values, points = columns[longest], np.array([low, high])
         n_points_below = np.searchsorted(points, values, side="left")
         n_points_up_to = np.searchsorted(points, values, side="right")
@@ -109,16 +153,7 @@ class RotatingHyperplanes(Sweeps):
 
         t is the threshold at index `gap`, a gap between the keys of public points.
         """
-        start, threshold = self._start[sweep], self.thresholds[sweep, gap]
-        if len(start) == 2:
-            normal = np.array([1.0, -threshold])
-        else:
-            first, second, longest = self._axes[sweep]
-            span = self._stop[sweep] - start
-            normal = np.empty(3)
-            normal[first], normal[second] = span[longest], -threshold * span[longest]
-            normal[longest] = threshold * span[second] - span[first]
-        return normal, float(normal @ start)
+        return self._pivots[sweep].hyperplane(1.0, -self.thresholds[sweep, gap])
 
 
 class Rays:
@@ -142,10 +177,7 @@ class Rays:
     """
 
     def __init__(self, points: Floats, pivot: tuple[int, ...]) -> None:
-        self._start = points[pivot[0]]
-        self._span = points[pivot[-1]] - self._start
-        # features by increasing absolute value of the span: the last one is projected out
-        self._axes = np.argsort(np.abs(self._span), kind="stable")
+        self._pivot = Pivot(points[pivot[0]], points[pivot[-1]])
         keys, _ = self._keys(np.ascontiguousarray(points.T))
         self.line_keys = np.unique(keys[~np.isnan(keys)])
 
@@ -164,7 +196,7 @@ class Rays:
         in each half turn, from -inf at 0 and at π. On the pivot it is NaN.
         """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            u, v = _project_along(self._span, self._start, self._axes, columns)
+            u, v = self._pivot.project(columns)
             keys = -(u / v)
         is_horizontal = (v == 0) & (u != 0)
         keys[is_horizontal] = -np.inf
@@ -207,46 +239,7 @@ class Rays:
         is_opposite_ray = ray % (2 * len(self)) >= len(self)
         if is_opposite_ray:
             u, v = -u, -v
-        if len(self._start) == 2:
-            normal = np.array([u, v])
-        else:
-            first, second, longest = self._axes
-            normal = np.empty(3)
-            normal[[first, second]] = u * self._span[longest], v * self._span[longest]
-            normal[longest] = -u * self._span[first] - v * self._span[second]
-        return normal, float(normal @ self._start)
-
-
-def _project_along(
-    span: Floats, start: Floats, axes: Codes, columns: Floats
-) -> tuple[Floats, Floats]:
-    """Return the coordinates (u, v) of rows on a plane across a pivot, with the pivot at (0, 0).
-
-    Rows on the pivot have u = v = 0 exactly, because products of equal factors cancel.
-
-    Parameters
-    ----------
-    span : ndarray of float64, shape (d,)
-        Vector between the two points of the pivot; not used in the plane (d = 2).
-    start : ndarray of float64, shape (d,)
-        A point of the pivot.
-    axes : ndarray of intp, shape (d,)
-        Features by increasing absolute value of the span: the last one is projected out.
-    columns : ndarray of float64, shape (d, n)
-        Rows, transposed.
-
-    Returns
-    -------
-    u, v : ndarray of float64, shape (n,)
-        The coordinates.
-    """
-    if len(columns) == 2:
-        return columns[0] - start[0], columns[1] - start[1]
-    first, second, longest = axes
-    shift = columns[longest] - start[longest]
-    u = span[longest] * (columns[first] - start[first]) - span[first] * shift
-    v = span[longest] * (columns[second] - start[second]) - span[second] * shift
-    return u, v
+        return self._pivot.hyperplane(u, v)
 
 
 def _thresholds_between(keys: Floats) -> Floats:
@@ -277,8 +270,3 @@ def _thresholds_between(keys: Floats) -> Floats:
     if last < finite[0]:
         return np.append(last, thresholds)
     return np.append(thresholds, max(last, finite[-1]))
-
-
-def _sort_axes(spans: Floats) -> Codes:
-    """Return the features by increasing absolute value of each span, shape (n_spans, d)."""
-    return np.argsort(np.abs(spans), axis=1, kind="stable")
