@@ -45,8 +45,8 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.label_boost import LabelBoostClassifier, paper_plan
-from skpublicdp.label_boost.plan_search import tight_plan
+from skpublicdp.label_boost import LabelBoostClassifier, plan_search
+from skpublicdp.label_boost.plan_search import paper_plan, tight_plan
 from skpublicdp.label_boost.privacy_plan import rounds_epsilon
 from skpublicdp.label_boost.procedure import record_stages
 from skpublicdp.label_boost.relabelling import all_labelings, log_n_labelings, max_relabelled_rows
@@ -440,7 +440,7 @@ class TestBudget:
 def few_enough(monkeypatch):
     """Let the paper's constants run on `thin_rows`."""
     size = SampleSize(1_039_517, 90_000)
-    monkeypatch.setattr(paper_plan, "n_label_boost", lambda *_, **__: size)
+    monkeypatch.setattr(plan_search, "n_label_boost", lambda *_, **__: size)
 
 
 def thin_rows(repeat=1, n_labelled=1_039_518, n_unlabelled=90_000):
@@ -664,7 +664,7 @@ def test_plans_depend_on_the_sample_size_of_the_base_learner():
 
 
 def paper(n_labelled, n_unlabelled, epsilon=1, n_base=284, delta=0):
-    return paper_plan.paper_plan(
+    return paper_plan(
         n_labelled,
         n_unlabelled,
         epsilon=Fraction(epsilon),
@@ -716,12 +716,12 @@ def test_the_paper_refuses_fewer_rows_than_n_label_boost(alpha, epsilon):
         "n_base": n_base,
         "vc": vc,
     }
-    plan = paper_plan.paper_plan(*size, **settings)
+    plan = paper_plan(*size, **settings)
     assert plan.initial_labelled >= n_labelled_paper(alpha, beta, vc)
     assert plan.initial_unlabelled >= 90_000 * n_base
     for fewer in ((size.labelled - 1, size.unlabelled), (size.labelled, size.unlabelled - 1)):
         with pytest.raises(ValueError, match=f"at least {size.labelled} labelled and {size[1]} "):
-            paper_plan.paper_plan(*fewer, **settings)
+            paper_plan(*fewer, **settings)
 
 
 @pytest.mark.parametrize("vc", [1, 2, 4])
@@ -731,9 +731,7 @@ def test_every_round_of_the_paper_has_the_rows_of_claim_4_9(alpha, vc):
     beta, n_base = 0.05, 10**13
     m = n_labelled_paper(alpha, beta, vc) + 1
     settings = {"alpha": alpha, "beta": beta, "n_base": n_base, "vc": vc}
-    plan = paper_plan.paper_plan(
-        m, 90_000 * n_base, epsilon=Fraction(1), delta=Fraction(0), **settings
-    )
+    plan = paper_plan(m, 90_000 * n_base, epsilon=Fraction(1), delta=Fraction(0), **settings)
     assert len(plan.rounds) >= 1
     assert sum(step.n_new for step in plan.rounds) <= 90_000 * n_base  # Claim 4.8
     for i, step in enumerate(plan.rounds, start=1):
