@@ -44,7 +44,7 @@ N_EPSILON_PARTS = 16
 """The third rule gives k of these equal parts of ε to pure fits, and the others to noise."""
 
 MAX_FIT_EPSILON = 1 << 20
-"""Largest ε of one more fit that a search for it considers."""
+"""Largest ε of a fit, far beyond any use."""
 
 
 ZERO = Fraction(0)

@@ -19,8 +19,7 @@ from skpublicdp.accounting import Draw, Pure, Sensitivity
 from skpublicdp.guarantees.sanitizer_bounds import max_spurious_mass
 from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.sanitizers.candidate_grid import CandidateGrid
-from skpublicdp.sanitizers.quantiles import SANITIZER_PROOF, QuantileColumn
+from skpublicdp.sanitizers.quantiles import SANITIZER_PROOF, CandidateGrid, QuantileColumn
 from skpublicdp.typing import Floats, Integers
 
 COLUMN_DRAW_NAME = "which features have many values, by one exact draw"

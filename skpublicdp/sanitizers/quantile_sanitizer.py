@@ -38,8 +38,7 @@ from skpublicdp.sanitizers.binary_columns import (
     release_cut,
     split_budget_over_columns,
 )
-from skpublicdp.sanitizers.candidate_grid import candidate_grid
-from skpublicdp.sanitizers.quantiles import QuantileColumn, release_column
+from skpublicdp.sanitizers.quantiles import QuantileColumn, candidate_grid, release_column
 from skpublicdp.typing import Floats
 
 MIN_LEVELS = 2
@@ -173,15 +172,15 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         n, n_features = X.shape
         ledger.read(n)
         limits = self._limits()
-        self.columns_: list[QuantileColumn] = []
-        if not n_levels(n, float(epsilon / n_features) / ledger.rows_per_person):
+        if n_levels(n, float(epsilon / n_features) / ledger.rows_per_person):
+            self.columns_ = _release_columns(X, limits, epsilon, ledger)
+        else:
+            self.columns_ = []
             warn(
                 f"{n} rows of {n_features} features are too few to find quantiles at epsilon = "
                 f"{float(self.epsilon):g}, so a data-independent reference stands in.",
                 NoPublicDataWarning,
             )
-        else:
-            self._release(X, limits, epsilon, ledger)
         self._n_rows, self._epsilon = n, float(epsilon)
         self._independent = ledger.rows_per_person == 1
         self.privacy_ = ledger.receipt(assumptions=("the number of private rows may be known",))
@@ -230,36 +229,6 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         limits = parse_bounds(self.bounds, feature_names(self))
         return [limits.get(column) for column in range(self.n_features_in_)]
 
-    def _release(
-        self,
-        X: Floats,
-        limits: list[tuple[float, float] | None],
-        epsilon: Fraction,
-        ledger: Ledger,
-    ) -> None:
-        """Release the distribution of each column and append it to `columns_`."""
-        n, n_features = X.shape
-        is_many_valued = np.ones(n_features, dtype=bool)
-        if n_features >= MIN_FEATURES_FOR_COLUMN_DRAW:
-            other_counts = np.array([count_other_values(column) for column in X.T])
-            draw_budget = epsilon * COLUMN_DRAW_SHARE
-            is_many_valued = draw_many_valued_columns(other_counts, draw_budget, ledger)
-            epsilon -= draw_budget
-        # the budgets of all columns add up to epsilon, whichever columns were drawn
-        budgets = split_budget_over_columns(epsilon, int(is_many_valued.sum()), n_features)
-        # with a smaller budget per column than `fit` checked, n_levels may be 0
-        epsilon_per_row = float(budgets.many_valued) / ledger.rows_per_person
-        levels = n_levels(n, epsilon_per_row) or MIN_LEVELS
-        for i, column in enumerate(X.T):
-            grid = candidate_grid(limits[i])
-            if is_many_valued[i]:
-                released = release_column(
-                    column, grid, levels=levels, epsilon=budgets.many_valued, ledger=ledger
-                )
-            else:
-                released = release_cut(column, grid, epsilon=budgets.binary, ledger=ledger)
-            self.columns_.append(released)
-
     def sample(self, n: int | Integral = 1) -> Floats:
         """Return synthetic rows.
 
@@ -287,3 +256,35 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
                 for column, column_fractions in zip(self.columns_, fractions.T, strict=True)
             ]
         )
+
+
+def _release_columns(
+    X: Floats,
+    limits: list[tuple[float, float] | None],
+    epsilon: Fraction,
+    ledger: Ledger,
+) -> list[QuantileColumn]:
+    """Release the distribution of each column of private rows."""
+    n, n_features = X.shape
+    is_many_valued = np.ones(n_features, dtype=bool)
+    if n_features >= MIN_FEATURES_FOR_COLUMN_DRAW:
+        other_counts = np.array([count_other_values(column) for column in X.T])
+        draw_budget = epsilon * COLUMN_DRAW_SHARE
+        is_many_valued = draw_many_valued_columns(other_counts, draw_budget, ledger)
+        epsilon -= draw_budget
+    # the budgets of all columns add up to epsilon, whichever columns were drawn
+    budgets = split_budget_over_columns(epsilon, int(is_many_valued.sum()), n_features)
+    # with a smaller budget per column than `fit` checked, n_levels may be 0
+    epsilon_per_row = float(budgets.many_valued) / ledger.rows_per_person
+    levels = n_levels(n, epsilon_per_row) or MIN_LEVELS
+    columns = []
+    for i, column in enumerate(X.T):
+        grid = candidate_grid(limits[i])
+        if is_many_valued[i]:
+            released = release_column(
+                column, grid, levels=levels, epsilon=budgets.many_valued, ledger=ledger
+            )
+        else:
+            released = release_cut(column, grid, epsilon=budgets.binary, ledger=ledger)
+        columns.append(released)
+    return columns

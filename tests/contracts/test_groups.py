@@ -24,7 +24,7 @@ from skpublicdp.accounting import exact_fraction
 from skpublicdp.data.labelled_inputs import read_partially_labelled
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.sanitizers import QuantileSanitizer, quantile_sanitizer
-from skpublicdp.sanitizers.candidate_grid import CandidateGrid
+from skpublicdp.sanitizers.quantiles import CandidateGrid
 from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 
 few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")

@@ -60,7 +60,7 @@ MUTANTS = (
     Mutant(
         "weights by how many rows have a label",
         STRUCTURE,
-        "rules/class_weights.py",
+        "rules/ppm.py",
         "    n_private, n_public = len(rows.y_private), len(rows.y_public)\n",
         "    n_private, n_public = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
         ("PPMHalfspaceClassifier, balanced",),
@@ -103,9 +103,9 @@ MUTANTS = (
         "bounds by the least and the largest private number",
         STRUCTURE,
         "sanitizers/quantile_sanitizer.py",
-        "        limits = self._limits()\n        self.columns_",
+        "        limits = self._limits()\n",
         """        limits = [(float(column.min()) - 1, float(column.max()) + 1) for column in X.T]
-        self.columns_""",
+""",
         ("QuantileSanitizer",),
     ),
     Mutant(

@@ -63,13 +63,11 @@ ALLOWED_IMPORTS = {
         "hypotheses",
         "rules.cover_search",
     },
-    "rules.class_weights": {"accounting", "data"},
     "rules.cover_classifier": {
         *("accounting", "data", "guarantees", "hypotheses", "privacy.ledger"),
         *("_internal.html_repr", "_internal.parameters"),
         *("rules.cover_search", "rules.population_guarantee"),
     },
-    "rules.sanitizer_use": {"accounting", "privacy.ledger", "sanitizers"},
     "rules.cover_search": {"accounting", "guarantees", "hypotheses", "privacy.ledger"},
     "model_selection": {
         *(

@@ -14,8 +14,12 @@ from skpublicdp.mechanisms.families import Choice, Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.sanitizers import QuantileSanitizer, binary_columns, quantile_sanitizer
-from skpublicdp.sanitizers.candidate_grid import CandidateGrid
-from skpublicdp.sanitizers.quantiles import QUANTILES_NAME, find_medians, median_errors
+from skpublicdp.sanitizers.quantiles import (
+    QUANTILES_NAME,
+    CandidateGrid,
+    find_medians,
+    median_errors,
+)
 from tests.helpers import assert_fits
 from tests.kit import (
     EnumeratedRun,

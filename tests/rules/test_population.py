@@ -52,7 +52,7 @@ from skpublicdp.hypotheses import (
 from skpublicdp.hypotheses.finite import FiniteClass
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.sanitizers.candidate_grid import candidate_grid
+from skpublicdp.sanitizers.quantiles import candidate_grid
 from tests.helpers import public_sample
 from tests.rules.test_promises import Exceptions, assert_failures_allowed, label
 

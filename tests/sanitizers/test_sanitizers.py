@@ -9,8 +9,12 @@ from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.binary_columns import draw_many_valued_columns
-from skpublicdp.sanitizers.candidate_grid import CandidateGrid, candidate_grid
-from skpublicdp.sanitizers.quantiles import median_errors, release_column
+from skpublicdp.sanitizers.quantiles import (
+    CandidateGrid,
+    candidate_grid,
+    median_errors,
+    release_column,
+)
 
 
 class TestCandidateGrid:
