@@ -53,7 +53,7 @@ class FeatureName(str):
 
 @dataclass(frozen=True, eq=False)
 class PublicSample:
-    """Public rows, labels and names from which `HypothesisClass.build_cover` builds a cover.
+    """Public rows, all labels and the names of features, from which a cover is built.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Hypothesis(ABC):
 
 
 class Cover(ABC):
-    """A finite public family of hypotheses that represents a hypothesis class.
+    """A finite set of prediction rules that approximates a hypothesis class.
 
     A cover depends on public rows alone. Only `tabulate` reads private rows, and its table has
     these properties:
@@ -194,7 +194,7 @@ class Cover(ABC):
 
 
 class HypothesisClass(BaseEstimator, ABC):
-    """A class of prediction rules that builds a finite cover of itself.
+    """A class of prediction rules, which public rows reduce to a finite set, its cover.
 
     To add a class, subclass this one, define its settings as ``__init__`` parameters (as in
     scikit-learn estimators) and implement `build_cover`.

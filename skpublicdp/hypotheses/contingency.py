@@ -74,21 +74,24 @@ def contingency_table(
     dtype: Any = np.float32 if is_exact_in_float32 else np.float64
     block_rows = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), EXACT_FLOAT64 // max_weight))
     buffer = np.empty((n_predicates + 1) * block_rows, dtype=np.float32)
+    for label, rows in blocks_by_label(y, n_classes, block_rows):
+        satisfied = buffer[: (n_predicates + 1) * len(rows)].reshape(n_predicates + 1, -1)
+        satisfied[0] = 1  # the predicate that is always true
+        indicators(X[rows], satisfied[1:])
+        row_weights = weights[rows]
+        # with unit weights both operands are the same array, which halves the work of BLAS
+        has_unit_weights = (row_weights == 1).all()
+        _add_sums(table[label, ...], satisfied, None if has_unit_weights else row_weights, dtype)
+    return _symmetrize(table) if order == 3 else table
+
+
+def blocks_by_label(y: Codes, n_classes: int, block_rows: int) -> Iterator[tuple[int, Codes]]:
+    """Yield (label code, indices of rows of this label), at most `block_rows` rows at a time."""
     rows_by_class = np.argsort(y, kind="stable")
     class_edges = np.searchsorted(y[rows_by_class], np.arange(n_classes + 1))
     for label, (class_start, class_stop) in enumerate(itertools.pairwise(class_edges)):
         for start in range(class_start, class_stop, block_rows):
-            rows = rows_by_class[start : min(start + block_rows, class_stop)]
-            satisfied = buffer[: (n_predicates + 1) * len(rows)].reshape(n_predicates + 1, -1)
-            satisfied[0] = 1  # the predicate that is always true
-            indicators(X[rows], satisfied[1:])
-            row_weights = weights[rows]
-            # with unit weights both operands are the same array, which halves the work of BLAS
-            has_unit_weights = (row_weights == 1).all()
-            _add_sums(
-                table[label, ...], satisfied, None if has_unit_weights else row_weights, dtype
-            )
-    return _symmetrize(table) if order == 3 else table
+            yield label, rows_by_class[start : min(start + block_rows, class_stop)]
 
 
 def _add_sums(

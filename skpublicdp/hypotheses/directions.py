@@ -178,5 +178,10 @@ def _to_row_units(directions: Floats, varies: Mask, scale: Floats) -> Floats:
     directions[:, ~varies] = 0
     directions = directions[np.abs(directions).max(axis=1) > 0]
     directions /= scale
+    return directions * leading_signs(directions)
+
+
+def leading_signs(directions: Floats) -> Floats:
+    """Return the sign of the first non-zero weight of each direction, shape (n_directions, 1)."""
     leading = directions[np.arange(len(directions)), (directions != 0).argmax(axis=1)]
-    return np.asarray(directions * np.sign(leading)[:, None])
+    return np.asarray(np.sign(leading)[:, None])

@@ -32,7 +32,7 @@ MAX_EXACT_PRIOR_BITS = 128
 
 
 class ListedCover(Cover):
-    """A cover that is an explicit list of hypotheses.
+    """A cover that is given as a list of prediction rules.
 
     Parameters
     ----------

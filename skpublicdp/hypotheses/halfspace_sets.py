@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.spatial import ConvexHull, QhullError
 
-from skpublicdp.hypotheses.directions import draw_directions, feature_scales
+from skpublicdp.hypotheses.directions import draw_directions, feature_scales, leading_signs
 from skpublicdp.hypotheses.splits import quantile_thresholds
-from skpublicdp.hypotheses.sweeps import project
+from skpublicdp.hypotheses.sweeps import middle_ranks, project
 from skpublicdp.typing import Codes, Floats, Mask
 
 RANGE_TOLERANCE = 1e-9
@@ -216,9 +216,8 @@ class AffineHull:
         rounding_error = self._rounding_error()
         # coefficients that are rounding errors would appear in the printed rule
         normals = np.where(np.abs(normals) <= RANGE_TOLERANCE, 0.0, normals) / self._scale
-        leading = normals[np.arange(len(normals)), (normals != 0).argmax(axis=1)]
         # linear algebra libraries differ in the sign of singular vectors
-        normals = normals * np.sign(leading)[:, None] / np.abs(normals).max(axis=1, keepdims=True)
+        normals = normals * leading_signs(normals) / np.abs(normals).max(axis=1, keepdims=True)
         contains_point = np.empty((len(normals), len(self.points)), dtype=bool)
         # projections of the points on a plane differ by rounding errors; both halfspaces hold all
         offsets, opposite_offsets = np.empty(len(normals)), np.empty(len(normals))
@@ -324,8 +323,7 @@ def random_supported_halfspaces(
     """
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
     if hull.coordinates.shape[1] == 1:
-        # the middles of `n_hyperplanes` groups of equally many rows
-        ranks = (2 * np.arange(n_hyperplanes) + 1) * len(point_of_row) // (2 * n_hyperplanes)
+        ranks = middle_ranks(n_hyperplanes, len(point_of_row))
         return hull.supported_halfspaces(np.unique(point_of_row[ranks])[:, None])
     generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
     facets = _draw_facets(hull, point_of_row, n_hyperplanes // HYPERPLANES_PER_FACET, generator)

@@ -301,9 +301,25 @@ class HalfspaceIntersections(HypothesisClass):
             no_halfspaces = HalfspaceSet(np.empty((0, n_features)), np.empty(0))
             return IntersectionCover(no_halfspaces, None, 0, public, is_complete=True)
         hull = AffineHull(points)
-        n_dimensions = len(hull.axes)
         if self.pool == "paper" and self.max_intersections is None:
             return self._theorem_cover(hull, public)
+        return self._pool_cover(hull, np.sort(point_of_row, axis=None), alpha, public)
+
+    def _pool_cover(
+        self, hull: AffineHull, point_of_row: Codes, alpha: float, public: PublicSample
+    ) -> IntersectionCover:
+        """Return the intersections of the halfspaces of a pool, which has a limited size.
+
+        Parameters
+        ----------
+        hull : AffineHull
+            Affine hull of the distinct public points.
+        point_of_row : ndarray of intp, shape (n_public,)
+            Index of the point of each public row, increasing.
+        alpha, public
+            As in `build_cover`.
+        """
+        points, n_features, n_dimensions = hull.points, public.X.shape[1], len(hull.axes)
         max_intersections = min(2, n_features)
         if self.max_intersections is not None:
             max_intersections = int(self.max_intersections)
@@ -316,7 +332,7 @@ class HalfspaceIntersections(HypothesisClass):
             pool = random_halfspaces(points, size, alpha)
             return IntersectionCover(pool, hull.halfspaces, max_intersections, public, rounds)
         if self.pool == "auto" and n_supported > size >= 2:
-            pool = random_supported_halfspaces(hull, np.sort(point_of_row, axis=None), size)
+            pool = random_supported_halfspaces(hull, point_of_row, size)
             return IntersectionCover(pool, hull.halfspaces, max_intersections, public, rounds)
         if n_supported > memory_limit:
             raise CoverSizeError(

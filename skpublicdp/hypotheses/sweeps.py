@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
 
+from skpublicdp.hypotheses.contingency import blocks_by_label
 from skpublicdp.hypotheses.splits import quantile_thresholds
 from skpublicdp.typing import Codes, Floats, Integers, Mask
 
@@ -106,7 +106,7 @@ class Sweeps(ABC):
         """Return a copy that has a single sweep, which is its sweep 0."""
         single = copy.copy(self)
         for name, value in vars(self).items():
-            # all other attributes, also of subclasses, are arrays with one entry per sweep
+            # all other attributes, also of subclasses, are arrays or lists with one entry per sweep
             if name not in ("n_sides", "variants"):
                 setattr(single, name, value[sweep : sweep + 1])
         return single
@@ -119,16 +119,12 @@ class Sweeps(ABC):
         """Return the weight of rows by label, sweep and code: (n_classes, n_sweeps, n_codes)."""
         table = np.zeros((n_classes, len(self), self.n_codes), dtype=np.int64)
         has_unit_weights = bool((weights == 1).all())
-        rows_by_class = np.argsort(y, kind="stable")
-        class_edges = np.searchsorted(y[rows_by_class], np.arange(n_classes + 1))
-        for label, (class_start, class_stop) in enumerate(itertools.pairwise(class_edges)):
-            for start in range(class_start, class_stop, SWEEP_BLOCK_ROWS):
-                rows = rows_by_class[start : min(start + SWEEP_BLOCK_ROWS, class_stop)]
-                columns = np.ascontiguousarray(X[rows].T)
-                row_weights = None if has_unit_weights else weights[rows]
-                for sweep in range(len(self)):
-                    codes = self.codes(columns, sweep)
-                    table[label, sweep] += _histogram(codes, row_weights, self.n_codes)
+        for label, rows in blocks_by_label(y, n_classes, SWEEP_BLOCK_ROWS):
+            columns = np.ascontiguousarray(X[rows].T)
+            row_weights = None if has_unit_weights else weights[rows]
+            for sweep in range(len(self)):
+                codes = self.codes(columns, sweep)
+                table[label, sweep] += _histogram(codes, row_weights, self.n_codes)
         return table
 
     def _find_bins(self, keys: Floats, sweep: int) -> Codes:
@@ -276,9 +272,12 @@ def _thin_out(thresholds: Floats, max_thresholds: int) -> Floats:
     """Return at most `max_thresholds` of the thresholds, evenly spaced by rank."""
     if len(thresholds) <= max_thresholds:
         return thresholds
-    # the middles of `max_thresholds` groups of equally many thresholds
-    ranks = (2 * np.arange(max_thresholds) + 1) * len(thresholds) // (2 * max_thresholds)
-    return thresholds[ranks]
+    return thresholds[middle_ranks(max_thresholds, len(thresholds))]
+
+
+def middle_ranks(n_groups: int, n: int) -> Codes:
+    """Return the ranks of the middles of groups of equally many of n sorted values."""
+    return np.asarray((2 * np.arange(n_groups) + 1) * n // (2 * n_groups))
 
 
 def project(weights: Floats, columns: Floats) -> Floats:
