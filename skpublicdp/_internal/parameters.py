@@ -21,8 +21,11 @@ OptionalBudget = PrivacyBudget | None
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
-EPSILON = [Interval(Real, 0, 1 << 20, closed="right")]
-"""Constraint of ε: positive and at most 2**20, far beyond any use."""
+MAX_EPSILON = 1 << 20
+"""Largest ε of an estimator, far beyond any use."""
+
+EPSILON = [Interval(Real, 0, MAX_EPSILON, closed="right")]
+"""Constraint of ε."""
 
 DELTA = [Interval(Real, 0, 1, closed="left")]
 """Constraint of δ."""

@@ -23,6 +23,9 @@ from skpublicdp.accounting.rounding import (
     to_decimal,
 )
 
+SUBSAMPLING_PROOF = "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/subsampling.md"
+"""Reference of amplification by subsampling in receipts."""
+
 
 def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") -> float:
     """Return the amplified ε of an ε-differentially private algorithm that runs on a subsample.

@@ -24,8 +24,8 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Event, exact_fraction
+from skpublicdp.accounting.amplification import SUBSAMPLING_PROOF
 from skpublicdp.active.subsampling_plan import (
-    SUBSAMPLING_PROOF,
     SubsamplingPlan,
     make_plan,
     receipt_assumptions,

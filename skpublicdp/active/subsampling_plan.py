@@ -139,9 +139,6 @@ def _amplified(event: Event, rate: Fraction, roles: str) -> Event:
     return event if rate == 1 else Subsampled(rate, event, roles)
 
 
-SUBSAMPLING_PROOF = "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/subsampling.md"
-
-
 def stage_name(plan: SubsamplingPlan, base: Any) -> str:
     """Return the name of the base learner and the sizes of its subset, for the receipt."""
     rows = f"{plan.n_drawn} rows drawn from {plan.n_pool}, {plan.n_queried} labelled"

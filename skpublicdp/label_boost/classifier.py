@@ -38,9 +38,9 @@ from skpublicdp.data.validation import feature_names
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee
 from skpublicdp.label_boost.plan_search import choose_plan
+from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
 from skpublicdp.label_boost.procedure import (
     BASE_PROOF,
-    DRAW_PROOF,
     LABELER_STAGE,
     RowsForBase,
     base_stage_name,
@@ -52,6 +52,7 @@ from skpublicdp.label_boost.procedure import (
 from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, check_relabelling, log_n_labelings
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.cover_classifier import class_or_default
+from skpublicdp.rules.cover_search import DRAW_PROOF
 from skpublicdp.rules.population_guarantee import no_guarantee, warn_if_vacuous, why_no_guarantee
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
@@ -326,10 +327,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             )
         else:
             labelled = self._relabel_in_rounds(rows, base, ledger)
-        if labelled.may_lack_labels:
-            labelled = labelled.with_row_per_label(
-                base, rows.classes, public_centre(self, public, bounds)
-            )
+        centre = public_centre(self, public, bounds)
+        labelled = labelled.with_every_label(base, rows.classes, centre)
         fitted = fit_base(
             base,
             labelled.epsilon,
@@ -361,24 +360,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         A theorem bounds the cost of the rounds and the base learner together, for one row.
         """
         n_features, classes = self.n_features_in_, rows.classes
-        hypotheses = self.hypotheses
-        if hypotheses is None:
-            hypotheses = Thresholds() if n_features == 1 and len(classes) <= 2 else Stumps()
-        check_relabelling(hypotheses, n_features, classes)
-        epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
-        plan = choose_plan(
-            self.constants,
-            hypotheses,
-            n_features,
-            len(classes),
-            n_labelled=len(rows.X_labelled),
-            n_unlabelled=len(rows.X_unlabelled),
-            epsilon=epsilon,
-            delta=delta,
-            alpha=float(self.alpha),
-            beta=float(self.beta),
-            n_base=self.n_base,
-        )
+        plan, hypotheses = self._plan(rows, ledger)
         rounds_ledger = ledger.sub_ledger(
             ledger.event, name="LabelBoost", proof=RELABELLING_PROOF, by_theorem=True
         )
@@ -403,6 +385,32 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
                 lambda n: log_n_labelings(hypotheses, n, n_features, len(classes)),
             ),
         )
+
+    def _plan(self, rows: LabelledRows, ledger: Ledger) -> tuple[LabelBoostPlan, HypothesisClass]:
+        """Return the sizes and budgets of the rounds, and the hypothesis class that relabels.
+
+        Both depend on public numbers only.
+        """
+        n_features, n_classes = self.n_features_in_, len(rows.classes)
+        hypotheses = self.hypotheses
+        if hypotheses is None:
+            hypotheses = Thresholds() if n_features == 1 and n_classes <= 2 else Stumps()
+        check_relabelling(hypotheses, n_features, rows.classes)
+        epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
+        plan = choose_plan(
+            self.constants,
+            hypotheses,
+            n_features,
+            n_classes,
+            n_labelled=len(rows.X_labelled),
+            n_unlabelled=len(rows.X_unlabelled),
+            epsilon=epsilon,
+            delta=delta,
+            alpha=float(self.alpha),
+            beta=float(self.beta),
+            n_base=self.n_base,
+        )
+        return plan, hypotheses
 
     def _label_by_released_rule(
         self,

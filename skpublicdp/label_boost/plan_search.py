@@ -151,21 +151,10 @@ def tight_plan(
     """
     # error of the base learner times its ε and its number of rows, which is constant
     base_sample_cost = alpha * n_base_rows(alpha, beta, n_base)
-    base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
-    without_rounds = LabelBoostPlan(
-        epsilon=epsilon,
-        delta=delta,
-        initial_labelled=n_labelled,
-        initial_unlabelled=n_unlabelled,
-        rounds=(),
-        base_rows=n_labelled,
-        resampled=False,
-        base_epsilon=base_epsilon,
-        base_delta=base_delta,
-    )
+    plan = _plan_without_rounds(n_labelled, n_unlabelled, epsilon, delta)
     if n_classes < 2:
-        return without_rounds  # with a single label every rule is the same
-    best_error, plan = base_sample_cost / (float(epsilon) * n_labelled), without_rounds
+        return plan  # with a single label every rule is the same
+    best_error = base_sample_cost / (float(epsilon) * n_labelled)
     for n_rounds in (1, 2):
         proposal = _search_rounds(
             n_rounds,
@@ -185,13 +174,31 @@ def tight_plan(
         if base_epsilon > 0:
             best_error = proposal.error
             plan = replace(
-                without_rounds,
+                plan,
                 rounds=rounds,
                 base_rows=rounds[-1].n_relabelled,
                 base_epsilon=base_epsilon,
                 base_delta=min(base_delta, 1.0),
             )
     return plan
+
+
+def _plan_without_rounds(
+    n_labelled: int, n_unlabelled: int, epsilon: Fraction, delta: Fraction
+) -> LabelBoostPlan:
+    """Return the plan that gives the labelled rows and the whole budget to the base learner."""
+    base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
+    return LabelBoostPlan(
+        epsilon=epsilon,
+        delta=delta,
+        initial_labelled=n_labelled,
+        initial_unlabelled=n_unlabelled,
+        rounds=(),
+        base_rows=n_labelled,
+        resampled=False,
+        base_epsilon=base_epsilon,
+        base_delta=base_delta,
+    )
 
 
 _UNLIMITED = 2**62  # more rows than there can be; fits an int64
@@ -391,31 +398,8 @@ def paper_plan(
     ----------
     Beimel, Nissim and Stemmer (2015), Algorithm 3 and Lemma 4.12.
     """
-    if epsilon > 1:
-        raise ValueError(
-            "constants='paper' needs epsilon of at most 1 for a row, the limit of Claims 4.3 and "
-            f"4.5 of Beimel, Nissim and Stemmer (2015); got {float(epsilon):g}. Lower epsilon, or "
-            "use constants='tight'."
-        )
-    error, failure = 11 * alpha, 2 * beta
-    if error >= 1 or failure >= 1:
-        raise ValueError(
-            "constants='paper' needs alpha below 1/11 and beta below 1/2, since its error bound "
-            "is 11 alpha with probability 1 - 2 beta (Lemma 4.12); "
-            f"got {alpha:g} and {beta:g}."
-        )
     n = n_base_rows(alpha, beta, n_base)
-    min_labelled, min_unlabelled = n_label_boost(
-        error, failure, float(epsilon), vc, n, realizable=True
-    )
-    if n_labelled < min_labelled or n_unlabelled < min_unlabelled:
-        raise ValueError(
-            f"constants='paper' needs at least {min_labelled} labelled and {min_unlabelled} "
-            f"unlabelled rows around a base learner that needs {n}, for an error of "
-            f"11 alpha = {error:.3g} with probability 1 - 2 beta = {1 - failure:.3g}; got "
-            f"{n_labelled} and {n_unlabelled}, so {max(min_labelled - n_labelled, 0)} and "
-            f"{max(min_unlabelled - n_unlabelled, 0)} are missing."
-        )
+    _check_paper_sizes(n_labelled, n_unlabelled, epsilon, alpha, beta, n, vc)
     initial_labelled = _subsample_size(n_labelled, epsilon)
     rounds = _paper_rounds(initial_labelled, n, alpha, beta, vc)
     n_final = rounds[-1].n_relabelled if rounds else initial_labelled
@@ -432,6 +416,45 @@ def paper_plan(
         base_epsilon=base_epsilon,
         base_delta=base_delta,
     )
+
+
+def _check_paper_sizes(
+    n_labelled: int,
+    n_unlabelled: int,
+    epsilon: Fraction,
+    alpha: float,
+    beta: float,
+    n: int,
+    vc: int,
+) -> None:
+    """Raise ValueError unless Algorithm 3 has a bound for these rows; `n` are the base learner's.
+
+    The other parameters are those of `paper_plan`.
+    """
+    if epsilon > 1:
+        raise ValueError(
+            "constants='paper' needs epsilon of at most 1 for a row, the limit of Claims 4.3 and "
+            f"4.5 of Beimel, Nissim and Stemmer (2015); got {float(epsilon):g}. Lower epsilon, or "
+            "use constants='tight'."
+        )
+    error, failure = 11 * alpha, 2 * beta
+    if error >= 1 or failure >= 1:
+        raise ValueError(
+            "constants='paper' needs alpha below 1/11 and beta below 1/2, since its error bound "
+            "is 11 alpha with probability 1 - 2 beta (Lemma 4.12); "
+            f"got {alpha:g} and {beta:g}."
+        )
+    min_labelled, min_unlabelled = n_label_boost(
+        error, failure, float(epsilon), vc, n, realizable=True
+    )
+    if n_labelled < min_labelled or n_unlabelled < min_unlabelled:
+        raise ValueError(
+            f"constants='paper' needs at least {min_labelled} labelled and {min_unlabelled} "
+            f"unlabelled rows around a base learner that needs {n}, for an error of "
+            f"11 alpha = {error:.3g} with probability 1 - 2 beta = {1 - failure:.3g}; got "
+            f"{n_labelled} and {n_unlabelled}, so {max(min_labelled - n_labelled, 0)} and "
+            f"{max(min_unlabelled - n_unlabelled, 0)} are missing."
+        )
 
 
 def _subsample_size(n: int, epsilon: Fraction) -> int:

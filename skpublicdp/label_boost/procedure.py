@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import exact_fraction
+from skpublicdp.accounting.amplification import SUBSAMPLING_PROOF
 from skpublicdp.base_learner import add_row_per_label, mechanism_event
 from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.data.schema import parse_bounds
@@ -53,8 +54,13 @@ class RowsForBase(NamedTuple):
     labeler: Any
     guarantee: Callable[[Any, int], Promise]
 
-    def with_row_per_label(self, base: Any, classes: NDArray[Any], centre: Floats) -> RowsForBase:
-        """Return these rows, and one more for each label if the base learner needs that."""
+    def with_every_label(self, base: Any, classes: NDArray[Any], centre: Floats) -> RowsForBase:
+        """Return these rows, with one more for each label if labels may be missing.
+
+        A base learner with a parameter `classes` needs no added rows.
+        """
+        if not self.may_lack_labels:
+            return self
         X, y = add_row_per_label(base, self.X, self.y, classes, centre)
         return self._replace(X=X, y=y)
 
@@ -130,8 +136,6 @@ def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
 
 
 PAPER_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.6; docs/proofs/label_boost.md"
-DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
-SUBSET_PROOF = "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/subsampling.md"
 BASE_PROOF = "its own"
 
 LABELER_STAGE = "labeler, drawn by its errors on the labelled rows"
@@ -202,7 +206,7 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
             f"{plan.initial_labelled} labelled and {plan.initial_unlabelled} unlabelled rows "
             "sampled, and all later steps"
         )
-        stages.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSET_PROOF))
+        stages.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSAMPLING_PROOF))
     for name, event, proof in reversed(stages):
         ledger.annotate(name, event, proof)
 

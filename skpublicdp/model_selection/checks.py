@@ -37,7 +37,7 @@ ROWWISE_STEPS = "these steps are assumed to transform each row independently of 
 
 
 class Finding(NamedTuple):
-    """A privacy problem of a pipeline step that no receipt covers.
+    """A privacy problem of a pipeline step, found by `check_pipeline`.
 
     Attributes
     ----------
@@ -329,23 +329,16 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
         yield _earlier_fit_issue(wrapper, name)
         if fits_nothing(wrapper, parameters):
             return
-    names_by_kind: dict[str, set[str]] = {}
-    for nested_name, nested_step in _nested_estimators(wrapper):
-        if is_prefitted and nested_name != "final_estimator":
-            continue
-        issues = list(_issues(nested_step, _path(name, nested_name)))
-        if nested_name == "transformer" and is_scikit_learn_class(wrapper):  # of the target
-            remedy = "use func and inverse_func instead, with public numbers"
-            issues = [_Issue(issue.kind, issue.finding._replace(remedy=remedy)) for issue in issues]
-        for issue in issues:
-            names_by_kind.setdefault(issue.kind, set()).add(nested_name)
-        yield from issues
+    nested_issues = _nested_issues(wrapper, name, is_prefitted=is_prefitted)
+    yield from (issue for _, issue in nested_issues)
     function = parameters.get("func")
     if function is not None and may_couple_rows(FunctionTransformer(function)):
         yield _coupling_issue(wrapper, name, "func")
 
     wrapper_fit = find_own_fit(wrapper, parameters)
-    unprotected = sorted(names_by_kind.get("unprotected", set()) | names_by_kind.get("seed", set()))
+    unprotected = sorted(
+        {nested for nested, issue in nested_issues if issue.kind in ("unprotected", "seed")}
+    )
     if wrapper_fit is not None:
         yield _unprotected_issue(
             name, f"{class_name} {wrapper_fit.problem}", wrapper_fit.remedy.format(learner=learner)
@@ -362,8 +355,25 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
         remedy = f"fit {learner} without it, with random_state=None"
         yield _Issue("seed", Finding(name, problem, remedy))
     if wrapper_fit is None and not unprotected:
-        nested = "cost" in names_by_kind
+        nested = any(issue.kind == "cost" for _, issue in nested_issues)
         yield from _repeated_fit_issues(wrapper, name, learner, seeds=bool(seeds), nested=nested)
+
+
+def _nested_issues(wrapper: Any, name: str, *, is_prefitted: bool) -> list[tuple[str, _Issue]]:
+    """Return the issues of the estimators nested in a meta-estimator, with their names.
+
+    Of a meta-estimator that fits no nested estimators, only the final estimator is checked.
+    """
+    nested_issues: list[tuple[str, _Issue]] = []
+    for nested_name, nested_step in _nested_estimators(wrapper):
+        if is_prefitted and nested_name != "final_estimator":
+            continue
+        issues = list(_issues(nested_step, _path(name, nested_name)))
+        if nested_name == "transformer" and is_scikit_learn_class(wrapper):  # of the target
+            remedy = "use func and inverse_func instead, with public numbers"
+            issues = [_Issue(issue.kind, issue.finding._replace(remedy=remedy)) for issue in issues]
+        nested_issues += [(nested_name, issue) for issue in issues]
+    return nested_issues
 
 
 def _repeated_fit_issues(

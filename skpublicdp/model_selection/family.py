@@ -328,8 +328,9 @@ class CandidateFamily:
         ]
         row_indices = np.arange(len(scored.X))[:, None]
         codes = np.concatenate([self._rows.codes, scored.y_public])
+        no_rows = PublicSample(np.zeros((0, 1)), np.array([0]), ("row",))
         return RuleSearch(
-            cover=covers[0] if len(covers) == 1 else UnionCover(covers, _empty_sample()),
+            cover=covers[0] if len(covers) == 1 else UnionCover(covers, no_rows),
             # every private row has weight 1 in each candidate, hence sensitivity 1
             tabulate=lambda cover: tabulate(cover, row_indices, codes, n_jobs=self._n_jobs),
             ledger=ledger,
@@ -379,8 +380,3 @@ def _find_candidate_cover(cover: Cover, candidate: int) -> Cover:
     covers: tuple[Any, ...] = cover.covers if isinstance(cover, UnionCover) else (cover,)
     member: CandidateCover = next(cover for cover in covers if cover.candidate == candidate)
     return member.cover
-
-
-def _empty_sample() -> PublicSample:
-    """Return a public sample without rows, for a `UnionCover` over one column of row indices."""
-    return PublicSample(np.zeros((0, 1)), np.array([0]), ("row",))

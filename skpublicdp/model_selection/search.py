@@ -43,7 +43,7 @@ from skpublicdp.rules.population_guarantee import (
 
 
 class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, BaseEstimator):
-    """Search over settings of private classifiers, for one ε in total.
+    """Hyperparameter search over private classifiers, with one (ε, δ) in total.
 
     Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`,
     `public_weight`, `PublicFit` steps before it) are one family: a single exact draw chooses the
@@ -205,7 +205,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Choose a setting and fit it, for (ε, δ) in total.
+        """Choose a setting and fit it, with (ε, δ) in total.
 
         Parameters
         ----------

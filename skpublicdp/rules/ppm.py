@@ -73,7 +73,7 @@ class _MixedSearch(RuleSearch):
 
 
 class PPMHalfspaceClassifier(CoverClassifier):
-    """Pure ε-differentially private halfspaces for data in which the label decides about privacy.
+    """Pure ε-differentially private classifier if the label decides which rows are private.
 
     For mixtures of a private and a public population (PPM), for example if people who tested
     positive share their data and people who tested negative do not. The two populations differ, but
@@ -257,7 +257,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Draw a rule by its errors on both populations.
+        """Select a polytope by the exponential mechanism, by its errors on private and public rows.
 
         Parameters
         ----------

@@ -221,7 +221,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Draw a rule by its errors on the private rows.
+        """Select a rule by the exponential mechanism, by its errors on the private rows.
 
         Parameters
         ----------

@@ -50,7 +50,7 @@ EXACT_COVER_RADIUS = 1e-9
 
 
 class BLRSanitizer(HTMLReprMixin, BaseEstimator):
-    """The sanitizer of Blum, Ligett and Roth, for domains of few points.
+    """Synthetic rows by the mechanism of Blum, Ligett and Roth, for domains of few points.
 
     Pure ε-differentially private. One data set of `n_points` rows is drawn by the exponential
     mechanism. Its score is the largest error of its answers to the queries h ⊕ f, the fraction of

@@ -27,7 +27,7 @@ from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error
-from skpublicdp.guarantees.sanitizer_bounds import n_levels
+from skpublicdp.guarantees.sanitizer_bounds import MIN_LEVELS, n_levels
 from skpublicdp.hypotheses import Cover, HypothesisClass
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers.binary_columns import (
@@ -40,9 +40,6 @@ from skpublicdp.sanitizers.binary_columns import (
 )
 from skpublicdp.sanitizers.quantiles import QuantileColumn, candidate_grid, release_column
 from skpublicdp.typing import Floats
-
-MIN_LEVELS = 2
-"""Minimum depth of the recursive medians: the quartiles."""
 
 
 class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
