@@ -34,6 +34,7 @@ from skpublicdp.model_selection.kind_choice import SingleCandidate, fit_chosen_k
 from skpublicdp.model_selection.public_screening import screen_candidates
 from skpublicdp.model_selection.search_rows import SearchRows
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.cover_classifier import may_be_known
 from skpublicdp.rules.population_guarantee import (
     NO_THEOREM,
     PRIOR_SELECTION,
@@ -357,8 +358,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         assumptions of the hypothesis classes, steps that must work on each row alone, and learners
         without a declaration of what they protect.
         """
-        labels = "" if self.classes is not None else " and the set of labels in y"
-        assumptions = [f"the number of private rows{labels} may be known"]
+        assumptions = [may_be_known("the number of private rows", self.classes)]
         if not all(candidate.is_semi_private for candidate in candidates):
             assumptions.append(
                 "each candidate satisfies the (ε, δ) of its budget for all possible rows"

@@ -81,6 +81,7 @@ ALLOWED_IMPORTS = {
         *(
             "preprocessing",
             "rules.population_guarantee",
+            "rules.cover_classifier",
             "rules.cover_search",
             "rules.semi_private",
         ),
