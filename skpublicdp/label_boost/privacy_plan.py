@@ -173,6 +173,21 @@ def rounds_epsilon(
     return last_to_first[::-1]
 
 
+def rounds_delta(rounds: tuple[RelabellingRound, ...], base: Fraction) -> list[Fraction]:
+    """Return the δ of each round together with all later rounds and the base learner's δ `base`.
+
+    Relabelling keeps the δ of the later steps, and subsampling multiplies it by the rate.
+    """
+    labelled, unlabelled = base, Fraction(0)
+    last_to_first = []
+    for relabelling in reversed(rounds):
+        new_rate = _sampling_rate(relabelling.sampled_new, relabelling.n_new)
+        unlabelled = max(unlabelled, new_rate * labelled)
+        labelled *= _sampling_rate(relabelling.sampled_labelled, relabelling.n_labelled)
+        last_to_first.append(max(labelled, unlabelled))
+    return last_to_first[::-1]
+
+
 def affordable_base_budget(
     epsilon: Fraction, delta: Fraction, rounds: tuple[RelabellingRound, ...], n_classes: int = 2
 ) -> tuple[float, float]:

@@ -18,7 +18,12 @@ from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import assumptions_of_class
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound, rounds_epsilon
+from skpublicdp.label_boost.privacy_plan import (
+    LabelBoostPlan,
+    RelabellingRound,
+    rounds_delta,
+    rounds_epsilon,
+)
 from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, relabel
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats
@@ -175,40 +180,31 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
         The base learner.
     """
     base_epsilon, base_delta = exact_fraction(plan.base_epsilon), exact_fraction(plan.base_delta)
-    epsilon_by_round = rounds_epsilon(plan.rounds, base_epsilon, n_classes)
     paper_event = mechanism_event(Fraction(1), plan.delta)  # Lemma 4.6: every stage at ε = 1
-    # the stages are listed from last to first, since costs accumulate in this direction
-    stages = [(base_stage_name(base), mechanism_event(base_epsilon, base_delta), BASE_PROOF)]
-    if plan.resampled:
-        name = (
-            f"{plan.base_rows} rows sampled, as many drawn from them with replacement, and "
-            "the base learner"
-        )
-        stages.append((name, paper_event, PAPER_PROOF))
-    # Relabelling keeps the δ of the later stages, and subsampling multiplies it by the rate.
-    labelled_delta, unlabelled_delta = base_delta, Fraction(0)
-    for number, (relabelling, epsilons) in reversed(
-        list(enumerate(zip(plan.rounds, epsilon_by_round, strict=True), start=1))
-    ):
-        new_rate = Fraction(relabelling.sampled_new, max(relabelling.n_new, 1))
-        unlabelled_delta = max(unlabelled_delta, new_rate * labelled_delta)
-        labelled_delta *= Fraction(relabelling.sampled_labelled, relabelling.n_labelled)
-        name = _round_stage_name(number, relabelling)
-        if plan.resampled:
-            stages.append((name, paper_event, PAPER_PROOF))
-        else:
-            event = mechanism_event(
-                exact_fraction(max(epsilons)), max(labelled_delta, unlabelled_delta)
-            )
-            stages.append((name, event, RELABELLING_PROOF))
     if plan.resampled and plan.epsilon < 1:
         name = (
             f"{plan.initial_labelled} labelled and {plan.initial_unlabelled} unlabelled rows "
             "sampled, and all later steps"
         )
-        stages.append((name, mechanism_event(plan.epsilon, plan.delta), SUBSAMPLING_PROOF))
-    for name, event, proof in reversed(stages):
-        ledger.annotate(name, event, proof)
+        ledger.annotate(name, mechanism_event(plan.epsilon, plan.delta), SUBSAMPLING_PROOF)
+    costs = zip(
+        plan.rounds,
+        rounds_epsilon(plan.rounds, base_epsilon, n_classes),
+        rounds_delta(plan.rounds, base_delta),
+        strict=True,
+    )
+    for number, (relabelling, epsilons, delta) in enumerate(costs, start=1):
+        event, proof = mechanism_event(exact_fraction(max(epsilons)), delta), RELABELLING_PROOF
+        if plan.resampled:
+            event, proof = paper_event, PAPER_PROOF
+        ledger.annotate(_round_stage_name(number, relabelling), event, proof)
+    if plan.resampled:
+        name = (
+            f"{plan.base_rows} rows sampled, as many drawn from them with replacement, and "
+            "the base learner"
+        )
+        ledger.annotate(name, paper_event, PAPER_PROOF)
+    ledger.annotate(base_stage_name(base), mechanism_event(base_epsilon, base_delta), BASE_PROOF)
 
 
 def _round_stage_name(number: int, relabelling: RelabellingRound) -> str:
