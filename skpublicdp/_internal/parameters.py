@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skpublicdp._internal.threads import one_blas_thread
+from skpublicdp.accounting.filters import MAX_FIT_EPSILON
 from skpublicdp.privacy.budget import PrivacyBudget
 
 Seed = int | np.random.RandomState | np.random.Generator | None
@@ -21,10 +22,7 @@ OptionalBudget = PrivacyBudget | None
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
-MAX_EPSILON = 1 << 20
-"""Largest ε of an estimator, far beyond any use."""
-
-EPSILON = [Interval(Real, 0, MAX_EPSILON, closed="right")]
+EPSILON = [Interval(Real, 0, MAX_FIT_EPSILON, closed="right")]
 """Constraint of ε."""
 
 DELTA = [Interval(Real, 0, 1, closed="left")]

@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from skpublicdp._internal.parameters import MAX_EPSILON
 from skpublicdp._internal.redaction import call_silently
+from skpublicdp.accounting.filters import MAX_FIT_EPSILON
 from skpublicdp.base_learner import fit_base
 from skpublicdp.data.tables import take_rows
 from skpublicdp.model_selection.candidates import Candidate
@@ -61,7 +61,7 @@ def screen_candidates(
     if 0.5**n_labelled > level:  # the smallest possible p-value of a sign test
         return all_indices
     n_train = n_labelled - math.ceil(n_labelled / n_folds)
-    scaled_epsilon = min(epsilon * max(1.0, len(rows) / n_train), MAX_EPSILON)
+    scaled_epsilon = min(epsilon * max(1.0, len(rows) / n_train), MAX_FIT_EPSILON)
     splitter = KFold(n_folds, shuffle=True, random_state=0)  # fixed seed: public rows only
     splits = list(splitter.split(np.zeros((n_labelled, 1))))
     learners = [(candidate.learner, rows.features(candidate).X_public) for candidate in candidates]

@@ -33,7 +33,7 @@ ALLOWED_IMPORTS = {
         *("accounting", "privacy.budget_file", "exceptions", "privacy.seeds"),
         "_internal.html",
     },
-    "_internal.parameters": {"privacy.budget", "_internal.threads"},
+    "_internal.parameters": {"accounting", "privacy.budget", "_internal.threads"},
     "privacy.ledger": {
         *("accounting", "privacy.budget", "exceptions", "mechanisms", "privacy.seeds"),
     },
