@@ -322,7 +322,8 @@ class SubsamplingActiveLearner(
         pool = np.flatnonzero(is_counted)
         queried = self._draw_queries(plan, is_counted, pending, ledger)
         labels, classes = self._read_labels(y, pool, queried, pending)
-        encode_labels(classes, [*public_label_columns, classes[:0]], classes)  # a check
+        # raises if a label of a public row is none of the classes
+        encode_labels(classes, [*public_label_columns, classes[:0]], classes)
         base = self._base_learner()
         check_classes(base, classes)
         subset = draw_subset(plan, X, pool, queried, labels, ledger)
