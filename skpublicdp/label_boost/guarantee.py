@@ -50,6 +50,9 @@ def label_boost_guarantee(
 ) -> Promise:
     """Return the guarantee of LabelBoost: the error of relabelling plus that of the base learner.
 
+    Its bound is on the excess error in the population over the best of `hypotheses`, the class that
+    relabels, and may fail with probability `beta`. Without a round it is the base learner's own.
+
     Parameters
     ----------
     plan : LabelBoostPlan
@@ -57,19 +60,13 @@ def label_boost_guarantee(
     hypotheses : HypothesisClass
         The class that relabels.
     base : classifier
-        The fitted base learner.
+        The base learner, fitted to `n_base` rows.
     beta : float
         Probability with which the bound may fail.
     n_base : int
-        Rows on which the base learner was fitted.
+        Number of these rows.
     log_n_labelings : callable
         Upper bound on the logarithm of the number of labelings of some number of rows.
-
-    Returns
-    -------
-    Promise
-        A bound on the excess error in the population over the best of `hypotheses`. Without a
-        round it is the base learner's own.
     """
     if not plan.rounds:
         if plan.resampled or n_base > plan.base_rows:
@@ -150,20 +147,9 @@ def _disagreement_with_labeller(
 def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
     """Return the guarantee with ``release_labeler=True``: labeler error plus base learner error.
 
-    The two are fitted to disjoint rows, so both guarantees hold. The base learner's guarantee is
-    relative to the labeler, which makes no error on the rows that it labels.
-
-    Parameters
-    ----------
-    labeler, base : classifier
-        The fitted labeler and base learner.
-    beta : float
-        Probability with which the bound may fail.
-
-    Returns
-    -------
-    Promise
-        A bound relative to the best of the labeler's class.
+    Both are fitted to disjoint rows, so both guarantees hold, each with half of `beta`. The base
+    learner's guarantee is relative to the labeler, which makes no error on the rows that it labels.
+    So their sum is a bound relative to the best of the labeler's class.
     """
     if type(base) is not SemiPrivateClassifier or not _is_subclass(
         class_or_default(labeler.hypotheses), base.hypotheses

@@ -74,18 +74,9 @@ def choose_plan(
 ) -> LabelBoostPlan:
     """Return the sizes and budgets of a fit, from public numbers only.
 
-    A plan whose rounds have too many rows to list their labelings is refused by CoverSizeError.
-
-    Parameters
-    ----------
-    constants : {"tight", "paper"}
-        Whether `tight_plan` or `paper_plan` makes the plan.
-    hypotheses : HypothesisClass
-        The class that relabels; `relabelling.check_relabelling` has accepted it.
-    n_features, n_classes : int
-        Numbers of features and labels.
-    **settings
-        Arguments that `tight_plan` and `paper_plan` share.
+    `constants` selects `tight_plan` or `paper_plan`, and `settings` are the arguments of both.
+    `hypotheses` is the class that relabels, which `relabelling.check_relabelling` has accepted. A
+    plan whose rounds have too many rows to list their labelings is refused by CoverSizeError.
     """
     if constants == "tight":
         plan = tight_plan(

@@ -100,21 +100,10 @@ class RowEpsilons(NamedTuple):
 def relabelling_epsilon(after: Fraction, epsilon: Fraction, n_classes: int = 2) -> RowEpsilons:
     """Return an upper bound on the ε of relabelling rows and running an algorithm on them.
 
-    Parameters
-    ----------
-    after : Fraction
-        ε of the algorithm.
-    epsilon : Fraction
-        ε of the exponential mechanism that draws the labelling rule.
-    n_classes : int, default=2
-        Number of labels.
-
-    Returns
-    -------
-    RowEpsilons
-        ``after + 2 ln(n_classes - 1 + u)`` with ``u = exp(epsilon / 2)`` for labelled rows, and
-        ``after + 2 ln(n_classes)`` for unlabelled rows, both rounded up. Relabelling leaves the δ
-        of the algorithm unchanged.
+    With ε `after` of the algorithm and `epsilon` of the draw of the labelling rule, the bound is
+    ``after + 2 ln(n_classes - 1 + u)`` with ``u = exp(epsilon / 2)`` for labelled rows. For
+    unlabelled rows it is ``after + 2 ln(n_classes)``. Both are rounded up. Relabelling leaves the δ
+    of the algorithm unchanged.
 
     References
     ----------
@@ -141,21 +130,8 @@ def rounds_epsilon(
     """Return an upper bound on the ε of each round together with all later rounds and learner.
 
     The recursion runs from the last round to the first: relabelling adds to the ε of the later
-    steps, and subsampling reduces the sum.
-
-    Parameters
-    ----------
-    rounds : tuple of RelabellingRound
-        The rounds, first to last.
-    base : Fraction
-        ε of the base learner.
-    n_classes : int, default=2
-        Number of labels.
-
-    Returns
-    -------
-    list of RowEpsilons
-        First to last, one for each round.
+    steps, and subsampling reduces the sum. `base` is the ε of the base learner. The result is in
+    the order of the rounds.
     """
     labelled, unlabelled = float(base), 0.0
     last_to_first = []
@@ -194,21 +170,8 @@ def affordable_base_budget(
     """Return the largest ε and δ of a base learner with which the fit stays within its budget.
 
     It inverts the recursion of `rounds_epsilon`, from the first round to the last: subsampling
-    enlarges the budget of the later steps, and relabelling reduces it.
-
-    Parameters
-    ----------
-    epsilon, delta : Fraction
-        Budget of the fit.
-    rounds : tuple of RelabellingRound
-        The rounds, first to last.
-    n_classes : int, default=2
-        Number of labels.
-
-    Returns
-    -------
-    tuple of float
-        ε and δ, rounded down. A negative ε means that the rounds exceed the budget.
+    enlarges the budget (`epsilon`, `delta`) of the later steps, and relabelling reduces it. Both
+    numbers are rounded down. A negative ε means that the rounds exceed the budget.
     """
     # `max_inclusion` is the largest probability with which a row reaches the base learner
     remaining, max_inclusion = epsilon, Fraction(1)
@@ -254,18 +217,8 @@ def _sampling_rate(n_sampled: int, n_rows: int) -> Fraction:
 def n_base_rows(alpha: float, beta: float, n_base: int | None) -> int:
     """Return the number of rows with which the base learner, at ε = 1, errs on at most alpha.
 
-    Parameters
-    ----------
-    alpha, beta : float
-        Error, and the probability with which it may be exceeded.
-    n_base : int or None
-        The number, if the user gave it. By default it is `guarantees.n_private`: the rows that a
-        `SemiPrivateClassifier` needs for a class of VC dimension 1.
-
-    Returns
-    -------
-    int
-        Number of rows.
+    The error may be exceeded with probability `beta`. If the user gave no number, it is
+    `guarantees.n_private`: the rows that a `SemiPrivateClassifier` needs for VC dimension 1.
 
     Examples
     --------

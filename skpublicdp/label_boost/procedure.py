@@ -125,14 +125,10 @@ def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) 
 
 
 def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
-    """Return the public point at which one row of each label is added for the base learner.
+    """Return the public point at which one row of each label is added, shape (n_features,).
 
     In each column it is the centre of the bounds, else the median of public rows, else zero, so it
     does not depend on private rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_features,)
     """
     centre = np.zeros(learner.n_features_in_) if X_public is None else np.median(X_public, axis=0)
     for column, (low, high) in parse_bounds(bounds, feature_names(learner)).items():
@@ -168,16 +164,7 @@ def receipt_assumptions(learner: Any) -> tuple[str, ...]:
 def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: object) -> None:
     """Record the stages of a fit in the receipt, each with the cost of it and all later stages.
 
-    Parameters
-    ----------
-    ledger : Ledger
-        Ledger of the whole procedure; the costs are for one row.
-    plan : LabelBoostPlan
-        Sizes and budgets.
-    n_classes : int
-        Number of labels.
-    base : classifier
-        The base learner.
+    The costs are for one row; `ledger` is the one of the whole procedure.
     """
     base_epsilon, base_delta = exact_fraction(plan.base_epsilon), exact_fraction(plan.base_delta)
     paper_event = mechanism_event(Fraction(1), plan.delta)  # Lemma 4.6: every stage at ε = 1

@@ -109,19 +109,8 @@ def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> 
 def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -> Labelings:
     """Return every labeling of the rows by a class, each once.
 
-    Parameters
-    ----------
-    hypotheses : HypothesisClass
-        A class that `check_relabelling` accepts.
-    X : ndarray of float64, shape (n, n_features)
-        Rows, at least one.
-    classes : ndarray
-        The labels.
-
-    Returns
-    -------
-    Labelings
-        The list. It depends on the rows, so it must not leave the fit.
+    `check_relabelling` has accepted the class, and X has at least one row. The list depends on the
+    rows, so it must not leave the fit.
     """
     n_classes = len(classes)
     match hypotheses:
@@ -160,7 +149,8 @@ def relabel(
     """Return new labels of all rows, from a rule that a private draw selects by the labelled rows.
 
     The exponential mechanism draws one of all labelings of the rows, scored by its errors on the
-    labelled ones.
+    labelled ones. Neither the labeling nor the labels are private by themselves: only the output of
+    a private algorithm that is run on them may be shown.
 
     Parameters
     ----------
@@ -173,15 +163,14 @@ def relabel(
     classes : ndarray
         The labels.
     epsilon : Fraction
-        ε of the exponential mechanism.
+        ε of the draw.
     ledger : Ledger
         Samples the rule.
 
     Returns
     -------
     ndarray of intp, shape (n,)
-        The new codes. They are not private by themselves: only the output of a private algorithm
-        that is run on them may be shown.
+        The new codes.
     """
     labelings = all_labelings(hypotheses, X, classes)
     family = labelings.family(y)
@@ -192,21 +181,9 @@ def relabel(
 def log_n_labelings(
     hypotheses: HypothesisClass, n_rows: Any, n_features: int, n_classes: int
 ) -> Floats:
-    """Return an upper bound on the logarithm of the number of labelings.
+    """Return an upper bound on the logarithm of the number of labelings, for each number of rows.
 
-    Parameters
-    ----------
-    hypotheses : HypothesisClass
-        The class.
-    n_rows : array-like of int
-        Numbers of rows.
-    n_features, n_classes : int
-        Numbers of features and labels.
-
-    Returns
-    -------
-    ndarray of float64
-        One bound for each number of rows. It depends on public numbers only.
+    `n_rows` is a number of rows or an array of them. The bound depends on public numbers only.
     """
     n_rows = np.asarray(n_rows, dtype=np.float64)
     match hypotheses:

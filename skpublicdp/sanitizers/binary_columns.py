@@ -172,21 +172,8 @@ def two_point_column(
 ) -> QuantileColumn:
     """Return the distribution on two values, given the noisy count of the lower one.
 
-    Parameters
-    ----------
-    lower, upper : float
-        The values.
-    n_lower : int
-        Noisy number of rows with the lower value.
-    n : int
-        Number of rows.
-    scale : float
-        Scale of the Laplace noise.
-
-    Returns
-    -------
-    QuantileColumn
-        Both values, or the more common one alone if the mass of the other may be noise.
+    It holds the more common value alone if the mass of the other may be noise of Laplace scale
+    `scale`.
     """
     masses = np.array([n_lower, n - n_lower], dtype=np.float64)
     threshold = max_spurious_mass(1, scale)

@@ -283,18 +283,11 @@ def find_medians(
 
 
 def median_errors(n_before: Integers) -> Integers:
-    """Return how far each candidate is from a median of the rows, in rows.
+    """Return how far each candidate of a node is from a median of the rows, in rows.
 
-    Parameters
-    ----------
-    n_before : ndarray of int64, shape (n_candidates + 1,)
-        The part of the array of `find_medians` that belongs to one node.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_candidates,)
-        Difference between the numbers of rows on both sides of the candidate, less the rows at it.
-        It is 0 for a median. Adding or removing one row changes it by at most 1.
+    It is the difference between the numbers of rows on both sides of the candidate, less the rows
+    at it: 0 for a median. Adding or removing one row changes it by at most 1. `n_before` is the
+    part of the array of `find_medians` that belongs to the node.
 
     Examples
     --------
