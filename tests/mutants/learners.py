@@ -157,7 +157,10 @@ MUTANTS = (
         RANDOMNESS,
         "active/subsampling_plan.py",
         "return ledger.subset(self.n_pool, self.n_queried)\n",
-        "return np.random.default_rng(0).choice(self.n_pool, self.n_queried, replace=False)\n",
+        """import numpy as np
+
+            return np.random.default_rng(0).choice(self.n_pool, self.n_queried, replace=False)
+""",
         ("SubsamplingActiveLearner",),
     ),
     Mutant(
