@@ -16,7 +16,7 @@ demo: $(VENV)/.ready  ## the main job on real data: table, rule, receipt and pic
 	cd examples && ../$(BIN)/python quickstart.py
 
 test: lint types $(VENV)/.ready  ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n auto --durations=40
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations=40
 
 test-slow: $(VENV)/.ready  ## minutes of evidence: accuracy on real data
 	$(BIN)/python -m pytest -m slow

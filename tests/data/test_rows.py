@@ -28,7 +28,6 @@ duckdb = pytest.importorskip("duckdb")
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
-distributed = pytest.importorskip("distributed")
 
 N = 1000
 NAMES = ("age", "hours", "pay", "label")
@@ -54,18 +53,6 @@ def arrow(rows=slice(None)):
 
 def parts():
     return [arrow(slice(*cut)) for cut in pairwise(CUTS)]
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Two processes; their messages would go to the test's own output."""
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(autouse=True)

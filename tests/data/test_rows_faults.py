@@ -24,7 +24,6 @@ duckdb = pytest.importorskip("duckdb")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 dask = pytest.importorskip("dask")
-distributed = pytest.importorskip("distributed")
 
 SECRET = "73019"
 N = 600
@@ -53,17 +52,6 @@ EXPECTED = [N * (N - 1) // 2, sum(i % 7 for i in range(N))]
 def small_chunks(monkeypatch):
     monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 64)
     monkeypatch.setattr(streaming, "MIN_CHUNK_ROWS", 16)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
-        yield cluster
 
 
 def refusal(call, kind=ReadError):
@@ -103,7 +91,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(cluster, tmp_path):
 
 @pytest.mark.slow
 def test_workers_that_are_killed_again_and_again_are_one_sentence(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+    monkeypatch.setattr(cluster.cluster.scheduler, "allowed_failures", 0)
     rows = as_rows(dask_parts())
     text = refusal(lambda: rows.fold(Killer(tmp_path, 9)))
     assert text.startswith("All rows of the Dask collection must be readable; compute it")

@@ -1,0 +1,21 @@
+"""One Dask cluster for all tests of rows: its processes take seconds to start."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def worker_processes():
+    """Two processes; their messages would go to the test's own output."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(worker_processes):
+    """A client of the processes, which is what Dask computes with until the module ends."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(worker_processes) as client:
+        yield client
