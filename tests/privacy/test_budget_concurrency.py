@@ -1,5 +1,6 @@
 """Many processes spend at once and are killed at random: the cap holds, and no entry is lost."""
 
+import gc
 import os
 import random
 import signal
@@ -26,6 +27,7 @@ def work(path, cap, log, worker, attempts):
     """Fork attempts one after the other, and kill each third of them; runs in a process."""
     budget = PrivacyBudget(cap, path=path)
     chance = random.Random(worker)
+    gc.freeze()  # a child copies no page of what is only collected
     usual = 0.01
     for attempt in range(attempts):
         group, size = chance.choice(ASKED)
@@ -47,7 +49,8 @@ def spend(purse, who, group, size, log):
     try:
         purse.spend(Draw(Fraction(size, 100)), who=who)
         outcome = "spent"
-        if who.endswith("/0"):  # one of each worker dies between its entry and its word
+        # the second of each worker, which is not killed, dies between its entry and its word
+        if who.endswith("/1"):
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.002)  # others are killed there by chance
     except PrivacyBudgetError as error:
@@ -93,7 +96,7 @@ def check(folder, n_workers, attempts):
 
     # about a third did not live to say anything, so kills hit at all moments
     killed = n_workers * attempts - len(said)
-    assert n_workers * attempts / 20 < killed <= n_workers * (attempts + 2) // 3
+    assert n_workers * attempts / 20 < killed <= n_workers * ((attempts + 2) // 3 + 1)
     assert {outcome for *_, outcome in said} == {"spent", "refused"}
 
     # no entry is lost, none is there twice, and none that was refused
@@ -122,7 +125,7 @@ def check(folder, n_workers, attempts):
 
 
 def test_spending_at_once_and_being_killed(tmp_path):
-    check(tmp_path, 4, 60)
+    check(tmp_path, 4, 30)
 
 
 @pytest.mark.slow
