@@ -248,7 +248,7 @@ def followed(plan, data, depth=3):
 
 
 class TestRemainders:
-    @settings(max_examples=150)
+    @settings(max_examples=80)
     @given(trees(SINGLE | FAILING), st.data())
     def test_no_more_is_spent_than_planned(self, plan, data):
         """In any currency, with every answer used to choose what comes next."""

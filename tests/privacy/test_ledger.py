@@ -374,7 +374,7 @@ class TestChoices:
         with pytest.raises(PrivacyBudgetError):
             drawn(ledger, TENTH)
 
-    @settings(max_examples=150)
+    @settings(max_examples=80)
     @given(trees(SINGLE), st.data())
     def test_no_adversary_gets_more_than_the_plan(self, plan, data):
         spent = chosen_late(plan, data)
