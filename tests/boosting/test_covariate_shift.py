@@ -1,5 +1,6 @@
 """The shift test of boosting: median splits, their counts, and importance weights."""
 
+import math
 import warnings
 from fractions import Fraction
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import approx_fprime
-from scipy.stats import binom, laplace, multivariate_normal, norm
+from scipy.stats import binom, multivariate_normal, norm
 
 from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.accounting import Sensitivity
@@ -210,9 +211,16 @@ def test_normal_scores_have_the_same_tail_probabilities(log_sampling, log_noise,
     sampling, noise = np.exp(log_sampling), np.exp(log_noise)
     both = np.hypot(sampling, noise)
     x, scale = units * both, noise / np.sqrt(2)
+
+    def density(error):
+        """Normal density times the tail of Laplace noise: `scipy.stats` takes ten times longer."""
+        normal = math.exp(-((error / sampling) ** 2) / 2) / (sampling * math.sqrt(2 * math.pi))
+        half = math.exp(-abs(x - error) / scale) / 2
+        return normal * (half if x > error else 1 - half)
+
     score = normal_scores(np.array([sign * x]), np.array([sampling**2]), noise**2)[0]
     tail = quad(
-        lambda error: norm.pdf(error, scale=sampling) * laplace.sf(x - error, scale=scale),
+        density,
         -9 * sampling,
         max(9 * sampling, x + 9 * both),
         points=[0, min(x, 9 * sampling)],
