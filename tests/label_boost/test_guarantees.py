@@ -323,7 +323,7 @@ class TestFinite:
     def test_it_has_a_promise_and_keeps_it(self, vc):
         models = FiniteClass(MODELS, vc_dimension=vc)
         base = SemiPrivateClassifier(models, beta=0.025)
-        for seed in range(3):
+        for seed in range(2):
             settings = {"hypotheses": models, "n_labelled": 40_000, "n_base": 10**6}
             clf = boosted(seed, base, m=0, **settings)
             assert clf.n_rounds_ == 1

@@ -88,12 +88,12 @@ def lines_through(X):
 
 
 NEARLY = {
-    "tenths": np.array([[k / 10, 3 * k / 10] for k in range(9)] + [[0.05, 0.3], [0.1, 0.25]]),
-    "thirds": np.array([[k / 3, k / 7] for k in range(10)]),
+    "tenths": np.array([[k / 10, 3 * k / 10] for k in range(7)] + [[0.05, 0.3], [0.1, 0.25]]),
+    "thirds": np.array([[k / 3, k / 7] for k in range(8)]),
     "apart": np.array([[0, 0], [1, 1], [2, 2], [3, np.nextafter(3, 4)], [4, 4], [1, 2.0]]),
     "huge": np.array([[0, 0], [1e308, 1e308], [-1e308, -1e308], [1e308, -1e308], [5e307, 5e307]]),
     "tiny": np.array([[0, 0], [5e-324, 1e308], [1e-323, 1e308], [5e-324, 0], [1.0, 1.0]]),
-    "grid": np.array(list(itertools.product(range(4), range(3)))) * 2.0**-40,
+    "grid": np.array(list(itertools.product(range(3), range(3)))) * 2.0**-40,
     "one line": np.array([[1.0, k] for k in range(6)]),
     "wide": np.array([[2.0**60 + 2.0**10 * k, k] for k in range(5)] + [[0.0, 3.0]]),
 }

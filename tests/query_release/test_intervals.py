@@ -193,7 +193,7 @@ def held_by_band(name, n, m, epsilon, **settings):
     ("name", "n", "m", "epsilon"),
     [
         ("HI", 20_000, 300, 0.1),
-        ("HI", 8000, 300, 0.3),
+        pytest.param("HI", 8000, 300, 0.3, marks=pytest.mark.slow),
         ("yrbss", 20_000, 300, 0.1),
         pytest.param("HI", 20_000, 3000, 0.1, marks=pytest.mark.slow),
         pytest.param("HI", 8000, 30, 1.0, marks=pytest.mark.slow),
