@@ -6,10 +6,14 @@ import pytest
 @pytest.fixture(scope="session")
 def worker_processes():
     """Two processes; their messages would go to the test's own output."""
+    dask = pytest.importorskip("dask")
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-    ) as cluster:
+    with (
+        dask.config.set({"distributed.worker.profile.enabled": False}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+    ):
         yield cluster
 
 
