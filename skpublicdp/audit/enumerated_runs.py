@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.audit.recorder import Recorder
-from skpublicdp.mechanisms.exact_exp import exp_minus
 from skpublicdp.mechanisms.exponential import probabilities
 
 PRECISION = 96
@@ -27,8 +26,8 @@ class TooManyOutcomesError(ValueError):
 class EnumeratedRun(Recorder):
     """Replays one combination of outcomes, with bounds of its exact probability.
 
-    Noise is not enumerated: every noisy table is `NOISY_VALUE`, and `worst_ratio` adds the privacy
-    loss of noise from the recorded exact inputs.
+    Noise is not enumerated: every noisy table is `NOISY_VALUE`. Its privacy loss follows from the
+    recorded exact inputs.
 
     Parameters
     ----------
@@ -186,56 +185,3 @@ def enumerate_runs(
     # the lower bounds of the probabilities add up to 1, up to their precision
     assert 1 - Fraction(1, 10**9) < sum(run.lower for run in runs) <= 1
     return runs
-
-
-def _draw_outcomes(run: EnumeratedRun) -> Any:
-    """Return the outcomes of all draws of a run."""
-    return tuple(call.outcome for call in run.calls_of("draw"))
-
-
-def index_by_release(
-    runs: list[Any], released: Callable[[Any], Any] = _draw_outcomes
-) -> dict[Any, Any]:
-    """Return a dict of runs by their released values, which must differ between runs.
-
-    The released values are those of draws by default. Noisy values are not among them.
-    """
-    run_of_release = {released(run): run for run in runs}
-    assert len(run_of_release) == len(runs)
-    return run_of_release
-
-
-def worst_ratio(runs: dict[Any, Any], neighbour_runs: dict[Any, Any], epsilon: Any) -> Fraction:
-    """Return an upper bound of the largest P / P' over all released values, divided by e^ε.
-
-    Parameters
-    ----------
-    runs, neighbour_runs : dict
-        Results of `index_by_release` for two neighbouring data sets.
-    epsilon : Fraction
-        Claimed privacy parameter. The claim holds if the bound is at most 1.
-
-    Notes
-    -----
-    Laplace noise contributes its largest loss: exp of the L1 change of its input over its scale.
-    """
-    assert runs.keys() == neighbour_runs.keys()
-    worst = Fraction(0)
-    for release, run in runs.items():
-        neighbour_run, log_ratio = neighbour_runs[release], -Fraction(epsilon)
-        calls = zip(run.calls_of("noise"), neighbour_run.calls_of("noise"), strict=True)
-        for call, neighbour_call in calls:
-            assert not call.gaussian
-            assert call.spread == neighbour_call.spread
-            l1_change = int(np.abs(call.exact_input - neighbour_call.exact_input).sum())
-            log_ratio += Fraction(l1_change) / call.spread
-        worst = max(worst, run.upper / neighbour_run.lower * exp_above(log_ratio))
-    return worst
-
-
-def exp_above(x: Fraction) -> Fraction:
-    """Return a rational upper bound of e^x with `PRECISION` binary digits."""
-    # `exp_minus` returns lower and upper bounds of e^-x, times 2^PRECISION
-    if x > 0:
-        return Fraction(1 << PRECISION, exp_minus(x, PRECISION)[0])
-    return Fraction(exp_minus(-x, PRECISION)[1], 1 << PRECISION)
