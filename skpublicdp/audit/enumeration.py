@@ -33,105 +33,107 @@ BISECTION_STEPS = 80
 """Number of bisections of the search for ε, down to the precision of floats."""
 
 
-class OutcomeEnumerator(Verifier):
-    """Verifier that compares the exact probabilities of everything observable."""
+def verify_by_enumeration(verifier: Verifier) -> None:
+    """Enumerate the outcomes of all data sets, and compare each pair of neighbours."""
+    max_runs = verifier.max_fits / verifier.domain.size
+    runs_of_set: dict[PersonKinds, list[Any]] = {}
+    for data_set in verifier.domain:
+        fit = partial(verifier.fit, data_set)
+        runs_of_set[data_set] = enumerate_runs(fit, EnumeratedFit, max_runs)
+    runs = [run for set_runs in runs_of_set.values() for run in set_runs]
+    noisy = any(call.kind == "noise" for run in runs for call in run.calls)
+    verifier.witness = ALL_DRAWS if noisy else ALL_OUTCOMES
+    verifier.n_sets = len(runs_of_set)
+    for run in runs:
+        verifier.check(run, run.result)
+    bounds, by_path = {}, {}
+    for data_set, set_runs in runs_of_set.items():
+        bounds[data_set] = _observation_probabilities(set_runs)
+        by_path[data_set] = {run.path: run for run in set_runs}
+    for data_set in runs_of_set:
+        for ordered_neighbour in verifier.domain.neighbours(data_set):
+            neighbour = verifier.domain.canonical(ordered_neighbour)
+            if data_set < neighbour:
+                verifier.n_pairs += 1
+                _compare_calls(verifier, by_path[data_set], by_path[neighbour], noisy)
+                if not noisy:
+                    _compare_probabilities(
+                        verifier,
+                        bounds[data_set],
+                        bounds[neighbour],
+                        by_path[data_set],
+                        by_path[neighbour],
+                    )
 
-    def _enumerate(self) -> None:
-        """Enumerate the outcomes of all data sets, and compare each pair of neighbours."""
-        max_runs = self._max_fits / self._domain.size
-        runs_of_set: dict[PersonKinds, list[Any]] = {}
-        for data_set in self._domain:
-            fit = partial(self._fit, data_set)
-            runs_of_set[data_set] = enumerate_runs(fit, EnumeratedFit, max_runs)
-        runs = [run for set_runs in runs_of_set.values() for run in set_runs]
-        noisy = any(call.kind == "noise" for run in runs for call in run.calls)
-        self._witness = ALL_DRAWS if noisy else ALL_OUTCOMES
-        self._n_sets = len(runs_of_set)
-        for run in runs:
-            self._check(run, run.result)
-        bounds, by_path = {}, {}
-        for data_set, set_runs in runs_of_set.items():
-            bounds[data_set] = _observation_probabilities(set_runs)
-            by_path[data_set] = {run.path: run for run in set_runs}
-        for data_set in runs_of_set:
-            for ordered_neighbour in self._domain.neighbours(data_set):
-                neighbour = self._domain.canonical(ordered_neighbour)
-                if data_set < neighbour:
-                    self._n_pairs += 1
-                    self._compare_calls(by_path[data_set], by_path[neighbour], noisy)
-                    if not noisy:
-                        self._compare_probabilities(
-                            bounds[data_set],
-                            bounds[neighbour],
-                            by_path[data_set],
-                            by_path[neighbour],
-                        )
 
-    def _compare_calls(self, runs: RunsByPath, neighbour_runs: RunsByPath, noisy: bool) -> None:
-        """Compare the mechanism calls of two data sets, for runs with equal outcomes.
+def _compare_calls(
+    verifier: Verifier, runs: RunsByPath, neighbour_runs: RunsByPath, noisy: bool
+) -> None:
+    """Compare the mechanism calls of two data sets, for runs with equal outcomes.
 
-        With noise, the privacy loss of each pair of runs is added to the attained ε. Without, the
-        probabilities are compared elsewhere, and only the ledger entries are checked here.
-        """
-        if noisy:
-            for path, run in runs.items():
-                self._compare_noisy_runs(run, neighbour_runs, path)
-        with contextlib.suppress(IncomparableError):  # the probabilities and the replay report it
-            run = next(iter(runs.values()))
-            if run.path in neighbour_runs:
-                self._add_losses(PrivacyLosses(), run.calls, neighbour_runs[run.path].calls)
+    With noise, the privacy loss of each pair of runs is added to the attained ε. Without, the
+    probabilities are compared elsewhere, and only the ledger entries are checked here.
+    """
+    if noisy:
+        for path, run in runs.items():
+            _compare_noisy_runs(verifier, run, neighbour_runs, path)
+    with contextlib.suppress(IncomparableError):  # the probabilities and the replay report it
+        run = next(iter(runs.values()))
+        if run.path in neighbour_runs:
+            verifier.add_losses(PrivacyLosses(), run.calls, neighbour_runs[run.path].calls)
 
-    def _compare_noisy_runs(
-        self, run: EnumeratedFit, neighbour_runs: RunsByPath, path: Any
-    ) -> None:
-        """Compare one run with the neighbour's run of equal outcomes, and update the attained ε.
 
-        The privacy loss of draws is exact, and the loss of noise is bounded by its sensitivity.
-        """
-        if path not in neighbour_runs:
-            self._distinguishable("a draw has members that are missing on a neighbouring data set")
-            return
-        neighbour_run = neighbour_runs[path]
-        if run.result.shown != neighbour_run.result.shown:
-            difference = first_difference(run.result.shown, neighbour_run.result.shown)
-            self._distinguishable(f"neighbouring data sets are distinguishable by {difference}")
-        noise = PrivacyLosses()
-        try:
-            self._add_losses(noise, run.calls_of("noise"), neighbour_run.calls_of("noise"))
-        except IncomparableError as error:
-            self._distinguishable(str(error))
-        ratio = max(run.upper / neighbour_run.lower, neighbour_run.upper / run.lower)
-        loss = sum(high for _, high in noise.ends) + math.log(ratio)
-        self._attained = max(self._attained, loss)
+def _compare_noisy_runs(
+    verifier: Verifier, run: EnumeratedFit, neighbour_runs: RunsByPath, path: Any
+) -> None:
+    """Compare one run with the neighbour's run of equal outcomes, and update the attained ε.
 
-    def _compare_probabilities(
-        self,
-        bounds: ProbabilityBounds,
-        neighbour_bounds: ProbabilityBounds,
-        runs: RunsByPath,
-        neighbour_runs: RunsByPath,
-    ) -> None:
-        """Compare the probabilities of all observations, and update the attained ε and δ."""
-        if bounds.keys() != neighbour_bounds.keys():
-            self._distinguishable(_explain_difference(runs, neighbour_runs))
-            return
-        assert self._claimed is not None
-        epsilon, delta = self._claimed
-        pairs = [(bounds[digest], neighbour_bounds[digest]) for digest in bounds]
-        if not delta:
-            max_ratio = max(
-                max(upper / neighbour_lower, neighbour_upper / lower)
-                for (lower, upper), (neighbour_lower, neighbour_upper) in pairs
-            )
-            self._attained = max(self._attained, math.log(max_ratio))
-        # lower bounds, which equal the probabilities up to their precision
-        p = np.array([float(lower) for (lower, _), _ in pairs])
-        q = np.array([float(neighbour_lower) for _, (neighbour_lower, _) in pairs])
-        for first, second in ((p, q), (q, p)):
-            excess = float(np.maximum(0, first - math.exp(epsilon) * second).sum())
-            self._delta = max(self._delta, excess)
-            if delta:
-                self._attained = max(self._attained, _smallest_epsilon(first, second, delta))
+    The privacy loss of draws is exact, and the loss of noise is bounded by its sensitivity.
+    """
+    if path not in neighbour_runs:
+        verifier.add_certainty("a draw has members that are missing on a neighbouring data set")
+        return
+    neighbour_run = neighbour_runs[path]
+    if run.result.shown != neighbour_run.result.shown:
+        difference = first_difference(run.result.shown, neighbour_run.result.shown)
+        verifier.add_certainty(f"neighbouring data sets are distinguishable by {difference}")
+    noise = PrivacyLosses()
+    try:
+        verifier.add_losses(noise, run.calls_of("noise"), neighbour_run.calls_of("noise"))
+    except IncomparableError as error:
+        verifier.add_certainty(str(error))
+    ratio = max(run.upper / neighbour_run.lower, neighbour_run.upper / run.lower)
+    loss = sum(high for _, high in noise.ends) + math.log(ratio)
+    verifier.add_attained(loss)
+
+
+def _compare_probabilities(
+    verifier: Verifier,
+    bounds: ProbabilityBounds,
+    neighbour_bounds: ProbabilityBounds,
+    runs: RunsByPath,
+    neighbour_runs: RunsByPath,
+) -> None:
+    """Compare the probabilities of all observations, and update the attained ε and δ."""
+    if bounds.keys() != neighbour_bounds.keys():
+        verifier.add_certainty(_explain_difference(runs, neighbour_runs))
+        return
+    assert verifier.claimed is not None
+    epsilon, delta = verifier.claimed
+    pairs = [(bounds[digest], neighbour_bounds[digest]) for digest in bounds]
+    if not delta:
+        max_ratio = max(
+            max(upper / neighbour_lower, neighbour_upper / lower)
+            for (lower, upper), (neighbour_lower, neighbour_upper) in pairs
+        )
+        verifier.add_attained(math.log(max_ratio))
+    # lower bounds, which equal the probabilities up to their precision
+    p = np.array([float(lower) for (lower, _), _ in pairs])
+    q = np.array([float(neighbour_lower) for _, (neighbour_lower, _) in pairs])
+    for first, second in ((p, q), (q, p)):
+        excess = float(np.maximum(0, first - math.exp(epsilon) * second).sum())
+        attained = _smallest_epsilon(first, second, delta) if delta else 0.0
+        verifier.add_attained(attained, excess)
 
 
 def _explain_difference(runs: RunsByPath, neighbour_runs: RunsByPath) -> str:

@@ -38,6 +38,7 @@ def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]
     >>> [round(end, 3) for end in clopper_pearson(0, 10, 0.95)]
     [0.0, 0.308]
     """
+    # `scipy.stats.binomtest` searches the ends up to an absolute error: too coarse for small ones
     tail = (1 - level) / 2
     low = beta_distribution.ppf(tail, successes, n - successes + 1) if successes else 0.0
     high = beta_distribution.isf(tail, successes + 1, n - successes) if successes < n else 1.0

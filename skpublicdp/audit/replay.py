@@ -21,6 +21,9 @@ NEIGHBOURS = "neighbouring data sets"
 REPEATED = "two fits of the same rows with the same draws"
 """The two sides of a replay, as named in findings."""
 
+AttainedByLosses = dict[tuple[object, ...], tuple[float, float]]
+"""Attained ε and δ of a replay, by the key of its losses."""
+
 MAX_NEIGHBOURS = 24
 """Maximum number of neighbours that one recording is compared with."""
 
@@ -28,149 +31,151 @@ N_PAIRED_KINDS = 3
 """Number of kinds of rows that are replaced in pairs."""
 
 
-class Replayer(Verifier):
-    """Verifier that replays recorded outcomes in fits of neighbours and compares the rest."""
+def verify_by_replay(verifier: Verifier) -> None:
+    """Record the fits of sampled data sets, and replay them on themselves and on neighbours.
 
-    def _replay(self) -> None:
-        """Record the fits of sampled data sets, and replay them on themselves and on neighbours.
+    The number of data sets follows from `max_fits`. Each is recorded with noise and without:
+    exact integers reach branches that noise would hide.
+    """
+    domain, verifier.witness = verifier.domain, verifier.witness or REPLAY
+    rng = np.random.default_rng(0)
+    recorder_types = (FitRecorder, NoiselessRecorder)
+    n_neighbours = min(MAX_NEIGHBOURS, len(domain.neighbours(domain.sample(1, rng)[0])))
+    # a recording, its replay on the same rows, and one replay on each neighbour
+    n_fits_per_recording = n_neighbours + 2
+    n_sets = max(1, verifier.max_fits // (len(recorder_types) * n_fits_per_recording))
+    recorded: set[PersonKinds] = set()
+    attained_by: AttainedByLosses = {}
+    for base in domain.sample(n_sets, rng):
+        if base in recorded:
+            continue
+        recorded.add(base)
+        neighbours = domain.neighbours(base)
+        if len(neighbours) > n_neighbours:
+            chosen = rng.choice(len(neighbours), n_neighbours, replace=False)
+            neighbours = [neighbours[index] for index in np.sort(chosen)]
+        data_sets = [(REPEATED, base), *((NEIGHBOURS, neighbour) for neighbour in neighbours)]
+        for recorder_type in recorder_types:
+            recorder, fit = verifier.record(base, recorder_type)
+            verifier.n_pairs += len(neighbours)
+            for sides, data_set in data_sets:
+                losses = _compare_replay(verifier, recorder, fit, data_set, sides)
+                if losses is not None:
+                    _add_attained(verifier, losses, _has_random_roles(recorder), attained_by)
+        _check_row_order(verifier, base, recorder, fit)
+        _check_additivity(verifier, base, recorder)
+    verifier.n_sets = max(verifier.n_sets, len({domain.canonical(base) for base in recorded}))
 
-        The number of data sets follows from `max_fits`. Each is recorded with noise and without:
-        exact integers reach branches that noise would hide.
-        """
-        self._witness = self._witness or REPLAY
-        rng = np.random.default_rng(0)
-        recorder_types = (FitRecorder, NoiselessRecorder)
-        n_neighbours = len(self._domain.neighbours(self._domain.sample(1, rng)[0]))
-        n_neighbours = min(MAX_NEIGHBOURS, n_neighbours)
-        # a recording, its replay on the same rows, and one replay on each neighbour
-        n_fits_per_recording = n_neighbours + 2
-        n_sets = max(1, self._max_fits // (len(recorder_types) * n_fits_per_recording))
-        recorded: set[PersonKinds] = set()
-        for base in self._domain.sample(n_sets, rng):
-            if base in recorded:
+
+def _compare_replay(
+    verifier: Verifier, recorder: Any, fit: ObservedFit, data_set: PersonKinds, sides: str
+) -> PrivacyLosses | None:
+    """Replay the outcomes of a recording on a data set, and return the losses of its calls.
+
+    Returns None if the two fits make different calls, which is a finding.
+
+    Parameters
+    ----------
+    recorder, fit : FitRecorder, ObservedFit
+        The recording.
+    data_set : tuple of int
+        Data set that is fitted with the recorded outcomes.
+    sides : {NEIGHBOURS, REPEATED}
+        Name of the two fits in findings.
+    """
+    replay_recorder, replay_fit = verifier.replay(recorder.outcomes, data_set)
+    verifier.check(replay_recorder, replay_fit)
+    if fit.shown != replay_fit.shown:
+        difference = first_difference(fit.shown, replay_fit.shown)
+        verifier.add_certainty(f"{sides} are distinguishable by {difference}")
+    if _public_calls(recorder) != _public_calls(replay_recorder):
+        verifier.add_certainty(f"{sides} make different mechanism calls")
+        return None
+    losses = PrivacyLosses()
+    try:
+        verifier.add_losses(losses, recorder.calls, replay_recorder.calls)
+    except IncomparableError as error:
+        verifier.add_certainty(str(error))
+        return None
+    return losses
+
+
+def _add_attained(
+    verifier: Verifier, losses: PrivacyLosses, random_roles: bool, attained_by: AttainedByLosses
+) -> None:
+    """Add the ε and δ that the losses of a replay attain.
+
+    Parameters
+    ----------
+    losses : PrivacyLosses
+        Losses of all calls of the replay.
+    random_roles : bool
+        Whether rows had secret random roles. The claim may then rest on their secrecy, which a
+        replay with equal roles does not have.
+    attained_by : dict
+        Results so far, changed in place: equal losses are composed once, since that is slow.
+    """
+    assert verifier.claimed is not None
+    epsilon, delta = verifier.claimed
+    key = losses.key()
+    if key not in attained_by:
+        attained = losses.epsilon(delta_with_tolerance(losses, delta))
+        attained_by[key] = attained, losses.delta(epsilon)
+    attained, attained_delta = attained_by[key]
+    if attained > epsilon * (1 + FLOAT_TOLERANCE) and random_roles:
+        verifier.add_finding("given the random roles of rows, the loss exceeds the claim")
+    verifier.add_attained(attained, attained_delta)
+
+
+def _check_row_order(
+    verifier: Verifier, base: PersonKinds, recorder: Any, fit: ObservedFit
+) -> None:
+    """Check that reversing the rows changes no result.
+
+    Sums of integers do not depend on the order of rows, but sums of floats may.
+    """
+    depends_on_order = verifier.domain.ordered or verifier.domain.rows_per_person
+    if _has_random_roles(recorder) or depends_on_order:
+        return
+    reversed_recorder, reversed_fit = verifier.replay(recorder.outcomes, base[::-1])
+    losses = PrivacyLosses()
+    try:
+        for call, reversed_call in zip(recorder.calls, reversed_recorder.calls, strict=True):
+            add_loss(losses, call, reversed_call)
+    except (IncomparableError, ValueError):
+        verifier.add_finding("mechanism calls depend on the order of rows")
+        return
+    if losses.ends or losses.mu_squared or fit.shown != reversed_fit.shown:
+        verifier.add_finding("results depend on the order of rows: sums are not exact")
+
+
+def _check_additivity(verifier: Verifier, base: PersonKinds, recorder: Any) -> None:
+    """Check that tables are additive: the contribution of a row depends on no other row.
+
+    For an additive table f, f(a, b) - f(a', b) - f(a, b') + f(a', b') = 0. The first two rows
+    are equal, so that rounding errors of the two replacements would add up.
+    """
+    n_kinds = len(verifier.domain.kinds)
+    for kind in range(min(n_kinds, N_PAIRED_KINDS) if len(base) > 1 else 0):
+        # the first two rows are (a, b), (a, b'), (a', b) and (a', b'), where a = b
+        replacement = (kind + 1) % n_kinds
+        calls_of_fits = []
+        for first_rows in itertools.product((kind, replacement), repeat=2):
+            corner_recorder, _ = verifier.replay(recorder.outcomes, (*first_rows, *base[2:]))
+            calls_of_fits.append(corner_recorder.calls)
+        if len({len(calls) for calls in calls_of_fits}) > 1:
+            return  # reported by the comparison of neighbours
+        for calls in zip(*calls_of_fits, strict=True):
+            if calls[0].kind != "noise":
                 continue
-            recorded.add(base)
-            neighbours = self._domain.neighbours(base)
-            if len(neighbours) > n_neighbours:
-                chosen = rng.choice(len(neighbours), n_neighbours, replace=False)
-                neighbours = [neighbours[index] for index in np.sort(chosen)]
-            for recorder_type in recorder_types:
-                recorder, fit = self._recorded(base, recorder_type)
-                self._compare_replay(recorder, fit, base, REPEATED)
-                for neighbour in neighbours:
-                    self._n_pairs += 1
-                    self._compare_replay(recorder, fit, neighbour, NEIGHBOURS)
-            self._check_row_order(base, recorder, fit)
-            self._check_additivity(base, recorder)
-        self._n_sets = max(self._n_sets, len({self._domain.canonical(base) for base in recorded}))
-
-    def _fit_with(self, outcomes: Any, data_set: PersonKinds) -> tuple[Any, ObservedFit]:
-        """Return the recorder and the fit of a data set with given outcomes of all mechanisms."""
-        with FitRecorder(outcomes) as recorder:
-            fit = self._fit(data_set)
-        return recorder, fit
-
-    def _compare_replay(
-        self, recorder: Any, fit: ObservedFit, data_set: PersonKinds, sides: str
-    ) -> None:
-        """Replay the outcomes of a recording on a data set, and compare the two fits.
-
-        Parameters
-        ----------
-        recorder, fit : FitRecorder, ObservedFit
-            The recording.
-        data_set : tuple of int
-            Data set that is fitted with the recorded outcomes.
-        sides : {NEIGHBOURS, REPEATED}
-            Name of the two fits in findings.
-        """
-        replay_recorder, replay_fit = self._fit_with(recorder.outcomes, data_set)
-        self._check(replay_recorder, replay_fit)
-        if fit.shown != replay_fit.shown:
-            difference = first_difference(fit.shown, replay_fit.shown)
-            self._distinguishable(f"{sides} are distinguishable by {difference}")
-        if _public_calls(recorder) != _public_calls(replay_recorder):
-            self._distinguishable(f"{sides} make different mechanism calls")
-            return
-        losses = PrivacyLosses()
-        try:
-            self._add_losses(losses, recorder.calls, replay_recorder.calls)
-        except IncomparableError as error:
-            self._distinguishable(str(error))
-            return
-        self._update_attained(losses, _has_random_roles(recorder))
-
-    def _update_attained(self, losses: PrivacyLosses, random_roles: bool) -> None:
-        """Update the attained ε and δ by the losses of a replay.
-
-        Equal losses are composed only once, since composition is slow.
-
-        Parameters
-        ----------
-        losses : PrivacyLosses
-            Losses of all calls of the replay.
-        random_roles : bool
-            Whether rows had secret random roles. The claim may then rest on their secrecy, which a
-            replay with equal roles does not have.
-        """
-        assert self._claimed is not None
-        epsilon, delta = self._claimed
-        key = losses.key()
-        if key not in self._composed:
-            attained = losses.epsilon(delta_with_tolerance(losses, delta))
-            self._composed[key] = attained, losses.delta(epsilon)
-        attained, attained_delta = self._composed[key]
-        if attained > epsilon * (1 + FLOAT_TOLERANCE) and random_roles:
-            self._add_finding("given the random roles of rows, the loss exceeds the claim")
-        self._attained = max(self._attained, attained)
-        self._delta = max(self._delta, attained_delta)
-
-    def _check_row_order(self, base: PersonKinds, recorder: Any, fit: ObservedFit) -> None:
-        """Check that reversing the rows changes no result.
-
-        Sums of integers do not depend on the order of rows, but sums of floats may.
-        """
-        depends_on_order = self._domain.ordered or self._domain.rows_per_person
-        if _has_random_roles(recorder) or depends_on_order:
-            return
-        reversed_recorder, reversed_fit = self._fit_with(recorder.outcomes, base[::-1])
-        losses = PrivacyLosses()
-        try:
-            for call, reversed_call in zip(recorder.calls, reversed_recorder.calls, strict=True):
-                add_loss(losses, call, reversed_call)
-        except (IncomparableError, ValueError):
-            self._add_finding("mechanism calls depend on the order of rows")
-            return
-        if losses.ends or losses.mu_squared or fit.shown != reversed_fit.shown:
-            self._add_finding("results depend on the order of rows: sums are not exact")
-
-    def _check_additivity(self, base: PersonKinds, recorder: Any) -> None:
-        """Check that tables are additive: the contribution of a row depends on no other row.
-
-        For an additive table f, f(a, b) - f(a', b) - f(a, b') + f(a', b') = 0. The first two rows
-        are equal, so that rounding errors of the two replacements would add up.
-        """
-        n_kinds = len(self._domain.kinds)
-        for kind in range(min(n_kinds, N_PAIRED_KINDS) if len(base) > 1 else 0):
-            # the first two rows are (a, b), (a, b'), (a', b) and (a', b'), where a = b
-            replacement = (kind + 1) % n_kinds
-            calls_of_fits = []
-            for first_rows in itertools.product((kind, replacement), repeat=2):
-                corner_recorder, _ = self._fit_with(recorder.outcomes, (*first_rows, *base[2:]))
-                calls_of_fits.append(corner_recorder.calls)
-            if len({len(calls) for calls in calls_of_fits}) > 1:
-                return  # reported by the comparison of neighbours
-            for calls in zip(*calls_of_fits, strict=True):
-                if calls[0].kind != "noise":
-                    continue
-                tables = [call.exact_input.astype(np.int64) for call in calls]
-                if len({table.shape for table in tables}) > 1:
-                    continue
-                original, second_replaced, first_replaced, both_replaced = tables
-                if (original - second_replaced - first_replaced + both_replaced).any():
-                    self._add_finding(
-                        f"{calls[0].name}: the contribution of a row depends on other rows"
-                    )
+            tables = [call.exact_input.astype(np.int64) for call in calls]
+            if len({table.shape for table in tables}) > 1:
+                continue
+            original, second_replaced, first_replaced, both_replaced = tables
+            if (original - second_replaced - first_replaced + both_replaced).any():
+                verifier.add_finding(
+                    f"{calls[0].name}: the contribution of a row depends on other rows"
+                )
 
 
 def _public_calls(recorder: Any) -> list[tuple[Any, ...]]:

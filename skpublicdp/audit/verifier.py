@@ -1,4 +1,4 @@
-"""Base class of both verification methods: the checks of every single fit."""
+"""One verification: its fits, the checks of every single fit, and what was found so far."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ MAX_FAILURES = 8
 
 
 class Verifier:
-    """State of one verification, and the checks of every single fit.
+    """Checks every single fit of a verification, and collects the results of all comparisons.
+
+    The methods of verification, `verify_by_enumeration` and `verify_by_replay`, fit through it and
+    report to it what a pair of neighbours attained.
 
     Parameters
     ----------
@@ -50,6 +53,15 @@ class Verifier:
         Returns further observable values of a fitted estimator.
     max_fits : int
         Approximate maximum number of fits.
+
+    Attributes
+    ----------
+    claimed : tuple of (float, float) or None
+        ε and δ of the receipt, once a fit has succeeded.
+    witness : str
+        Method of verification.
+    n_sets, n_pairs : int
+        Numbers of data sets and of compared pairs of neighbours.
     """
 
     def __init__(
@@ -60,8 +72,11 @@ class Verifier:
         look: Callable[[Any], Any] | None,
         max_fits: int,
     ) -> None:
-        self._make, self._domain, self._fit_params = make_estimator, domain, fit_params
-        self._look, self._max_fits = look, max_fits
+        self.domain, self.max_fits = domain, max_fits
+        self.claimed: tuple[float, float] | None = None
+        self.witness = ""
+        self.n_sets = self.n_pairs = 0
+        self._make, self._fit_params, self._look = make_estimator, fit_params, look
         max_rows = getattr(make_estimator(), "max_rows_per_group", None)
         # protected rows per person, or None if the unit of privacy is a row
         self._protected_rows = None
@@ -70,29 +85,26 @@ class Verifier:
         self._X_new = domain.values()
         self._findings: dict[str, None] = {}  # an ordered set
         self._shares: dict[tuple[str, str], float] = {}  # largest share by (name, kind) of a call
-        self._composed: dict[tuple[object, ...], tuple[float, float]] = {}
-        self._attained = self._delta = 0.0
-        self._claimed: tuple[float, float] | None = None
-        self._n_sets = self._n_pairs = self._n_fits = 0
-        self._witness = ""
+        self._attained = self._attained_delta = 0.0
+        self._n_fits = 0
 
     def result(self, name: str) -> Verification:
         """Return the results of all checks so far, with the given name."""
-        claimed, delta = self._claimed or (0.0, 0.0)
+        claimed, delta = self.claimed or (0.0, 0.0)
         uses = tuple(
             {"use": use, "kind": kind, "share": share}
             for (use, kind), share in self._shares.items()
         )
         return Verification(
-            name, claimed, delta, self._attained, self._delta, self._witness,
-            self._n_sets, self._n_pairs, self._n_fits, uses, tuple(self._findings),
+            name, claimed, delta, self._attained, self._attained_delta, self.witness,
+            self.n_sets, self.n_pairs, self._n_fits, uses, tuple(self._findings),
         )  # fmt: skip
 
-    def _fit_without_failure(self) -> tuple[PersonKinds, Any]:
+    def record_success(self) -> tuple[PersonKinds, Any]:
         """Return a data set on which `fit` succeeds, and the recorder of this fit."""
         failure = None
-        for data_set in self._domain.sample(MAX_FAILURES, np.random.default_rng(1)):
-            recorder, fit = self._recorded(data_set)
+        for data_set in self.domain.sample(MAX_FAILURES, np.random.default_rng(1)):
+            recorder, fit = self.record(data_set)
             if fit.failure is None:
                 return data_set, recorder
             failure = fit.failure
@@ -100,76 +112,82 @@ class Verifier:
             f"fit must succeed on at least one data set to verify; its last error is: {failure}"
         ) from failure
 
-    def _add_finding(self, finding: str) -> None:
+    def add_finding(self, finding: str) -> None:
         """Add a finding, unless there are `MAX_FINDINGS` already."""
         if len(self._findings) < MAX_FINDINGS:
             self._findings[finding] = None
 
     # fits
 
-    def _fit(self, data_set: PersonKinds) -> ObservedFit:
+    def fit(self, data_set: PersonKinds) -> ObservedFit:
         """Return everything observable of a fit of one data set, and count the fit."""
         self._n_fits += 1
-        arguments = self._domain.arguments(data_set)
+        arguments = self.domain.arguments(data_set)
         return fit_once(self._make, arguments, self._fit_params, self._X_new, self._look)
 
-    def _recorded(
+    def record(
         self, data_set: PersonKinds, recorder_type: Any = FitRecorder
     ) -> tuple[Any, ObservedFit]:
         """Fit with new randomness, check the recorded calls, and return recorder and fit."""
         with recorder_type() as recorder:
-            fit = self._fit(data_set)
-        self._check(recorder, fit)
+            fit = self.fit(data_set)
+        self.check(recorder, fit)
         for call in recorder.calls:
             min_bits = _min_random_bits(call, noise=recorder_type is not NoiselessRecorder)
             if call.bits < min_bits:
-                self._add_finding(
+                self.add_finding(
                     f"{call.name or call.kind}: {call.bits} random bits were drawn, but at least "
                     f"{min_bits} are needed"
                 )
         return recorder, fit
 
-    def _check(self, recorder: Any, fit: ObservedFit) -> None:
+    def replay(self, outcomes: Any, data_set: PersonKinds) -> tuple[Any, ObservedFit]:
+        """Return the recorder and the fit of a data set with given outcomes of all mechanisms."""
+        with FitRecorder(outcomes) as recorder:
+            fit = self.fit(data_set)
+        return recorder, fit
+
+    def check(self, recorder: Any, fit: ObservedFit) -> None:
         """Check the ledger entries of a fit, and the receipt of the first fit that has one."""
         for fault in recorder.faults:
-            self._add_finding(fault)
+            self.add_finding(fault)
         for call in recorder.calls:
             if mismatch := entry_mismatch(call):
-                self._add_finding(f"{call.name or call.kind}: {mismatch}")
-        if fit.receipt is not None and self._claimed is None:
+                self.add_finding(f"{call.name or call.kind}: {mismatch}")
+        if fit.receipt is not None and self.claimed is None:
             self._check_receipt(fit.receipt, recorder)
-        elif fit.failure is None and self._claimed is None:
-            self._claimed = (0.0, 0.0)
+        elif fit.failure is None and self.claimed is None:
+            self.claimed = (0.0, 0.0)
 
     def _check_receipt(self, receipt: Any, recorder: Any) -> None:
         """Store the claim of a receipt, and compare it with its event and with the parameters."""
         epsilon, delta = float(receipt.epsilon), float(receipt.delta)
-        self._claimed = epsilon, delta
+        self.claimed = epsilon, delta
         for losses in smallest_losses(receipt.event, pure=not delta):
             event_epsilon = losses.epsilon(delta_with_tolerance(losses, delta))
             if event_epsilon > epsilon * (1 + FLOAT_TOLERANCE):
-                self._add_finding("the receipt's event costs more than its epsilon and delta")
+                self.add_finding("the receipt's event costs more than its epsilon and delta")
         parameters = self._parameters()
         parameter = parameters.get("epsilon")
         if parameter is not None and epsilon > exact_fraction(parameter) * (1 + FLOAT_TOLERANCE):
-            self._add_finding(
+            self.add_finding(
                 f"the receipt states epsilon = {epsilon:g}, but the parameter epsilon is "
                 f"{parameter}"
             )
         if self._protected_rows and receipt.unit == REPLACE_ONE:
-            self._add_finding("the receipt protects single rows, but max_rows_per_group is set")
+            self.add_finding("the receipt protects single rows, but max_rows_per_group is set")
         is_seeded = any(state is not None for state in recorder.states)
         if receipt.secure_randomness and is_seeded:
-            self._add_finding("the receipt calls seeded randomness secure")
+            self.add_finding("the receipt calls seeded randomness secure")
         if parameters.get("random_state") is None and is_seeded:
-            self._add_finding("a ledger was seeded, but random_state is None")
+            self.add_finding("a ledger was seeded, but random_state is None")
 
-    def _check_budget(self, data_set: PersonKinds) -> None:
+    def check_budget(self, data_set: PersonKinds) -> None:
         """Check that a budget is charged before any draw, with the event of the receipt."""
-        if "budget" not in self._parameters() or self._claimed is None:
+        if "budget" not in self._parameters() or self.claimed is None:
             return
         for accountant in ("auto", "pure"):
-            epsilon, delta = (exact_fraction(claimed) for claimed in self._claimed)
+            epsilon, delta = (exact_fraction(claimed) for claimed in self.claimed)
             budget = PrivacyBudget(
                 2 * epsilon + 1, 2 * delta, accountant=accountant, for_tests=True
             )
@@ -178,7 +196,7 @@ class Verifier:
             if isinstance(fit.failure, PrivacyBudgetError) and accountant == "auto":
                 continue  # zCDP cannot price a fit that is only known to be (ε, δ)-private
             for fault in recorder.faults:
-                self._add_finding(fault)
+                self.add_finding(fault)
             charged = [entry.event for entry in budget.ledger]
             has_spent = any(call.kind in ("draw", "noise") for call in recorder.calls)
             valid_charges: list[list[Event]] = [[]]
@@ -187,15 +205,15 @@ class Verifier:
             if accountant == "pure" and has_spent:
                 valid_charges.append([Approximate(epsilon, delta)])
             if fit.failure is not None or charged not in valid_charges:
-                self._add_finding("the event charged to a budget is not the event of the receipt")
+                self.add_finding("the event charged to a budget is not the event of the receipt")
 
-    def _check_seed(self, data_set: PersonKinds) -> None:
+    def check_seed(self, data_set: PersonKinds) -> None:
         """Check that the receipt of a seeded fit states the seed."""
         if "random_state" in self._parameters():
             with FitRecorder():
                 fit = self._fit_uncounted(data_set, random_state=0)
             if fit.receipt is None or fit.receipt.secure_randomness:
-                self._add_finding("the receipt calls seeded randomness secure")
+                self.add_finding("the receipt calls seeded randomness secure")
 
     def _parameters(self) -> dict[str, Any]:
         """Return the parameters of a new estimator; none if it has no `get_params`."""
@@ -209,17 +227,22 @@ class Verifier:
             """Return a new estimator with the changed parameters."""
             return self._make().set_params(**params)
 
-        arguments = self._domain.arguments(data_set)
+        arguments = self.domain.arguments(data_set)
         return fit_once(make_estimator, arguments, self._fit_params, self._X_new, self._look)
 
     # privacy losses
 
-    def _distinguishable(self, finding: str) -> None:
-        """Record that two neighbours are distinguishable with certainty."""
-        self._add_finding(finding)
-        self._attained, self._delta = math.inf, 1.0
+    def add_attained(self, epsilon: float, delta: float = 0.0) -> None:
+        """Add the ε and δ that a pair of neighbours attained."""
+        self._attained = max(self._attained, epsilon)
+        self._attained_delta = max(self._attained_delta, delta)
 
-    def _add_losses(
+    def add_certainty(self, finding: str) -> None:
+        """Add the finding that two neighbours are distinguishable with certainty."""
+        self.add_finding(finding)
+        self.add_attained(math.inf, 1.0)
+
+    def add_losses(
         self,
         losses: PrivacyLosses,
         calls: list[MechanismCall],
@@ -256,7 +279,7 @@ class Verifier:
             key = call.name, call.kind
             self._shares[key] = max(self._shares.get(key, 0.0), share)
             if share > 1 + FLOAT_TOLERANCE:
-                self._add_finding(
+                self.add_finding(
                     f"{call.name or call.kind}: the privacy loss exceeds its ledger entry"
                 )
 

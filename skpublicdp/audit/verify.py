@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 
 from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.enumerated_runs import TooManyOutcomesError
-from skpublicdp.audit.enumeration import OutcomeEnumerator
-from skpublicdp.audit.replay import Replayer
+from skpublicdp.audit.enumeration import verify_by_enumeration
+from skpublicdp.audit.replay import verify_by_replay
 from skpublicdp.audit.verification import ALL_OUTCOMES, Verification
+from skpublicdp.audit.verifier import Verifier
 
 
 def verify_privacy(
@@ -119,32 +120,28 @@ def verify_privacy(
     fit_params = dict(fit_params or {})
     ordered = any(np.ndim(value) == 1 and len(value) == n for value in fit_params.values())
     data_sets = Domain(domain, labels, n, rows_per_person, ordered)
-    verifier = _Verifier(make_estimator, data_sets, fit_params, look, max_fits)
-    verifier.run()
+    verifier = Verifier(make_estimator, data_sets, fit_params, look, max_fits)
+    _run_checks(verifier)
     return verifier.result(name or type(make_estimator()).__name__)
 
 
-class _Verifier(OutcomeEnumerator, Replayer):
-    """Enumerates all outcomes if possible, and replays recorded outcomes otherwise."""
-
-    def run(self) -> None:
-        """Run all checks, and add their findings."""
-        data_set, recorder = self._fit_without_failure()
-        noisy = any(call.kind == "noise" for call in recorder.calls)
-        _, claimed_delta = self._claimed or (0.0, 0.0)
-        # noise is bounded by its sensitivity, which gives no exact δ
-        if not (noisy and claimed_delta):
-            try:
-                self._enumerate()
-            except TooManyOutcomesError:
-                if any(call.secret for call in recorder.calls):
-                    raise ValueError(
-                        f"max_fits={self._max_fits} is too small to enumerate all outcomes, and "
-                        "draws that are not released cannot be replayed. Pass a larger max_fits or "
-                        "fewer rows."
-                    ) from None
-                self._witness = ""
-        if self._witness != ALL_OUTCOMES:  # later steps may depend on noisy values
-            self._replay()
-        self._check_budget(data_set)
-        self._check_seed(data_set)
+def _run_checks(verifier: Verifier) -> None:
+    """Enumerate all outcomes if possible, replay recorded outcomes otherwise, and check budgets."""
+    data_set, recorder = verifier.record_success()
+    noisy = any(call.kind == "noise" for call in recorder.calls)
+    _, claimed_delta = verifier.claimed or (0.0, 0.0)
+    # noise is bounded by its sensitivity, which gives no exact δ
+    if not (noisy and claimed_delta):
+        try:
+            verify_by_enumeration(verifier)
+        except TooManyOutcomesError:
+            if any(call.secret for call in recorder.calls):
+                raise ValueError(
+                    f"max_fits={verifier.max_fits} is too small to enumerate all outcomes, and "
+                    "draws that are not released cannot be replayed. Pass a larger max_fits or "
+                    "fewer rows."
+                ) from None
+    if verifier.witness != ALL_OUTCOMES:  # later steps may depend on noisy values
+        verify_by_replay(verifier)
+    verifier.check_budget(data_set)
+    verifier.check_seed(data_set)
