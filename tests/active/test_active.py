@@ -163,6 +163,26 @@ def mixtures(found, t, row, samples):
     return before, after
 
 
+def swapped(found, one, other):
+    """The same samples after two rows have changed places."""
+    places = {one: other, other: one}
+
+    def moved(part):
+        return tuple(sorted(places.get(row, row) for row in part))
+
+    return {(moved(labelled), moved(unlabelled)): found[labelled, unlabelled]
+            for labelled, unlabelled in found}  # fmt: skip
+
+
+def unlike_rows(found, t):
+    """Rows of which no two may change places without any change of the samples."""
+    rows = []
+    for row in range(t):
+        if all(swapped(found, row, other) != found for other in rows):
+            rows.append(row)
+    return rows
+
+
 def worst_epsilon(found, t, epsilon):
     """The ε of the mixture under the worst ε-private base learner, for all pairs of pools.
 
@@ -172,7 +192,7 @@ def worst_epsilon(found, t, epsilon):
     (labelled, unlabelled), *_ = found
     samples, pairs = samples_and_steps(t, len(labelled), len(unlabelled))
     A, worst = bounded(pairs, len(samples), epsilon), 0.0
-    for row in range(t):
+    for row in unlike_rows(found, t):
         before, after = mixtures(found, t, row, samples)
         result = linprog(-after, A_ub=A, b_ub=np.zeros(len(pairs)), A_eq=before[None], b_eq=[1.0])
         assert result.success
@@ -190,7 +210,7 @@ def worst_delta(found, t, epsilon, delta, whole):
     A = coo_array(np.concatenate([one.toarray(), two.toarray()]))
     b = np.repeat([delta, delta + math.exp(epsilon) - 1], len(pairs))
     worst = 0.0
-    for row in range(t):
+    for row in unlike_rows(found, t):
         before, after = mixtures(found, t, row, samples)
         for p, q in ((before, after), (after, before)):
             result = linprog(math.exp(whole) * q - p, A_ub=A, b_ub=b, bounds=(0, 1))
