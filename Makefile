@@ -39,7 +39,7 @@ $(OLDEST)/.ready: pyproject.toml
 	touch $@
 
 test-oldest: $(OLDEST)/.ready  ## the estimator checks and the library's tests on them
-	$(OLDEST)/bin/python -m pytest -n auto --durations=40 -m 'not slow and not once' tests skpublicdp
+	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal --durations=40 -m 'not slow and not once' tests skpublicdp
 
 docs/.ready: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
