@@ -3,9 +3,9 @@
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def worker_processes():
-    """Two processes; their messages would go to the test's own output."""
+    """Two processes, which end with the folder: idle ones would still watch themselves."""
     dask = pytest.importorskip("dask")
     distributed = pytest.importorskip("distributed")
     with (
