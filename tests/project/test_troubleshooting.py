@@ -6,6 +6,7 @@ filled in. An entry quotes the beginning of one.
 
 import ast
 import re
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -58,12 +59,15 @@ class Source:
                     self.imports[alias.asname or alias.name] = node.module, alias.name
 
 
-SOURCES = {
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): Source(
-        path.read_text(encoding="utf-8")
-    )
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+@cache
+def sources():
+    """Return all modules of the package by name, read when the first test asks for them."""
+    return {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): Source(
+            path.read_text(encoding="utf-8")
+        )
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 def said(node, source, depth=0):
@@ -94,7 +98,7 @@ def said(node, source, depth=0):
 def found_at(name, source):
     """Return the module where an imported name is at home, and its name there."""
     module, original = source.imports.get(name, ("", name))
-    return SOURCES.get(module, source), original
+    return sources().get(module, source), original
 
 
 def returned(call, source, depth):
@@ -104,7 +108,7 @@ def returned(call, source, depth):
         return [re.sub(r"{[^}]*}", GAP, text) for text in said(call.func.value, source, depth)]
     home, name = found_at(name, source)
     if name not in home.functions:  # a method of another module, if only one has such a one
-        others = [other for other in SOURCES.values() if name in other.functions]
+        others = [other for other in sources().values() if name in other.functions]
         home = others[0] if len(others) == 1 else home
     within = ast.walk(home.functions[name]) if name in home.functions else ()
     values = [part.value for part in within if isinstance(part, ast.Return) and part.value]
@@ -128,10 +132,11 @@ def messages(source):
     return found
 
 
+@cache
 def all_messages():
     """Return (file, line, message) of those that somebody who uses the package may meet."""
     found = []
-    for name, source in SOURCES.items():
+    for name, source in sources().items():
         file = name.removeprefix("skpublicdp.").replace(".", "/") + ".py"
         for maker, line, text in messages(source):
             if maker not in FAULTS and file not in INSIDE and (file, text) not in SILENT:
