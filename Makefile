@@ -4,6 +4,8 @@ VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# without compiled files each worker of pytest rewrites the assertions of all tests at each run
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-slow test-oldest lint types docs docs-test wheel bench bench-scale head-to-head ablate audit mutants clean
 
