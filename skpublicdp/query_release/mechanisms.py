@@ -20,10 +20,12 @@ from skpublicdp.query_release.answers import (
     RowAnswers,
     TableAnswers,
 )
+from skpublicdp.query_release.cdf.grid import ColumnCounts, SortedColumn
 from skpublicdp.query_release.cdf.release import release_cdf
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.cdf.strategies import check_noise_scale
 from skpublicdp.query_release.discretize import QueryIndicators
+from skpublicdp.query_release.marginals.count import MEMORY_BYTES
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.release import (
     MARGINALS_PROOF,
@@ -34,6 +36,9 @@ from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.query_list import release_linear_queries
 from skpublicdp.query_release.weighted_rows import WeightedRows
+
+MAX_SORTED_NUMBERS = MEMORY_BYTES // 8
+"""Maximum number of private numbers of a column that are sorted in memory, 8 bytes each."""
 
 
 def release_auto(
@@ -106,12 +111,19 @@ def _release_column_cdf(
     """Release the CDF of the numeric column at `position`, with the whole budget of `ledger`."""
     column = rows.schema.columns[position]
     return release_cdf(
-        PrivateColumnCounts(rows.column(position)),
+        _private_column(rows.column(position)),
         rows.X_public[:, position] if rows.n_public else np.empty(0),
         bounds=(column.low, column.high),
         ledger=ledger,
         trust=estimator.trust,
     )
+
+
+def _private_column(column: Dataset) -> ColumnCounts:
+    """Return a private numeric column. Its numbers are read and sorted once if memory suffices."""
+    if column.n_private > MAX_SORTED_NUMBERS:
+        return PrivateColumnCounts(column)  # reads and sorts the chunks for each measurement
+    return SortedColumn(np.concatenate(list(column.map(lambda X, _: X[:, 0]))))
 
 
 def _release_over_tables(

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
+from skpublicdp.query_release.marginals.count import MEMORY_BYTES, Attributes, ravel_codes
 from skpublicdp.typing import Floats, Integers
 
 N_TREE_ROWS = 50_000
@@ -28,8 +28,8 @@ MAX_WEIGHT_UPDATES = 400_000_000
 """Target number of weight updates of raking: rows times tables times sweeps. It determines the
 number of sweeps within `SWEEP_RANGE`."""
 
-MAX_CACHED_CELLS = 1 << 24
-"""The cells of all rows in all tables are kept in memory if there are at most this number."""
+MAX_CACHED_CELLS = MEMORY_BYTES // 16
+"""The cells of all rows in all tables are kept if there are at most this number, 8 bytes each."""
 
 UNDAMPED_SWEEPS = 10
 """Raking is damped after this many sweeps (step ∝ 1/sweep), since noisy tables may disagree."""

@@ -630,6 +630,17 @@ class TestStoredState:
             ]
             np.testing.assert_array_equal(*weights)
 
+    def test_a_column_beyond_memory_has_the_same_release(self, monkeypatch):
+        monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda columns: 1000)
+        cases = (
+            (ThresholdQueries(), LINE, LINE_PUBLIC, [[-1.0], [0.0], [2.0]]),
+            (StumpQueries(), PLANE, PLANE_PUBLIC, [[0, 0.5], [1, -0.5]]),
+        )
+        sorted_once = [fitted(*case[:3]).interval(case[3]) for case in cases]
+        monkeypatch.setattr("skpublicdp.query_release.mechanisms.MAX_SORTED_NUMBERS", N - 1)
+        by_chunk = [fitted(*case[:3]).interval(case[3]) for case in cases]
+        np.testing.assert_array_equal(np.concatenate(sorted_once), np.concatenate(by_chunk))
+
     def test_estimated_trust_with_shifted_public_rows(self):
         shifted = PLANE_PUBLIC + 1
         public = fitted(RectangleQueries(), PLANE, shifted, method="public")

@@ -101,7 +101,8 @@ class SortedColumn:
     """
 
     def __init__(self, x: Floats, low: float = -np.inf, high: float = np.inf) -> None:
-        self._x = np.sort(np.clip(x, low, high))
+        self._x = np.clip(x, low, high)
+        self._x.sort()
 
     @property
     def n(self) -> int:

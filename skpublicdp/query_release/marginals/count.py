@@ -21,6 +21,9 @@ Attributes = tuple[int, ...]
 COUNT_CHUNK_ROWS = 1 << 15
 """Number of rows that are counted at a time, so that their codes fit into the processor's cache."""
 
+MEMORY_BYTES = 1 << 28
+"""Maximum size of a large array in bytes. Larger ones are computed in blocks, or not kept."""
+
 MAX_MARGINAL_CELLS = 10_000_000
 """Maximum number of cells of one marginal. A larger table would be nearly empty."""
 

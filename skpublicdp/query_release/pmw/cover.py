@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import cover_radius
 from skpublicdp.guarantees.growth import population_share_bound
+from skpublicdp.query_release.marginals.count import MEMORY_BYTES
 from skpublicdp.typing import Codes, Floats, Integers
 
 RowPredicate = Callable[[NDArray[Any], Floats], NDArray[np.bool_]]
 
-MAX_INCIDENCE_ENTRIES = 1 << 26
-"""Maximum number of entries of the incidence matrix of queries and cells."""
+MAX_INCIDENCE_ENTRIES = MEMORY_BYTES // 4
+"""Maximum number of entries of the incidence matrix of queries and cells, 4 bytes each."""
 
 MAX_CANDIDATE_ROWS = 1 << 12
 """Maximum number of public rows whose cells are listed by `split_sample_cover`."""
@@ -32,8 +33,8 @@ MAX_CANDIDATE_ROWS = 1 << 12
 MAX_COVER_QUERIES = 1 << 18
 """Maximum number of queries in an explicit cover."""
 
-ANSWER_BLOCK = 1 << 24
-"""Maximum number of query-row answers in memory at a time."""
+ANSWER_BLOCK = MEMORY_BYTES // 16
+"""Maximum number of query-row answers in memory at a time: a byte each, and two floats for some."""
 
 MATCH_BLOCK = 1 << 12
 """Number of columns that are matched at a time."""
