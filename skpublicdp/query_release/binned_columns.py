@@ -81,6 +81,10 @@ class BinnedColumn:
         """Return the smallest number at which the CDF reaches each fraction."""
         return self.distribution.quantile(p)
 
+    def mean(self) -> float:
+        """Return the mean of the weighted rows."""
+        return self.distribution.mean()
+
     def fraction_intervals(
         self, above: Floats, up_to: Floats, level: float, *, simultaneous: bool = False
     ) -> Floats:

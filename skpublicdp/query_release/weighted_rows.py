@@ -49,6 +49,10 @@ class WeightedRows:
         values, cumulative = self._ecdf()
         return values[np.minimum(np.searchsorted(cumulative, p), len(values) - 1)]
 
+    def mean(self) -> float:
+        """Return the weighted mean of the rows, which must have a single column."""
+        return float(np.average(self.rows[:, 0], weights=self.weights))
+
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
         """Draw n rows with replacement, with probabilities equal to their weights."""
         return self.rows[generator.choice(len(self.rows), size=n, p=self.weights)]

@@ -35,7 +35,12 @@ from skpublicdp.query_release.cdf.cdf_posterior import (
     least_squares,
     linearize,
 )
-from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid, just_below
+from skpublicdp.query_release.cdf.grid import (
+    PiecewiseLinearCDF,
+    SortedColumn,
+    build_grid,
+    just_below,
+)
 from skpublicdp.query_release.cdf.release import posterior_cdf, public_prior_at_edges, release_cdf
 from skpublicdp.query_release.cdf.simultaneous_band import path_length, simultaneous_factor
 from skpublicdp.query_release.cdf.strategies import (
@@ -314,6 +319,27 @@ def test_answers_are_those_of_one_distribution(name, budget):
     assert np.all((bars >= 0) & (bars <= 1))
     assert found.half_width(0.5 * low + 0.5 * high).shape == ()
     assert found.effective_public_size > 0
+
+
+@pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
+@pytest.mark.parametrize("name", RELEASES)
+def test_mean_is_the_integral_of_the_distribution(name, budget):
+    found = release(name, budget)
+    knots = [Fraction(x) for x in found.curve.knots.tolist()]
+    heights = [Fraction(p) for p in found.curve.heights.tolist()]
+    pieces = zip(itertools.pairwise(knots), itertools.pairwise(heights), strict=True)
+    mean = sum((q - p) * (a + b) / 2 for (a, b), (p, q) in pieces)
+    width = found.curve.knots[-1] - found.curve.knots[0]
+    assert found.mean() == pytest.approx(float(mean), rel=1e-12, abs=1e-12 * width)
+    quantiles = found.quantile((np.arange(10_000) + 0.5) / 10_000)
+    assert abs(found.mean() - quantiles.mean()) <= width / 20_000
+
+
+def test_mean_of_jumps_and_pieces():
+    knots = np.array([just_below(0.0), 0.0, 4.0])
+    assert PiecewiseLinearCDF(knots, np.array([0.0, 0.25, 1.0])).mean() == 0.75 * 2
+    knots = np.array([just_below(1e300), 1e300])
+    assert PiecewiseLinearCDF(knots, np.array([0.0, 1.0])).mean() == 1e300
 
 
 def test_atoms_have_mass_of_their_own():

@@ -71,6 +71,13 @@ class PiecewiseLinearCDF:
         quantiles: Floats = np.where(is_jump | (fraction >= 1), end, inside)
         return quantiles
 
+    def mean(self) -> float:
+        """Return the mean of the distribution. It is uniform on each piece."""
+        start, end = self.knots[:-1], self.knots[1:]
+        is_jump = np.nextafter(start, end) >= end
+        piece_means = np.where(is_jump, end, start / 2 + end / 2)
+        return float(np.diff(self.heights) @ piece_means)
+
 
 @runtime_checkable
 class ColumnCounts(Protocol):

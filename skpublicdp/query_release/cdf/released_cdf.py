@@ -91,6 +91,10 @@ class ReleasedCDF:
         quantiles: Floats = np.maximum(self.curve.inverse(p), self._low)
         return quantiles
 
+    def mean(self) -> float:
+        """Return the mean of the population, with numbers outside the bounds moved to them."""
+        return float(np.clip(self.curve.mean(), self._low, self.curve.knots[-1]))
+
     def fraction(self, above: ArrayLike, up_to: ArrayLike) -> Floats:
         """Return the fraction of the population with above < x <= up_to, or 0 if above > up_to."""
         fractions: Floats = np.maximum(self.cdf(up_to) - self.cdf(above), 0)
