@@ -20,7 +20,13 @@ from skpublicdp._internal.parameters import all_or_nothing, check_parameters
 from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.data.kinds import infer_public_kind
 from skpublicdp.data.public_rows import DescribedRows, reference_sample, warn_no_public
-from skpublicdp.data.roles import check_index, check_mask, check_separate, warn_if_sliced
+from skpublicdp.data.roles import (
+    check_index,
+    check_mask,
+    check_separate,
+    refuse_same_rows,
+    warn_if_sliced,
+)
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -150,6 +156,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
             If an input is not as described, or if there are no public rows and `X` is not numeric.
         """
         check_parameters(self)
+        refuse_same_rows(X, X_public)
         validated = self._validate(X, reset=True)
         n, self._container = validated.shape[0], Table(validated).container
         check_index(X, is_public=is_public)

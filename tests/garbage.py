@@ -179,6 +179,7 @@ class Fault:
 
 
 HELD_ARRAY = HELD.to_numpy(copy=True)
+HELD_LIST = HELD_ARRAY.tolist()
 HELD_POLARS = pl.DataFrame(HELD)
 DROP = r".*(convert|encode)"
 ENCODE = r"olumn job .*(text|categories).*encode.*(Boosting.* needs no encoding|ColumnTransformer)"
@@ -368,6 +369,9 @@ PUBLIC = {
     ),
     "polars X": Fault(
         lambda: {"X": HELD_POLARS, "X_public": HELD_POLARS}, r"shares memory.*is_public"
+    ),
+    "the list X": Fault(
+        lambda: {"X": HELD_LIST, "X_public": HELD_LIST}, r"shares memory.*is_public"
     ),
     "a column less": Fault(public(lambda: X_PUBLIC[["age"]]), r"X_public.*hours is missing"),
     "a column more": Fault(

@@ -43,12 +43,17 @@ from skpublicdp.base_learner import (
     n_rows,
 )
 from skpublicdp.data.fit_inputs import public_labels
-from skpublicdp.data.labelled_inputs import read_public_numbers
-from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
+from skpublicdp.data.labels import (
+    check_length,
+    encode_labels,
+    is_unlabelled,
+    label_column,
+    require_target,
+)
 from skpublicdp.data.public_rows import public_data_assumptions
-from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.roles import cap_rows_per_group, split_roles
 from skpublicdp.data.tables import take_rows
-from skpublicdp.data.validation import as_numbers, check_rows, read_table
+from skpublicdp.data.validation import as_numbers, check_rows
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.guarantees import Promise
 from skpublicdp.privacy.budget import new_ticket
@@ -309,16 +314,14 @@ class SubsamplingActiveLearner(
             If `budget` cannot cover the fit, or if this object or a copy of it was fitted already.
         """
         check_parameters(self)
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        require_target(self, y)
         pending = getattr(self, "_pending", None)
         plan, is_counted, ledger = self._open_ledger(X, groups, pending)
-        table = read_table(self, X, reset=True, numeric=True)
-        public = read_public_numbers(self, table, X_public)
-        X = as_numbers(table)
-        check_length(y, len(X))
+        roles = split_roles(self, X, X_public=X_public, numeric=True, groups=groups)
+        public = roles.separate_numbers()
         public_label_columns = public_labels(X_public, y_public, label_column)
+        X = as_numbers(roles.table)
+        check_length(y, len(X))
         pool = np.flatnonzero(is_counted)
         queried = self._draw_queries(plan, is_counted, pending, ledger)
         labels, classes = self._read_labels(y, pool, queried, pending)

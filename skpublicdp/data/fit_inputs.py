@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,38 +16,19 @@ from skpublicdp.data.labels import (
     check_length,
     distinct_targets,
     encode_targets,
+    require_target,
 )
 from skpublicdp.data.public_rows import (
     augment_public,
-    describe_reference,
     public_data_assumptions,
-    reference_rows,
-    warn_no_public,
+    reference_in_place_of_public,
     without_augmentation,
 )
-from skpublicdp.data.roles import (
-    SHARED_MEMORY,
-    cap_rows_per_group,
-    check_index,
-    check_mask,
-    read_public,
-)
+from skpublicdp.data.roles import RowRoles, split_roles
 from skpublicdp.data.schema import Schema, build_schema, parse_bounds
-from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
+from skpublicdp.data.streaming import RowSource, as_rows
 from skpublicdp.data.tables import ColumnType, Table
-from skpublicdp.data.validation import check_columns, read_table, refuse_text
-from skpublicdp.typing import Floats, Mask
-
-
-class _OpenedRows(NamedTuple):
-    """The argument `X` of `fit`, with its columns validated and no value read."""
-
-    source: RowSource | None
-    """Streamed rows with their labels, or None if the rows are in memory."""
-    table: Table
-    """The rows in memory, or an empty table with the columns of the streamed rows."""
-    n_rows: int
-    """Number of rows."""
+from skpublicdp.typing import Mask
 
 
 def read_fit_inputs(
@@ -97,107 +77,107 @@ def read_fit_inputs(
     Dataset
         Private and public rows.
     """
-    if target_reader is not None and y is None:
-        name = type(estimator).__name__
-        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    if X_public is not None and X_public is X:
-        raise ValueError(SHARED_MEMORY)
-
-    source, table, n = _open_rows(estimator, X, y, is_public, groups, numeric=numeric)
-    is_in_memory = source is None  # only streamed rows have a source from the start
-    public_mask = check_mask(is_public, n)
-    if public_mask.all():
-        raise ValueError("X must hold at least one private row; is_public marks every row.")
-    public_tables = [table.take(public_mask)] if public_mask.any() else []
-    if numeric and public_tables:
-        refuse_text(estimator, public_tables[0])
-    n_streamed = None if is_in_memory else n
-    separate_table = read_public(estimator, table, X_public, numeric=numeric, n_rows=n_streamed)
-    if separate_table is not None:
-        public_tables.append(separate_table)
+    if target_reader is not None:
+        require_target(estimator, y)
+    roles = split_roles(
+        estimator,
+        X,
+        y,
+        X_public=X_public,
+        is_public=is_public,
+        numeric=numeric,
+        streamed=True,
+        groups=groups,
+    )
+    table, public_tables = roles.table, roles.public_tables
     bounds = getattr(estimator, "bounds", None)
     schema = build_schema(table, public_tables, bounds=bounds, nullable=nullable, numeric=numeric)
-
-    if source is not None and is_streamed(groups):
-        groups = _collect_column(source, groups)
-    # without groups, streamed rows need no mask, which would be large for very many rows
-    needs_mask = is_in_memory or groups is not None
-    private_mask = cap_rows_per_group(
-        estimator, groups, ~public_mask if needs_mask else np.empty(0, dtype=bool)
-    )
-    counted_mask = private_mask if needs_mask else None
-    n_private = n if counted_mask is None else int(counted_mask.sum())
-    if source is not None and counted_mask is not None:
-        source = source.with_mask(counted_mask)
-
-    encoding = _TargetEncoding(targets=None, encode_chunk=None, y=None)
-    if target_reader is not None:
-        read_public_labels = partial(public_labels, X_public, y_public, target_reader.column)
-        if source is None:
-            assert counted_mask is not None
-            encoding = _encode_in_memory(
-                target_reader, y, counted_mask, public_mask, read_public_labels
-            )
-        else:
-            encoding = _encode_streamed(target_reader, source, read_public_labels)
-    if source is None:
-        assert counted_mask is not None
-        source = as_rows(table.native, encoding.y)
-        if not nullable:  # before any budget is spent
-            for _ in source.map(lambda chunk: schema.check(Table(chunk.X))):
-                pass  # an invalid number raises an error
-        source = source if counted_mask.all() else source.with_mask(counted_mask)
-
+    roles = roles.capped(estimator, groups)
+    target = encode_target(target_reader, roles, y, X_public=X_public, y_public=y_public)
+    source = _open_private_rows(roles, target, schema, finite=not nullable)
     bounded = frozenset(parse_bounds(bounds, schema.names, table.types))
     encoded_tables = [schema.encode(public, clamp=clamp) for public in public_tables]
     raw_public = np.concatenate([np.empty((0, table.shape[1])), *encoded_tables])
+    sample = without_augmentation(raw_public)
     if public_tables and min_public_rows is not None:
-        has_target = _public_target_mask(encoding.targets, len(raw_public))
+        has_target = _public_target_mask(target.targets, len(raw_public))
         tables = [table, *public_tables]
         sample = augment_public(schema, raw_public, tables, bounded, has_target, min_public_rows)
     elif use_reference and not public_tables:
-        sample = without_augmentation(_reference(schema, bounded))
-    else:
-        sample = without_augmentation(raw_public)
+        sample = reference_in_place_of_public(schema, bounded)
     return Dataset(
         schema=schema,
         X_public=sample.rows,
         is_synthetic=sample.is_synthetic,
         bounded=bounded,
-        n_private=n_private,
+        n_private=roles.n_private,
         n_public=len(raw_public),
         assumptions=_assumptions(schema, table, X_public),
-        _targets=encoding.targets,
+        _targets=target.targets,
         _raw_public=raw_public,
         _source=source,
         _positions=tuple(range(table.shape[1])),
-        _encode=encoding.encode_chunk,
+        _encode=target.encode_chunk,
         _clamp=clamp,
-        _types=_types_for_errors(table, streamed=not is_in_memory),
+        _types=_types_for_errors(table, streamed=roles.stream is not None),
     )
 
 
-def _open_rows(
-    estimator: Any, X: Any, y: Any, is_public: Any, groups: Any, *, numeric: bool
-) -> _OpenedRows:
-    """Return the argument `X` of `fit` as a table or as streamed rows, with validated columns.
+class TargetEncoding(NamedTuple):
+    """Encoded targets of a fit, and the encoder of targets that are read in chunks.
 
-    Feature names are set on the estimator. Other arguments of `fit` are only checked to fit `X`.
+    All three are None for an estimator without a target.
     """
-    if not is_streamed(X):
-        table = read_table(estimator, X, reset=True, numeric=numeric)
-        check_index(X, is_public=is_public, groups=groups)
-        return _OpenedRows(None, table, table.shape[0])
-    if is_public is not None:
-        raise ValueError(
-            "is_public marks rows of a table in memory, and X is streamed; pass the public rows "
-            "as X_public."
-        )
-    source = as_rows(X, y)
-    table = check_columns(estimator, Table(source.empty()), reset=True, numeric=numeric)
-    if not source.n_rows:
-        raise ValueError("X must hold at least one private row; it is empty.")
-    return _OpenedRows(source, table, source.n_rows)
+
+    targets: Targets | None = None
+    """Encoded targets of private and public rows; of streamed rows only the distinct labels."""
+    y: NDArray[Any] | None = None
+    """Encoded targets of all rows in memory, 0 for uncounted rows; None for streamed rows."""
+    encode_chunk: Callable[[Any], NDArray[Any]] | None = None
+    """Encodes the targets of a streamed chunk; None if the rows are in memory."""
+
+
+def encode_target(
+    target_reader: TargetReader | None, roles: RowRoles, y: Any, *, X_public: Any, y_public: Any
+) -> TargetEncoding:
+    """Return the encoded targets of private and public rows.
+
+    The labels of `X_public` are validated before any private label is read. All labels of streamed
+    rows are read once, since the classes are the distinct labels of all chunks.
+    """
+    if target_reader is None:
+        return TargetEncoding()
+    separate = public_labels(X_public, y_public, target_reader.column)
+    if roles.stream is None:
+        y = target_reader.column(y)
+        check_length(y, len(roles.is_public))
+        targets = target_reader.targets(y[roles.counted], [y[roles.is_public], *separate])
+        encoded = np.zeros(len(y), dtype=targets.private.dtype)
+        encoded[roles.counted] = targets.private
+        return TargetEncoding(targets, encoded)
+    chunks = roles.stream.map_labels(lambda y: distinct_targets(target_reader, y))
+    # as objects, since the types of chunks may differ
+    distinct = target_reader.column(np.concatenate([values.astype(object) for values in chunks]))
+    targets = target_reader.targets(distinct, separate or [distinct[:0]])
+    return TargetEncoding(targets, encode_chunk=lambda y: encode_targets(target_reader, y, targets))
+
+
+def _open_private_rows(
+    roles: RowRoles, target: TargetEncoding, schema: Schema, *, finite: bool
+) -> RowSource:
+    """Return the private rows that count, with their targets, as a source of chunks.
+
+    With `finite`, rows in memory are checked for missing and infinite numbers, so that a fit fails
+    before it spends any budget. Streamed rows are checked when they are read.
+    """
+    if roles.stream is not None:
+        return roles.stream
+    assert roles.counted is not None
+    source = as_rows(roles.table.native, target.y)
+    if finite:
+        for _ in source.map(lambda chunk: schema.check(Table(chunk.X))):
+            pass  # an invalid number raises an error
+    return source if roles.counted.all() else source.with_mask(roles.counted)
 
 
 def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
@@ -209,19 +189,6 @@ def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
     if targets is not None:
         has_target[: len(targets.has_target)] = targets.has_target
     return has_target
-
-
-def _reference(schema: Schema, bounded: frozenset[int]) -> Floats:
-    """Return encoded rows that replace missing public rows and do not depend on data; warn."""
-    distribution = describe_reference(schema, bounded, "columns")
-    warn_no_public(f"the cells come from a data-independent reference over {distribution}")
-    return reference_rows(schema, bounded)
-
-
-def _collect_column(rows: RowSource, column: Any) -> NDArray[Any]:
-    """Return all values of a streamed column as one array, in the order of the streamed rows."""
-    rows.check_ordered("Groups")
-    return np.concatenate(list(as_rows(rows, column).map_labels(np.asarray)))
 
 
 def _types_for_errors(table: Table, *, streamed: bool) -> tuple[ColumnType, ...]:
@@ -248,71 +215,6 @@ def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]
         *assumptions,
         f"the categories that the types of {', '.join(declared)} list may be known",
     )
-
-
-class _TargetEncoding(NamedTuple):
-    """Encoded targets of a fit, and the encoder of targets that are read in chunks.
-
-    All three are None for an estimator without a target.
-    """
-
-    targets: Targets | None
-    """Encoded targets of private and public rows; of streamed rows only the distinct labels."""
-    encode_chunk: Callable[[Any], NDArray[Any]] | None
-    """Encodes the targets of a streamed chunk; None if the rows are in memory."""
-    y: NDArray[Any] | None
-    """Encoded targets of all rows in memory, 0 for uncounted rows; None for streamed rows."""
-
-
-def _encode_in_memory(
-    target_reader: TargetReader,
-    y: Any,
-    counted_mask: Mask,
-    public_mask: Mask,
-    read_public_labels: Callable[[], list[NDArray[Any]]],
-) -> _TargetEncoding:
-    """Return the encoded targets of rows in memory.
-
-    Parameters
-    ----------
-    target_reader : TargetReader
-        Reads and encodes targets.
-    y : array-like, shape (n,)
-        Targets of all rows.
-    counted_mask : ndarray of bool, shape (n,)
-        Mask of the private rows that count.
-    public_mask : ndarray of bool, shape (n,)
-        Mask of the public rows.
-    read_public_labels : callable
-        Returns the targets of the separate public rows. It is called after `y` is validated.
-    """
-    y = target_reader.column(y)
-    check_length(y, len(public_mask))
-    y_public_parts = [y[public_mask], *read_public_labels()]
-    targets = target_reader.targets(y[counted_mask], y_public_parts)
-    encoded = np.zeros(len(y), dtype=targets.private.dtype)
-    encoded[counted_mask] = targets.private
-    return _TargetEncoding(targets, None, encoded)
-
-
-def _encode_streamed(
-    target_reader: TargetReader,
-    source: RowSource,
-    read_public_labels: Callable[[], list[NDArray[Any]]],
-) -> _TargetEncoding:
-    """Return the encoding of the targets of streamed rows.
-
-    All targets are read once, since the classes are the distinct labels of all chunks. Parameters
-    are as in `_encode_in_memory`.
-    """
-    y_public_parts = read_public_labels()
-    distinct_of_chunks = list(source.map_labels(lambda y: distinct_targets(target_reader, y)))
-    # as objects, since the types of chunks may differ
-    distinct = target_reader.column(
-        np.concatenate([values.astype(object) for values in distinct_of_chunks])
-    )
-    targets = target_reader.targets(distinct, y_public_parts or [distinct[:0]])
-    return _TargetEncoding(targets, lambda y: encode_targets(target_reader, y, targets), None)
 
 
 def public_labels(

@@ -11,10 +11,16 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.fit_inputs import public_labels
-from skpublicdp.data.labels import check_length, encode_labels, is_unlabelled, label_column
-from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask, read_public
-from skpublicdp.data.tables import Table, take_rows
-from skpublicdp.data.validation import as_numbers, read_table, refuse_text
+from skpublicdp.data.labels import (
+    check_length,
+    encode_labels,
+    is_unlabelled,
+    label_column,
+    require_target,
+)
+from skpublicdp.data.roles import cap_rows_per_group, check_mask, split_roles
+from skpublicdp.data.tables import take_rows
+from skpublicdp.data.validation import as_numbers
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Floats, Mask
 
@@ -57,20 +63,6 @@ class LabelledRows:
         return len(self.X_public)
 
 
-def read_public_numbers(estimator: BaseEstimator, X: Table, X_public: Any) -> Floats:
-    """Return the rows of the argument `X_public` as floats, shape (m, n_features).
-
-    There are no rows if `X_public` is None or empty. Parameters are as in `read_public`.
-    """
-    public = read_public(estimator, X, X_public, numeric=True)
-    if public is None:
-        return np.empty((0, X.shape[1]))
-    try:
-        return as_numbers(public)
-    except ValueError as error:
-        raise type(error)(f"X_public is not usable: {error}") from None
-
-
 def read_partially_labelled(
     estimator: BaseEstimator,
     X: ArrayLike,
@@ -98,24 +90,24 @@ def read_partially_labelled(
     classes : array-like, optional
         All possible labels. Without it, -1 is a label if `y` has exactly one other value.
     """
-    name = type(estimator).__name__
-    if y is None:
-        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    table = read_table(estimator, X, reset=True, numeric=True)
-    check_index(X, is_public=is_public, is_labelled=is_labelled, groups=groups)
-    n = table.shape[0]
-    public = check_mask(is_public, n)
-    if public.all():
-        raise ValueError("X must hold at least one private row; is_public marks every row.")
-    separate_public = read_public_numbers(estimator, table, X_public)
-    refuse_text(estimator, table.take(public))
-    X = as_numbers(table)
+    require_target(estimator, y)
+    roles = split_roles(
+        estimator,
+        X,
+        X_public=X_public,
+        is_public=is_public,
+        numeric=True,
+        is_labelled=is_labelled,
+        groups=groups,
+    )
+    separate_public = roles.separate_numbers()
+    X, public = as_numbers(roles.table), roles.is_public
     labelled, y_labelled = _read_labels(y, public, is_labelled, classes)
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
     may_count = ~public  # private rows that count, up to `max_rows_per_group` of each person
     persons, failure = call_silently(np.asarray, groups)
-    if failure is None and persons.shape == (n,):
+    if failure is None and persons.shape == public.shape:
         # no person has both labelled and unlabelled rows, so each set may spend the whole budget
         may_count &= labelled | ~np.isin(persons, persons[labelled])
     counted = cap_rows_per_group(estimator, groups, may_count)
@@ -254,17 +246,21 @@ def read_label_status(
     private_label : label, optional
         The label whose rows are private; by default the last of the sorted labels.
     """
-    if y is None:
-        name = type(estimator).__name__
-        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-    table = read_table(estimator, X, reset=True, numeric=True)
-    check_index(X, is_public=is_public, groups=groups)
-    separate_public = read_public_numbers(estimator, table, X_public)
-    if is_public is not None:
-        refuse_text(estimator, table.take(check_mask(is_public, table.shape[0])))
-    X, y = as_numbers(table), label_column(y)
+    require_target(estimator, y)
+    roles = split_roles(
+        estimator,
+        X,
+        X_public=X_public,
+        is_public=is_public,
+        numeric=True,
+        all_public=True,
+        groups=groups,
+    )
+    separate_public = roles.separate_numbers()
+    y_public_parts = public_labels(X_public, y_public, label_column)
+    X, y = as_numbers(roles.table), label_column(y)
     check_length(y, len(X))
-    separate_labels = next(iter(public_labels(X_public, y_public, label_column)), y[:0])
+    separate_labels = y_public_parts[0] if y_public_parts else y[:0]
     if _is_text(y) != _is_text(separate_labels):
         raise ValueError(
             "y and y_public must hold labels of one kind, text or numbers; convert one of them."
@@ -287,7 +283,7 @@ def read_label_status(
     is_private_label_separate = (encoded.private[len(y) :] == private_code).astype(np.intp)
     # with separate public rows, the label of a row of X must not make it public
     label_decides = is_public is None and X_public is None
-    public = is_private_label == 0 if label_decides else check_mask(is_public, len(X))
+    public = is_private_label == 0 if label_decides else roles.is_public
     counted = cap_rows_per_group(estimator, groups, ~public)
     return MixedRows(
         X_private=X[counted],

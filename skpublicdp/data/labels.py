@@ -128,6 +128,13 @@ def refuse_types(y: NDArray[Any], expected: str) -> None:
         )
 
 
+def require_target(estimator: Any, y: Any) -> None:
+    """Raise ValueError if the argument `y` of the `fit` of an estimator is missing."""
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+
+
 def check_length(y: Any, n: int) -> None:
     """Raise ValueError unless the container `y` has length `n`. Its values are not read."""
     if not hasattr(y, "shape") and hasattr(y, "__array__"):

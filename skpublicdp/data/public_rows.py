@@ -365,6 +365,13 @@ def without_augmentation(rows: Floats) -> AugmentedSample:
     return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
+def reference_in_place_of_public(schema: Schema, bounded: Collection[int]) -> AugmentedSample:
+    """Return a reference that depends on no data, in place of missing public rows; warn."""
+    distribution = describe_reference(schema, bounded, "columns")
+    warn_no_public(f"the cells come from a data-independent reference over {distribution}")
+    return without_augmentation(reference_rows(schema, bounded))
+
+
 def augment_public(
     schema: Schema,
     X_public: Floats,

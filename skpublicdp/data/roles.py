@@ -1,8 +1,9 @@
-"""Roles of rows: which rows are public, separately or by a mask, and which person has a row."""
+"""Roles of rows: which are private, which are public, and which person has a row."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.public_rows import DescribedRows
 from skpublicdp.data.schema import column_names
+from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import ANYTHING, BOOLEAN, CATEGORY, NUMBER, TEXT, Table, is_frame
 from skpublicdp.data.validation import (
+    as_numbers,
+    check_columns,
     check_container,
     count_rows_in_container,
     pipeline_advice,
@@ -20,12 +24,145 @@ from skpublicdp.data.validation import (
     refuse_text,
 )
 from skpublicdp.exceptions import SlicedPublicDataWarning, warn
-from skpublicdp.typing import Mask
+from skpublicdp.typing import Floats, Mask
+
+SHARED_MEMORY = (
+    "X_public must hold rows that are not in X, and it shares memory with X, so private rows would "
+    "become public. Pass all rows once as X, and mark the public rows by is_public."
+)
 
 INVALID_GROUPS = (
     "groups must name one person per row of X by a number or a text; got another type: give each "
     "person a number."
 )
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
+class RowRoles:
+    """The rows of a fit by role: columns are validated, and no private value is read.
+
+    Attributes
+    ----------
+    table : Table
+        The rows in memory, or an empty table with the columns of the streamed rows.
+    stream : RowSource or None
+        Streamed rows with their labels; None if the rows are in memory.
+    is_public : ndarray of bool, shape (n,)
+        Mask of the public rows of `X`.
+    marked, separate : Table or None
+        The public rows of `X`, and the rows of `X_public`; None without any.
+    counted : ndarray of bool, shape (n,), or None
+        Mask of the private rows that count, after `capped`. None before, and for streamed rows of
+        which all count, since a mask would be large for very many rows.
+    """
+
+    table: Table
+    stream: RowSource | None
+    is_public: Mask
+    marked: Table | None
+    separate: Table | None
+    counted: Mask | None = None
+
+    @property
+    def public_tables(self) -> list[Table]:
+        """The public rows of `X`, then those of `X_public`; parts without rows are left out."""
+        return [table for table in (self.marked, self.separate) if table is not None]
+
+    @property
+    def n_private(self) -> int:
+        """Number of private rows that count."""
+        return len(self.is_public) if self.counted is None else int(self.counted.sum())
+
+    def capped(self, estimator: Any, groups: Any) -> RowRoles:
+        """Return the roles with the mask of the rows that count, as `cap_rows_per_group` says."""
+        if self.stream is None:
+            counted = cap_rows_per_group(estimator, groups, ~self.is_public)
+            return replace(self, counted=counted)
+        if groups is None:
+            cap_rows_per_group(estimator, None, self.is_public)  # refuses a cap without groups
+            return self
+        persons = read_persons(self.stream, groups)
+        counted = cap_rows_per_group(estimator, persons, ~self.is_public)
+        return replace(self, counted=counted, stream=self.stream.with_mask(counted))
+
+    def separate_numbers(self) -> Floats:
+        """Return the rows of `X_public` as floats, shape (m, n_features)."""
+        if self.separate is None:
+            return np.empty((0, self.table.shape[1]))
+        try:
+            return as_numbers(self.separate)
+        except ValueError as error:
+            raise type(error)(f"X_public is not usable: {error}") from None
+
+
+def split_roles(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    X_public: Any = None,
+    is_public: Any = None,
+    numeric: bool,
+    streamed: bool = False,
+    all_public: bool = False,
+    **aligned: Any,
+) -> RowRoles:
+    """Return the private and the public rows of a fit, after validating columns and public values.
+
+    The feature names of the estimator are set.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator that is fitted.
+    X, y, X_public, is_public
+        Arguments of its `fit`. `y` is read for streamed rows alone, as their labels.
+    numeric : bool
+        Whether text and categories are refused.
+    streamed : bool
+        Whether `X` may be streamed.
+    all_public : bool
+        Whether all rows of `X` may be public.
+    **aligned
+        Other arguments of `fit` with one entry per row of `X`, by name. Only their index is read.
+    """
+    refuse_same_rows(X, X_public)
+    stream = None
+    if streamed and is_streamed(X):
+        stream = _open_stream(X, y, is_public)
+        table = check_columns(estimator, Table(stream.empty()), reset=True, numeric=numeric)
+        if not stream.n_rows:
+            raise ValueError("X must hold at least one private row; it is empty.")
+    else:
+        table = read_table(estimator, X, reset=True, numeric=numeric)
+        check_index(X, is_public=is_public, **aligned)
+    n_streamed = None if stream is None else stream.n_rows
+    public_mask = check_mask(is_public, table.shape[0] if n_streamed is None else n_streamed)
+    if public_mask.all() and not all_public:
+        raise ValueError("X must hold at least one private row; is_public marks every row.")
+    marked = table.take(public_mask) if public_mask.any() else None
+    if numeric and marked is not None:
+        refuse_text(estimator, marked)
+    separate = read_public(estimator, table, X_public, numeric=numeric, n_rows=n_streamed)
+    return RowRoles(table, stream, public_mask, marked, separate)
+
+
+def _open_stream(X: Any, y: Any, is_public: Any) -> RowSource:
+    """Return streamed rows, which are all private, with their labels."""
+    if is_public is not None:
+        raise ValueError(
+            "is_public marks rows of a table in memory, and X is streamed; pass the public rows "
+            "as X_public."
+        )
+    return as_rows(X, y)
+
+
+def read_persons(stream: RowSource, groups: Any) -> Any:
+    """Return the persons of streamed rows in memory; `groups` may be a column of the stream."""
+    if not is_streamed(groups):
+        return groups
+    stream.check_ordered("Groups")
+    return np.concatenate(list(as_rows(stream, groups).map_labels(np.asarray)))
 
 
 def check_mask(
@@ -219,10 +356,10 @@ def read_public(
     return public
 
 
-SHARED_MEMORY = (
-    "X_public must hold rows that are not in X, and it shares memory with X, so private rows would "
-    "become public. Pass all rows once as X, and mark the public rows by is_public."
-)
+def refuse_same_rows(X: Any, X_public: Any) -> None:
+    """Raise ValueError if one object of any type is passed as `X` and as `X_public`."""
+    if X_public is not None and X_public is X:
+        raise ValueError(SHARED_MEMORY)
 
 
 def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:

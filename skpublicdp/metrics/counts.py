@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.roles import cap_rows_per_group, read_persons
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import take_rows
 from skpublicdp.metrics.label_codes import (
@@ -79,11 +79,7 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
         raise ValueError("X must hold at least one row; got none.")
     if max_rows is None:
         return ScoredRows(source, X, y, n, 1.0)
-    persons = groups
-    if source is not None and is_streamed(groups):
-        rows_and_groups = as_rows(source, groups)
-        rows_and_groups.check_ordered("Groups")
-        persons = np.concatenate(list(rows_and_groups.map_labels(np.asarray)))
+    persons = groups if source is None else read_persons(source, groups)
     is_counted = cap_rows_per_group(_GroupCap(max_rows), persons, np.ones(n, dtype=bool))
     # numpy.unique would sort the names, and names of several types have no order
     rows_of_person = Counter(np.asarray(persons)[is_counted].tolist())

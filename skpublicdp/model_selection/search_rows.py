@@ -12,19 +12,31 @@ from sklearn.base import clone
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
 from skpublicdp.base_learner import n_rows
+from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.labels import (
     UNLABELLED,
+    LabelReader,
     check_length,
     encode_labels,
     is_unlabelled,
-    label_column,
+    require_target,
 )
 from skpublicdp.data.public_rows import public_data_assumptions
-from skpublicdp.data.roles import cap_rows_per_group, check_index, check_mask, read_public
-from skpublicdp.data.tables import take_rows
-from skpublicdp.data.validation import as_numbers, read_table
+from skpublicdp.data.roles import cap_rows_per_group, split_roles
+from skpublicdp.data.tables import Table, take_rows
+from skpublicdp.data.validation import as_numbers
 from skpublicdp.model_selection.candidates import Candidate, has_row_function
 from skpublicdp.preprocessing import PublicFit, stack_public_rows
+
+
+def _with_declared_types(X: Any, table: Table | None) -> Any:
+    """Return validated rows in their container, or None without rows.
+
+    A list has no declared type, so its values are read as numbers.
+    """
+    if table is None or hasattr(X, "shape"):
+        return None if table is None else table.native
+    return as_numbers(table)
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -85,41 +97,25 @@ class SearchRows:
         is_public: Any = None,
         groups: Any = None,
     ) -> None:
-        name = type(search).__name__
-        if y is None:
-            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-        table = read_table(search, X, reset=True, numeric=False)
-        check_index(X, is_public=is_public, groups=groups)
-        public = read_public(search, table, X_public, numeric=False)
-        # a list has no declared dtype, so its values are read as numbers
-        X = table.native if hasattr(X, "shape") else as_numbers(table)
-        is_typed = public is None or hasattr(X_public, "shape")
-        self._X_public = (
-            None if public is None else public.native if is_typed else as_numbers(public)
+        require_target(search, y)
+        roles = split_roles(
+            search, X, X_public=X_public, is_public=is_public, numeric=False, groups=groups
         )
-        self._X = X
-        self._mask = check_mask(is_public, n_rows(X))
-        self._y = label_column(y)
-        check_length(self._y, n_rows(X))
-        if self._mask.all():
-            raise ValueError("X must hold at least one private row; is_public marks every row.")
-        public_labels = [self._y[self._mask]]
-        if y_public is not None:
-            if X_public is None:
-                raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
-            public_labels.append(label_column(y_public, name="y_public"))
-            if len(public_labels[1]) != n_rows(X_public):
-                raise ValueError(
-                    "y_public must hold one label per row of X_public; "
-                    f"got {len(public_labels[1])} labels for {n_rows(X_public)} rows."
-                )
+        self._mask = roles.is_public
+        self._X = _with_declared_types(X, roles.table)
+        self._X_public = _with_declared_types(X_public, roles.separate)
         is_counted = cap_rows_per_group(search, groups, ~self._mask)
+        labels = LabelReader(search.classes)
+        separate = public_labels(X_public, y_public, labels.column)
+        self._y = labels.column(y)
+        check_length(self._y, len(self._mask))
         self._private_indices = np.flatnonzero(is_counted)
-        encoded = encode_labels(self._y[is_counted], public_labels, search.classes)
+        public_parts = [self._y[self._mask], *separate]
+        encoded = encode_labels(self._y[is_counted], public_parts, search.classes)
         self.codes, self.public_codes, is_labelled, self.classes = encoded
         self.y = self.classes[self.codes]
         self.described = bool(public_data_assumptions(X_public))
-        self.n_public = int(self._mask.sum()) + (0 if X_public is None else n_rows(X_public))
+        self.n_public = sum(table.shape[0] for table in roles.public_tables)
         self.labelled = np.flatnonzero(is_labelled)
         self.y_public = self._public_labels()
         self._cache: dict[tuple[Any, ...], TransformedRows] = {}
