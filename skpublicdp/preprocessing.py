@@ -33,8 +33,8 @@ from skpublicdp.data.tables import (
     BOOLEAN,
     NUMBER,
     Table,
+    concatenate_tables,
     is_frame,
-    stack_frames,
     take_rows,
 )
 from skpublicdp.data.validation import (
@@ -399,7 +399,7 @@ def stack_public_rows(parts: Sequence[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     if all(map(is_frame, parts)):
-        return stack_frames(parts)
+        return concatenate_tables(parts)
     if any(sparse.issparse(rows) for rows in parts):
         return sparse.vstack(parts).tocsr()
     return np.concatenate([np.asarray(rows) for rows in parts])

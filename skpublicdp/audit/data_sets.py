@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.data.tables import is_frame, pick_rows
+from skpublicdp.data.tables import is_frame, take_rows
 
 PersonKinds = tuple[int, ...]
 """A data set: the kind of the person at each position, an index into `Domain.kinds`."""
@@ -114,5 +114,5 @@ class Domain:
 
 def _select_rows(values: Any, positions: list[int]) -> Any:
     """Return the rows of an array or a frame at some positions, with a new index."""
-    rows = pick_rows(values, np.array(positions, dtype=np.intp))
+    rows = take_rows(values, np.array(positions, dtype=np.intp))
     return rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows

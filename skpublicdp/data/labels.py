@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
@@ -15,6 +14,7 @@ from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
 from skpublicdp.data.column import MAX_EXACT_INTEGER
+from skpublicdp.data.tables import distinct_values, integer_values, replace_values
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 
@@ -409,9 +409,8 @@ def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
     It is `target_reader.distinct` for a container of any kind. A container that finds distinct
     values quickly returns them before they are converted.
     """
-    series = _as_countable_series(y)
-    column = target_reader.column(y if series is None else series.unique().to_native())
-    return target_reader.distinct(column)
+    distinct = distinct_values(y)
+    return target_reader.distinct(target_reader.column(y if distinct is None else distinct))
 
 
 def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDArray[Any]:
@@ -421,15 +420,16 @@ def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDA
     """
     if targets.classes is not None and not len(y):
         return np.empty(0, dtype=np.intp)  # an empty chunk may have a type that is no label type
-    series = None if targets.classes is None else _as_countable_series(y)
-    if series is None:
+    if targets.classes is None:
         return target_reader.encode(target_reader.column(y), targets)
-    if series.dtype.is_integer() and not series.null_count():
-        return _encode_integers(target_reader, np.asarray(series.to_numpy()), targets)
-    labels = series.unique()
-    codes = target_reader.encode(target_reader.column(labels.to_native()), targets)
-    mapped = series.replace_strict(labels.to_list(), codes.tolist(), return_dtype=nw.Int64)
-    return np.asarray(mapped.to_numpy(), dtype=np.intp)
+    integers = integer_values(y)
+    if integers is not None:
+        return _encode_integers(target_reader, integers, targets)
+    distinct = distinct_values(y)
+    if distinct is None:
+        return target_reader.encode(target_reader.column(y), targets)
+    codes = target_reader.encode(target_reader.column(distinct), targets)
+    return replace_values(y, distinct, codes)
 
 
 def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targets) -> Codes:
@@ -453,15 +453,3 @@ def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targ
     )
     encoded: Codes = np.take(code_of_offset, offsets)
     return encoded
-
-
-def _as_countable_series(y: Any) -> Any:
-    """Return `y` as a narwhals series if its library finds distinct values quickly, otherwise None.
-
-    It does so in non-empty series of text, booleans or integers.
-    """
-    series = nw.from_native(y, series_only=True, pass_through=True)
-    if not isinstance(series, nw.Series) or not len(series):
-        return None
-    has_fast_unique = series.dtype in (nw.String, nw.Boolean) or series.dtype.is_integer()
-    return series if has_fast_unique else None

@@ -140,7 +140,7 @@ def split_roles(
     public_mask = check_mask(is_public, table.shape[0] if n_streamed is None else n_streamed)
     if public_mask.all() and not all_public:
         raise ValueError("X must hold at least one private row; is_public marks every row.")
-    marked = table.take(public_mask) if public_mask.any() else None
+    marked = table.take(np.flatnonzero(public_mask)) if public_mask.any() else None
     if numeric and marked is not None:
         refuse_text(estimator, marked)
     separate = read_public(estimator, table, X_public, numeric=numeric, n_rows=n_streamed)

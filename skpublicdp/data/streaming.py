@@ -36,7 +36,7 @@ from skpublicdp.data.sources.reader import (
     is_instance,
     rows_per_chunk,
 )
-from skpublicdp.data.tables import concatenate_tables, pick_column, pick_rows, table_height
+from skpublicdp.data.tables import concatenate_tables, pick_column, table_height, take_rows
 from skpublicdp.typing import Codes, Mask, R
 
 __all__ = [
@@ -457,8 +457,8 @@ class RowSource:
         order = np.argsort(positions, kind="stable")
         chunk = self._take_sorted(positions[order], columns)
         inverse = np.argsort(order)
-        y = None if chunk.y is None else pick_rows(chunk.y, inverse)
-        return Chunk(pick_rows(chunk.X, inverse), y, 0)
+        y = None if chunk.y is None else take_rows(chunk.y, inverse)
+        return Chunk(take_rows(chunk.X, inverse), y, 0)
 
     def _take_sorted(self, positions: Codes, columns: Sequence[str | int] | None) -> Chunk:
         """Return the rows at non-decreasing positions with their labels, as one chunk.
@@ -605,8 +605,8 @@ class _RowPicker:
         ends = (chunk.start, chunk.start + table_height(chunk.X))
         first, last = np.searchsorted(self.positions, ends)
         in_chunk = self.positions[first:last] - chunk.start
-        y = None if chunk.y is None else pick_rows(chunk.y, in_chunk)
-        return Chunk(pick_rows(chunk.X, in_chunk), y, chunk.start)
+        y = None if chunk.y is None else take_rows(chunk.y, in_chunk)
+        return Chunk(take_rows(chunk.X, in_chunk), y, chunk.start)
 
 
 def check_ordered(reader: RowReader, feature: str) -> None:

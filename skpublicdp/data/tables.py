@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import narwhals as nw
-import narwhals.stable.v2 as nw_stable
+import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.dtypes import DType
 from numpy.typing import NDArray
+
+from skpublicdp.typing import Codes
 
 ColumnValues = NDArray[Any]
 """Values of one column, shape (n_rows,)."""
@@ -75,9 +76,8 @@ def _as_frame(X: Any) -> Any:
         return None
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
         return X  # narwhals refuses frames with duplicate column names
-    wrapped = nw.from_native(X, eager_only=True, pass_through=True)
-    is_unsupported = wrapped is X  # narwhals passes objects that it cannot wrap through unchanged
-    return None if is_unsupported else wrapped
+    wrapped = to_narwhals(X)
+    return wrapped if isinstance(wrapped, nw.DataFrame) else None
 
 
 @dataclass(frozen=True)
@@ -247,25 +247,15 @@ class Table:
         mapped = series.replace_strict(distinct.to_list(), codes.tolist(), return_dtype=nw.Float64)
         return np.asarray(mapped.to_numpy()).astype(codes.dtype)
 
-    def take(self, rows: slice | NDArray[Any]) -> Table:
-        """Return the rows that positions, a mask or a slice select."""
-        if not self.is_frame:
-            return Table(self.native[rows])
-        if self._has_iloc:
-            return Table(self.native.iloc[rows])
-        if isinstance(rows, slice):
-            return Table(self._frame[rows].to_native())
-        positions = np.flatnonzero(rows) if rows.dtype == bool else rows
-        return Table(self._frame[positions.tolist(), :].to_native())
+    def take(self, positions: Codes) -> Table:
+        """Return the rows at the positions."""
+        return Table(take_rows(self.native, positions))
 
     def select(self, labels: Sequence[Any]) -> Table:
         """Return the columns with these labels, in the order of the labels."""
         positions = [self.labels.index(label) for label in labels]
-        if positions == list(range(self.shape[1])):
-            return self
-        if self._has_iloc:
-            return Table(self.native.iloc[:, positions])
-        return Table(self._frame.select(list(labels)).to_native())
+        unchanged = positions == list(range(self.shape[1]))
+        return self if unchanged else Table(pick_columns(self.native, positions))
 
     @property
     def container(self) -> Container:
@@ -296,12 +286,6 @@ class Table:
                 return _numpy_type(dtype)
         series = self._series(position)
         return _narwhals_type(series.dtype, series.to_native())
-
-
-def stack_frames(frames: Sequence[Any]) -> Any:
-    """Concatenate the rows of frames of one library."""
-    wrapped = [nw.from_native(frame, eager_only=True) for frame in frames]
-    return nw.concat(wrapped, how="vertical").to_native()
 
 
 def _text_if_mixed(column: ColumnValues) -> ColumnValues:
@@ -440,24 +424,9 @@ def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]
     return np.concatenate(codes_of_chunks)
 
 
-def take_rows(X: Any, positions: NDArray[np.intp]) -> Any:
-    """Return the rows at the positions, in a container of the same kind as `X`."""
-    if isinstance(X, list | tuple):
-        return [X[position] for position in positions]
-    if hasattr(X, "iloc"):
-        return X.iloc[positions]
-    is_arrow = hasattr(X, "combine_chunks")  # pyarrow cannot be indexed by numpy arrays
-    return X.take(positions) if is_arrow else X[positions]
-
-
 def to_narwhals(table: Any) -> Any:
     """Return a frame or series wrapped by narwhals; other objects are returned unchanged."""
-    return nw_stable.from_native(table, eager_only=True, allow_series=True, pass_through=True)
-
-
-def to_native(table: Any) -> Any:
-    """Return the native object of a narwhals wrapper; the inverse of `to_narwhals`."""
-    return nw_stable.to_native(table, pass_through=True)
+    return nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)
 
 
 def table_height(table: Any) -> int:
@@ -472,18 +441,31 @@ def table_width(table: Any) -> int:
     return int(shape[1]) if isinstance(shape, tuple) and len(shape) > 1 else 1
 
 
+def take_rows(table: Any, positions: Codes) -> Any:
+    """Return a copy of the rows at the positions, in a container of the same kind.
+
+    Parameters
+    ----------
+    table : array, sparse matrix, frame, series or list
+        Rows, or one value per row.
+    positions : ndarray of int
+        Positions in any order, possibly repeated.
+    """
+    if isinstance(table, list | tuple):
+        return [table[position] for position in positions]
+    if hasattr(table, "iloc"):
+        return table.iloc[positions]
+    if hasattr(table, "combine_chunks"):  # pyarrow cannot be indexed by numpy arrays
+        return table.take(positions)
+    rows = table[positions]
+    return np.asarray(rows) if isinstance(rows, np.memmap) else rows
+
+
 def slice_rows(table: Any, start: int, stop: int) -> Any:
     """Return the rows `start`, ..., `stop` - 1 of an array, a frame or a series as a view."""
     if start == 0 and stop == table_height(table):
         return table
-    return to_native(to_narwhals(table)[start:stop])
-
-
-def pick_rows(table: Any, positions: NDArray[np.intp]) -> Any:
-    """Return a copy of the rows at the positions, in the order of the positions."""
-    if isinstance(table, np.ndarray):
-        return np.asarray(table[positions])  # a plain array also for a memory map
-    return to_native(to_narwhals(table)[positions])
+    return _unwrap(to_narwhals(table)[start:stop])
 
 
 def pick_columns(table: Any, columns: Sequence[int]) -> Any:
@@ -498,12 +480,12 @@ def pick_columns(table: Any, columns: Sequence[int]) -> Any:
     stop = start + len(positions)
     if isinstance(table, np.ndarray) and positions == list(range(start, stop)):
         return table[:, start:stop]
-    return to_native(to_narwhals(table)[:, positions])
+    return _unwrap(to_narwhals(table)[:, positions])
 
 
 def pick_column(table: Any, position: int) -> Any:
     """Return the column at a position as a series or a flat array."""
-    return to_native(to_narwhals(table)[:, position])
+    return _unwrap(to_narwhals(table)[:, position])
 
 
 def concatenate_tables(tables: Sequence[Any]) -> Any:
@@ -511,10 +493,48 @@ def concatenate_tables(tables: Sequence[Any]) -> Any:
     if len(tables) == 1:
         return tables[0]
     wrapped = [to_narwhals(table) for table in tables]
-    if isinstance(wrapped[0], nw_stable.DataFrame):
-        return to_native(nw_stable.concat(wrapped))
-    if isinstance(wrapped[0], nw_stable.Series):
+    if isinstance(wrapped[0], nw.DataFrame):
+        return nw.concat(wrapped).to_native()
+    if isinstance(wrapped[0], nw.Series):
         name = wrapped[0].name  # it may be None, which a column of a frame cannot have
         frames = [series.alias("y").to_frame() for series in wrapped]
-        return to_native(nw_stable.concat(frames)["y"].alias(name))
+        return nw.concat(frames)["y"].alias(name).to_native()
     return np.concatenate(wrapped)
+
+
+def add_constant_columns(frame: Any, values: Mapping[str, Any]) -> Any:
+    """Return a frame with further columns, each of one value, by name."""
+    columns = [nw.lit(value).alias(name) for name, value in values.items()]
+    return to_narwhals(frame).with_columns(*columns).to_native()
+
+
+def integer_values(series: Any) -> NDArray[Any] | None:
+    """Return the values of a series of integers without a missing value; None of others."""
+    wrapped = to_narwhals(series)
+    if not isinstance(wrapped, nw.Series) or not wrapped.dtype.is_integer() or wrapped.null_count():
+        return None
+    return np.asarray(wrapped.to_numpy())
+
+
+def distinct_values(series: Any) -> Any:
+    """Return the distinct values of a series if its library finds them quickly, otherwise None.
+
+    It does so in non-empty series of text, booleans or integers.
+    """
+    wrapped = to_narwhals(series)
+    if not isinstance(wrapped, nw.Series) or not len(wrapped):
+        return None
+    is_fast = wrapped.dtype in (nw.String, nw.Boolean) or wrapped.dtype.is_integer()
+    return wrapped.unique().to_native() if is_fast else None
+
+
+def replace_values(series: Any, distinct: Any, codes: Codes) -> Codes:
+    """Return the code of each value of a series, given its distinct values and their codes."""
+    values = to_narwhals(distinct).to_list()
+    coded = to_narwhals(series).replace_strict(values, codes.tolist(), return_dtype=nw.Int64)
+    return np.asarray(coded.to_numpy(), dtype=np.intp)
+
+
+def _unwrap(table: Any) -> Any:
+    """Return the native object of a narwhals wrapper; other objects are returned unchanged."""
+    return nw.to_native(table, pass_through=True)

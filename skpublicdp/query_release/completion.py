@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +15,7 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.public_rows import reference_sample
 from skpublicdp.data.schema import Column, column_names, parse_bounds
 from skpublicdp.data.streaming import as_rows, is_streamed
-from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, is_frame
+from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, add_constant_columns, is_frame
 
 N_GRID_VALUES = 16
 """Number of evenly spaced values that represent a numeric column between its bounds."""
@@ -66,8 +65,8 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     if not missing or not has_names or not set(public_labels) <= set(table.labels):
         return X_public, ()
     bounds_of_column = parse_bounds(bounds, names, table.types)
-    empty = table.take(slice(0, 0))  # without rows, so that no private value is read
-    columns = []
+    empty = table.take(np.empty(0, dtype=np.intp))  # without rows, so that no private value is read
+    value_of_column: dict[str, str | float | datetime | None] = {}
     for position in missing:
         type_ = table.types[position]
         value: str | float | datetime | None
@@ -86,9 +85,8 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
                 "its values. Declare its categories in the type of the column, pass "
                 f"bounds={{{names[position]!r}: (low, high)}} for numbers, or add it to X_public."
             )
-        columns.append(nw.lit(value).alias(names[position]))
-    frame = nw.from_native(X_public, eager_only=True)
-    return frame.with_columns(*columns).to_native(), tuple(missing)
+        value_of_column[names[position]] = value
+    return add_constant_columns(X_public, value_of_column), tuple(missing)
 
 
 def _value_within(low: float, high: float, dtype: np.dtype[Any]) -> float | datetime:

@@ -354,6 +354,17 @@ def test_a_name_means_one_thing():
     assert not {name for name in public if len(constants[name]) > 1}
 
 
+def test_one_module_knows_frames():
+    """Frames of all libraries are behind one module, which uses one version of narwhals."""
+    narwhals = {
+        (path.relative_to(PACKAGE).as_posix(), name.rpartition(".")[0])
+        for path in FILES
+        for name, _, _ in imports(path.read_text())
+        if name.startswith("narwhals") and "dtypes" not in name
+    }
+    assert narwhals == {("data/tables.py", "narwhals.stable")}
+
+
 def test_files_hold_one_noun():
     assert {path.name for path in FILES if lines_of_code(path.read_text()) > 400} == set()
 

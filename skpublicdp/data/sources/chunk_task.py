@@ -12,7 +12,7 @@ import numpy as np
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources.reader import is_package_error, without_traceback
-from skpublicdp.data.tables import pick_column, pick_columns, pick_rows, table_height
+from skpublicdp.data.tables import pick_column, pick_columns, table_height, take_rows
 from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Mask
 
@@ -129,7 +129,7 @@ class ChunkTask:
             offset = start - self.mask_start
             counted = np.flatnonzero(self.mask[offset : offset + table_height(X)])
             if len(counted) < table_height(X):
-                X, y = pick_rows(X, counted), None if y is None else pick_rows(y, counted)
+                X, y = take_rows(X, counted), None if y is None else take_rows(y, counted)
         return self.function(Chunk(X, y, start))
 
 

@@ -18,10 +18,10 @@ from skpublicdp.data.tables import (
     concatenate_tables,
     pick_column,
     pick_columns,
-    pick_rows,
     slice_rows,
     table_height,
     table_width,
+    take_rows,
     to_narwhals,
 )
 from skpublicdp.exceptions import ReadError
@@ -229,7 +229,7 @@ def pick_from_tables(tables: Iterable[Any], positions: Codes, start: int) -> Ite
         stop = start + table_height(table)
         first, last = np.searchsorted(positions, (start, stop))
         if first < last:
-            yield pick_rows(table, positions[first:last] - start)
+            yield take_rows(table, positions[first:last] - start)
         if last == len(positions):
             return
         start = stop
@@ -333,5 +333,5 @@ class MemoryReader(RowReader):
 
     def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
         """Return the rows at positions in any order, by indexing instead of a pass."""
-        rows = pick_rows(self._table, positions)
+        rows = take_rows(self._table, positions)
         return rows if self.flat else pick_columns(rows, columns)
