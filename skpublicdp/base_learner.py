@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.rounding import written_below
-from skpublicdp.data.validation import check_rows, count_rows_in_container
+from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.privacy.seeds import has_seed
 from skpublicdp.typing import Floats
@@ -119,11 +119,6 @@ class BaseDelegatingClassifier(DelegatingClassifier):
 def mechanism_event(epsilon: Fraction, delta: Fraction) -> Event:
     """Return the privacy event of a mechanism that is (ε, δ)-differentially private."""
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
-
-
-def n_rows(X: Any) -> int:
-    """Return the number of rows of a container, which is public, or 0 without a shape."""
-    return count_rows_in_container(X)
 
 
 def epsilon_delta(event: Event) -> tuple[float, float]:

@@ -40,7 +40,6 @@ from skpublicdp.base_learner import (
     fit_base,
     is_repeatable,
     mechanism_event,
-    n_rows,
 )
 from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.labels import (
@@ -52,7 +51,7 @@ from skpublicdp.data.labels import (
 )
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
-from skpublicdp.data.tables import take_rows
+from skpublicdp.data.tables import count_rows, take_rows
 from skpublicdp.data.validation import as_numbers, check_rows
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.guarantees import Promise
@@ -380,7 +379,7 @@ class SubsamplingActiveLearner(
         base, k = self._base_learner(), self.max_rows_per_group or 1
         check_base(base)
         # at least one row, since check_rows has the message for an empty X
-        is_counted = cap_rows_per_group(self, groups, np.ones(max(n_rows(X), 1), dtype=bool))
+        is_counted = cap_rows_per_group(self, groups, np.ones(count_rows(X) or 1, dtype=bool))
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         epsilon_row, delta_row = Ledger(1, rows_per_person=k).per_row(epsilon, delta)
         plan = make_plan(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
 from skpublicdp.data.column import MAX_EXACT_INTEGER
-from skpublicdp.data.tables import distinct_values, integer_values, replace_values
+from skpublicdp.data.tables import count_rows, distinct_values, integer_values, replace_values
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 
@@ -137,19 +136,11 @@ def require_target(estimator: Any, y: Any) -> None:
 
 def check_length(y: Any, n: int) -> None:
     """Raise ValueError unless the container `y` has length `n`. Its values are not read."""
-    if not hasattr(y, "shape") and hasattr(y, "__array__"):
-        y = np.asarray(y)
-    shape = getattr(y, "shape", None)
-    if isinstance(shape, tuple) and shape:
-        length = f"{shape[0]}"
-    elif hasattr(y, "__len__") and not isinstance(y, str | bytes | Mapping):
-        length = f"{len(y)}"
-    else:
-        length = "no list or array of labels"
-    if length != str(n):
+    length = count_rows(y)
+    if length != n:
         raise ValueError(
             "X and y have inconsistent numbers of samples: y must hold one label per row of X; got "
-            f"{length} for {n} rows."
+            f"{'no list or array of labels' if length is None else length} for {n} rows."
         )
 
 

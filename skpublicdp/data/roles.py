@@ -13,12 +13,20 @@ from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.public_rows import DescribedRows
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
-from skpublicdp.data.tables import ANYTHING, BOOLEAN, CATEGORY, NUMBER, TEXT, Table, is_frame
+from skpublicdp.data.tables import (
+    ANYTHING,
+    BOOLEAN,
+    CATEGORY,
+    NUMBER,
+    TEXT,
+    Table,
+    count_rows,
+    is_frame,
+)
 from skpublicdp.data.validation import (
     as_numbers,
     check_columns,
     check_container,
-    count_rows_in_container,
     pipeline_advice,
     read_table,
     refuse_text,
@@ -331,7 +339,7 @@ def read_public(
         return None
     if not isinstance(X_public, DescribedRows):
         check_container(estimator, X_public, "X_public")
-        if count_rows_in_container(X_public) == 0:
+        if not count_rows(X_public):
             return None
     if isinstance(X_public, DescribedRows):
         X_public = X_public.in_container(X.container, getattr(estimator, "feature_names_in_", None))

@@ -233,7 +233,7 @@ class Table:
         if hasattr(native, "factorize"):  # pandas
             # a missing value has index -1, the position of the final None
             indices, distinct_texts = native.factorize()
-            distinct_codes = encode(_with_final_none(distinct_texts.tolist()))
+            distinct_codes = encode(_object_array([*distinct_texts.tolist(), None]))
             codes: NDArray[Any] = np.take(distinct_codes, indices)
             return codes
         if hasattr(native, "dictionary_encode"):  # pyarrow
@@ -242,7 +242,7 @@ class Table:
         distinct = series.unique()
         if len(series) < MIN_REPETITIONS * len(distinct) or distinct.is_null().all():
             return encode(self.column(position))
-        codes = encode(_as_objects(distinct))
+        codes = encode(_object_array(distinct.to_list()))
         # codes are whole numbers, which a float holds exactly
         mapped = series.replace_strict(distinct.to_list(), codes.tolist(), return_dtype=nw.Float64)
         return np.asarray(mapped.to_numpy()).astype(codes.dtype)
@@ -383,11 +383,6 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
         return np.asarray(native.astype(object), dtype=object)
     if type_.kind in (CATEGORY, TEXT):
         series = series.cast(nw.String)
-    return _as_objects(series)
-
-
-def _as_objects(series: Any) -> ColumnValues:
-    """Return the values of a narwhals series as Python objects."""
     return _object_array(series.to_list())
 
 
@@ -398,17 +393,12 @@ def _object_array(values: list[Any]) -> ColumnValues:
     return objects
 
 
-def _with_final_none(values: list[Any]) -> ColumnValues:
-    """Return values and a final None, the value of missing rows, as an array of dtype object."""
-    return _object_array([*values, None])
-
-
 def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
     """Return the codes of a pyarrow column of text, encoding each distinct text of a chunk once.
 
     Parameters are as in `Table.map_distinct`, except that `column` is a `pyarrow.ChunkedArray`.
     """
-    no_codes = encode(_with_final_none([]))[:0]  # has the dtype of the codes if there is no chunk
+    no_codes = encode(_object_array([None]))[:0]  # has the dtype of the codes if there is no chunk
     codes_of_chunks = [no_codes]
     for chunk in column.chunks:
         has_dictionary = hasattr(chunk, "dictionary")
@@ -417,7 +407,8 @@ def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]
             chunk, has_dictionary = chunk.dictionary_decode(), False
         encoded = chunk if has_dictionary else chunk.dictionary_encode()
         distinct_texts, indices = encoded.dictionary, encoded.indices
-        distinct_codes = encode(_with_final_none(distinct_texts.cast("string").to_pylist()))
+        texts = distinct_texts.cast("string").to_pylist()
+        distinct_codes = encode(_object_array([*texts, None]))
         if indices.null_count:  # a missing value gets the position of the final None
             indices = indices.cast("int64").fill_null(len(distinct_texts))
         codes_of_chunks.append(np.take(distinct_codes, indices.to_numpy()))
@@ -429,10 +420,26 @@ def to_narwhals(table: Any) -> Any:
     return nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)
 
 
+def count_rows(X: Any) -> int | None:
+    """Return the number of rows, or of entries, of a container; None of objects without any.
+
+    The number is public. No value is read.
+    """
+    shape = None if isinstance(X, type) else getattr(X, "shape", None)
+    if isinstance(shape, tuple):
+        return int(shape[0]) if shape else None
+    if isinstance(X, type | str | bytes | Mapping):
+        return None
+    if hasattr(X, "__len__"):
+        return len(X)
+    return count_rows(np.asarray(X)) if hasattr(X, "__array__") else None
+
+
 def table_height(table: Any) -> int:
     """Return the number of rows of an array, a frame or a series."""
-    shape = getattr(table, "shape", None)
-    return int(shape[0]) if isinstance(shape, tuple) and shape else len(table)
+    n = count_rows(table)
+    assert n is not None
+    return n
 
 
 def table_width(table: Any) -> int:
@@ -465,7 +472,7 @@ def slice_rows(table: Any, start: int, stop: int) -> Any:
     """Return the rows `start`, ..., `stop` - 1 of an array, a frame or a series as a view."""
     if start == 0 and stop == table_height(table):
         return table
-    return _unwrap(to_narwhals(table)[start:stop])
+    return nw.to_native(to_narwhals(table)[start:stop], pass_through=True)
 
 
 def pick_columns(table: Any, columns: Sequence[int]) -> Any:
@@ -480,12 +487,12 @@ def pick_columns(table: Any, columns: Sequence[int]) -> Any:
     stop = start + len(positions)
     if isinstance(table, np.ndarray) and positions == list(range(start, stop)):
         return table[:, start:stop]
-    return _unwrap(to_narwhals(table)[:, positions])
+    return nw.to_native(to_narwhals(table)[:, positions], pass_through=True)
 
 
 def pick_column(table: Any, position: int) -> Any:
     """Return the column at a position as a series or a flat array."""
-    return _unwrap(to_narwhals(table)[:, position])
+    return nw.to_native(to_narwhals(table)[:, position], pass_through=True)
 
 
 def concatenate_tables(tables: Sequence[Any]) -> Any:
@@ -533,8 +540,3 @@ def replace_values(series: Any, distinct: Any, codes: Codes) -> Codes:
     values = to_narwhals(distinct).to_list()
     coded = to_narwhals(series).replace_strict(values, codes.tolist(), return_dtype=nw.Int64)
     return np.asarray(coded.to_numpy(), dtype=np.intp)
-
-
-def _unwrap(table: Any) -> Any:
-    """Return the native object of a narwhals wrapper; other objects are returned unchanged."""
-    return nw.to_native(table, pass_through=True)

@@ -392,12 +392,6 @@ def check_container(
         )
 
 
-def count_rows_in_container(X: Any) -> int:
-    """Return the number of rows of a container, which is public; 0 without a shape."""
-    shape = _shape(X)
-    return int(shape[0]) if shape else 0
-
-
 def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
     """Raise ValueError unless an array has two dimensions with at least one row and one column."""
     if len(shape) < 2:  # a list whose items are not rows

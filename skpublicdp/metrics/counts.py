@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from skpublicdp.data.roles import cap_rows_per_group, read_persons
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
-from skpublicdp.data.tables import take_rows
+from skpublicdp.data.tables import table_height, take_rows
 from skpublicdp.metrics.label_codes import (
     call_estimator,
     check_lengths,
     contingency_table,
-    count_rows,
     label_codes,
     score_column,
     unknown_as_error,
@@ -148,7 +147,7 @@ class LabelCounter:
 
     def __call__(self, chunk: Chunk) -> Integers:
         """Return the counts of one batch of streamed rows; see `count`."""
-        return self.count(chunk.X, chunk.y, count_rows("X", chunk.X, min_rows=0))
+        return self.count(chunk.X, chunk.y, table_height(chunk.X))
 
     def count(self, X: Any, y: Any, n: int) -> Integers:
         """Return the number of correct predictions, followed by the counts by label and bin.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
+from skpublicdp.data.tables import count_rows
 from skpublicdp.typing import Codes, Floats
 
 _NUMERIC_KINDS = "biuf"
@@ -24,24 +25,23 @@ ESTIMATOR_FAILED = (
 )
 
 
-def count_rows(name: str, X: Any, *, min_rows: int = 1) -> int:
-    """Return the number of rows of a container, or raise if it is below `min_rows`."""
-    try:
-        n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
-    except (IndexError, TypeError):
-        raise ValueError(f"{name} must be a container of rows; got a {type(X).__name__}.") from None
-    if n < min_rows:
-        raise ValueError(f"{name} must hold at least one row; got none.")
-    return n
-
-
 def check_lengths(**columns: Any) -> int:
     """Return the common number of rows of all containers, or raise ValueError."""
-    counts = {name: count_rows(name, column) for name, column in columns.items()}
+    counts = {name: _count_entries(name, column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise ValueError(f"All must have one entry per row; got {listed}.")
     return next(iter(counts.values()))
+
+
+def _count_entries(name: str, column: Any) -> int:
+    """Return the number of rows of a container, or raise ValueError if there are none."""
+    n = count_rows(column)
+    if n is None:
+        raise ValueError(f"{name} must be a container of rows; got a {type(column).__name__}.")
+    if not n:
+        raise ValueError(f"{name} must hold at least one row; got none.")
+    return n
 
 
 def public_labels(name: str, classes: Any) -> list[Any]:

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
-from skpublicdp.base_learner import n_rows
 from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.labels import (
     UNLABELLED,
@@ -201,7 +200,7 @@ class SearchRows:
         public_tables = [take_rows(X, np.flatnonzero(self._mask))] if self._mask.any() else []
         if X_public is not None:
             public_tables.append(X_public)
-        all_private = len(self._private_indices) == n_rows(X)
+        all_private = len(self._private_indices) == len(self._mask)
         private_rows = X if all_private else take_rows(X, self._private_indices)
         public_rows = stack_public_rows(public_tables) if public_tables else None
         return TransformedRows(steps, private_rows, public_rows)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
-from skpublicdp.base_learner import n_rows
 from skpublicdp.data.labels import is_unlabelled, label_column
 from skpublicdp.data.roles import check_index, check_mask, is_missing_person
+from skpublicdp.data.tables import count_rows
 
 RowIndices = NDArray[np.intp]
 
@@ -77,7 +77,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
             is given, or if a pandas mask has another index than a frame `X`.
         """
         self._check()
-        n = n_rows(X)
+        n = count_rows(X) or 0
         public_mask = self.is_public if is_public is None else is_public
         if public_mask is None and is_labelled is None and y is not None:
             _check_no_unlabelled_rows(type(self).__name__, y)

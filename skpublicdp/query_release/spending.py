@@ -9,6 +9,7 @@ from skpublicdp.accounting import Steps
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.roles import check_mask
 from skpublicdp.data.streaming import as_rows, is_streamed
+from skpublicdp.data.tables import count_rows
 from skpublicdp.privacy.ledger import Ledger
 
 LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
@@ -24,9 +25,12 @@ def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
         return Ledger.from_estimator(estimator, delta=0, event=Steps(()))
     delta = estimator.delta
     if delta is None:
-        n = _n_rows(X)
-        n_marked_public = 0 if is_streamed(X) else int(check_mask(is_public, n).sum())
-        delta = default_delta(n - n_marked_public)
+        if is_streamed(X):
+            n_private = as_rows(X).n_rows
+        else:
+            n = count_rows(X) or 0  # an invalid X is refused when it is read
+            n_private = n - int(check_mask(is_public, n).sum())
+        delta = default_delta(n_private)
     return Ledger.from_estimator(estimator, delta=delta)
 
 
@@ -39,13 +43,3 @@ def default_delta(n: int) -> float:
     (1e-06, 1e-08)
     """
     return written_below(min(LARGEST_DEFAULT_DELTA, Fraction(1, max(n, 1) ** 2)))
-
-
-def _n_rows(X: Any) -> int:
-    """Return the number of rows, or 0 if `X` is invalid. `read_fit_inputs` raises the error."""
-    if is_streamed(X):
-        return as_rows(X).n_rows
-    try:
-        return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-    except (IndexError, TypeError):
-        return 0
