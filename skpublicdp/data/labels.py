@@ -58,6 +58,42 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
     return plain
 
 
+def label_entries(name: str, labels: Any) -> NDArray[Any]:
+    """Return labels of any container, valid or not, as an array of shape (n,).
+
+    Arrays of numbers or text keep their type, and other labels are objects. An error quotes no
+    label.
+    """
+    entries: NDArray[Any] = call_or_raise(_as_entries, labels, error=unreadable(name))
+    return entries
+
+
+def unreadable(name: str) -> ValueError:
+    """Return the error for private labels or scores that are not one-dimensional."""
+    return ValueError(f"{name} must be a one-dimensional container with one entry per row.")
+
+
+def _as_entries(labels: Any) -> NDArray[Any]:
+    """Return labels as `label_entries` does; an exception may quote a label."""
+    has_numpy_dtype = isinstance(getattr(labels, "dtype", None), np.dtype)
+    if has_numpy_dtype and not isinstance(labels, np.ma.MaskedArray):
+        entries = np.asarray(labels)
+        if entries.dtype.kind not in "biufU":  # neither booleans, numbers nor text
+            entries = entries.astype(object)
+    else:
+        # numpy would infer the dtype of a list from all rows, so one row would affect the others
+        to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
+        values = list(labels) if to_list is None else to_list()
+        entries = np.empty(len(values), dtype=object)
+        for row, value in enumerate(values):  # slice assignment would unpack nested lists
+            entries[row] = value
+    if entries.ndim == 2 and entries.shape[1] == 1:
+        entries = entries[:, 0]
+    if entries.ndim != 1:
+        raise ValueError
+    return entries
+
+
 def check_flat(y: NDArray[Any]) -> None:
     """Raise ValueError unless `y` is one-dimensional."""
     if y.ndim != 1:
@@ -176,9 +212,19 @@ def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
 
 
 def _plain_label(label: Any) -> str | bool | int:
-    """Return a label as a built-in str, bool or int, since a subclass may redefine equality.
+    """Return a label as a built-in str, bool or int; other labels raise TypeError."""
+    plain = plain_scalar(label)
+    if isinstance(plain, float):
+        if not plain.is_integer():
+            raise TypeError
+        return int(plain)
+    return plain
 
-    Other labels raise TypeError.
+
+def plain_scalar(label: Any) -> str | bool | int | float:
+    """Return a label as a built-in type, since a subclass may redefine equality.
+
+    Labels that are neither text nor booleans nor numbers raise TypeError.
     """
     if isinstance(label, str):
         return str.__str__(label)
@@ -186,9 +232,15 @@ def _plain_label(label: Any) -> str | bool | int:
         return bool(label)
     if isinstance(label, int | np.integer):
         return int(label)
-    if isinstance(label, float | np.floating) and float(label).is_integer():
-        return int(label)
-    raise TypeError
+    if isinstance(label, float | np.floating):
+        return float(label)
+    raise TypeError("Labels must be text, booleans or numbers.")
+
+
+def positions_among(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
+    """Return the position of each label in a sorted array of classes of one kind; -1 of others."""
+    positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[positions] == labels, positions, -1)
 
 
 class LabelCodes(NamedTuple):
@@ -238,8 +290,8 @@ def encode_labels(
     if label_set.dtype.kind == "U":
         # the width of the text type must not depend on other values of the array
         label_set = np.array(label_set.tolist())
-    codes = np.minimum(np.searchsorted(label_set, labels), len(label_set) - 1)
-    if not (label_set[codes] == labels).all():
+    codes = positions_among(labels, label_set)
+    if (codes < 0).any():
         raise refusal
     return LabelCodes(
         codes[: len(private)], codes[len(private) :], ~np.concatenate(unlabelled), label_set

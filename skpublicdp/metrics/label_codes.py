@@ -5,19 +5,20 @@ The result for a row does not depend on other rows, and errors quote no private 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
+from skpublicdp.data.labels import label_entries, plain_scalar, positions_among, unreadable
 from skpublicdp.data.tables import count_rows
 from skpublicdp.typing import Codes, Floats
 
 _NUMERIC_KINDS = "biuf"
 """Numpy dtype kinds of booleans, integers and floats."""
 
-UNREADABLE = "{name} must be a one-dimensional container with one entry per row."
 ESTIMATOR_FAILED = (
     "{method} of the estimator must return one {content} per row of X; it failed or returned "
     "another shape. The reason is not shown, since it may quote private rows: try the estimator on "
@@ -47,7 +48,7 @@ def _count_entries(name: str, column: Any) -> int:
 def public_labels(name: str, classes: Any) -> list[Any]:
     """Return public labels as distinct Python scalars, in the given order."""
     class_array = np.asarray(classes, dtype=object)
-    labels = [_python_scalar(label) for label in class_array.ravel()]
+    labels = [plain_scalar(label) for label in class_array.ravel()]
     if class_array.ndim != 1 or len(set(labels)) < len(labels) or not labels:
         raise ValueError(f"{name} must list distinct labels, at least one; got {classes!r}.")
     return labels
@@ -55,14 +56,13 @@ def public_labels(name: str, classes: Any) -> list[Any]:
 
 def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
     """Return the index of each label among the classes, or -1 for an unknown label."""
-    column = _column(name, labels)
+    column = label_entries(name, labels)
     class_types = {"text" if isinstance(label, str) else "number" for label in classes}
     if column.dtype.kind in _NUMERIC_KINDS and class_types == {"number"}:
         numeric_classes = np.array(classes, dtype=np.float64)
         order = np.argsort(numeric_classes)
-        sorted_classes = numeric_classes[order]
-        position = np.minimum(np.searchsorted(sorted_classes, column), len(sorted_classes) - 1)
-        codes: Codes = np.where(sorted_classes[position] == column, order[position], -1)
+        positions = positions_among(column, numeric_classes[order])
+        codes: Codes = np.where(positions < 0, -1, order[positions])
         return codes
     # a column of objects may mix text and numbers, so it is not checked
     column_type = "text" if column.dtype.kind == "U" else "number"
@@ -89,20 +89,20 @@ def contingency_table(codes: Codes, bins: Codes, shape: tuple[int, int]) -> NDAr
 
 def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
     """Indicate for each row whether two labels are equal. Incomparable labels are unequal."""
-    true, predicted = _column("y_true", y_true), _column("y_pred", y_pred)
+    true, predicted = label_entries("y_true", y_true), label_entries("y_pred", y_pred)
     kinds = {true.dtype.kind, predicted.dtype.kind}
     if "O" not in kinds and "U" in kinds and len(kinds) > 1:
         raise ValueError("y_true and y_pred must be of one kind, all text or all numbers.")
     if kinds <= set(_NUMERIC_KINDS):
         return np.asarray(true == predicted)
     pairs = zip(true.tolist(), predicted.tolist(), strict=True)
-    is_equal = call_or_raise(_compare_pairs, pairs, error=_unreadable("y_true"))
+    is_equal = call_or_raise(_compare_pairs, pairs, error=unreadable("y_true"))
     return np.fromiter(is_equal, bool, len(true))
 
 
 def score_column(name: str, scores: Any) -> Floats:
     """Return scores as a float array of shape (n,), or raise an error that quotes no score."""
-    return np.asarray(call_or_raise(_as_float_column, scores, error=_unreadable(name)))
+    return np.asarray(call_or_raise(_as_float_column, scores, error=unreadable(name)))
 
 
 def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
@@ -114,65 +114,17 @@ def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | Non
     content = "score for each class" if width else "value"
     error = RefusedError(ESTIMATOR_FAILED.format(method=method, content=content))
     # numpy would convert a list of numbers and strings to strings
-    as_array: Any = _as_column if method == "predict" else np.asarray
+    as_array: Any = partial(label_entries, method) if method == "predict" else np.asarray
     result = call_or_raise(lambda: as_array(getattr(estimator, method)(X)), error=error)
     if result.shape != ((n,) if width is None else (n, width)):
         raise error
     return result
 
 
-def _unreadable(name: str) -> ValueError:
-    """Return the error for labels or scores that are not one-dimensional."""
-    return ValueError(UNREADABLE.format(name=name))
-
-
-def _column(name: str, labels: Any) -> NDArray[Any]:
-    """Return labels as a one-dimensional array, or raise an error that quotes no label."""
-    column: NDArray[Any] = call_or_raise(_as_column, labels, error=_unreadable(name))
-    return column
-
-
-def _as_column(labels: Any) -> NDArray[Any]:
-    """Return labels as an array of shape (n,): numbers or text if declared as such, else objects.
-
-    Any error of the container, which may quote labels, is passed on. So call it by `call_or_raise`.
-    """
-    has_numpy_dtype = isinstance(getattr(labels, "dtype", None), np.dtype)
-    if has_numpy_dtype and not isinstance(labels, np.ma.MaskedArray):
-        column = np.asarray(labels)
-        if column.dtype.kind not in _NUMERIC_KINDS + "U":
-            column = column.astype(object)
-    else:
-        # numpy would infer the dtype of a list from all rows, so one row would affect the others
-        to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
-        values = list(labels) if to_list is None else to_list()
-        column = np.empty(len(values), dtype=object)
-        for row, value in enumerate(values):  # slice assignment would unpack nested lists
-            column[row] = value
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1:
-        raise ValueError
-    return column
-
-
-def _python_scalar(label: Any) -> Any:
-    """Return a string, boolean or number as a builtin type, so that hash and == cannot raise."""
-    if isinstance(label, str):
-        return str.__str__(label)  # also for subclasses that override __str__
-    if isinstance(label, bool | np.bool_):
-        return bool(label)
-    if isinstance(label, int | np.integer):
-        return int(label)
-    if isinstance(label, float | np.floating):
-        return float(label)
-    raise TypeError("Labels must be text, booleans or numbers.")
-
-
 def _comparable_scalar(label: Any) -> Any:
     """Return a label as a builtin scalar. Other labels become an object that equals nothing."""
     try:
-        return _python_scalar(label)
+        return plain_scalar(label)
     except Exception:
         return object()
 
@@ -183,7 +135,7 @@ def _encode_objects(column: NDArray[Any], code_of_class: dict[Any, int]) -> Code
     def encode() -> list[int]:
         return [code_of_class.get(_comparable_scalar(label), -1) for label in column.tolist()]
 
-    return np.array(call_or_raise(encode, error=_unreadable("y")), dtype=np.intp)
+    return np.array(call_or_raise(encode, error=unreadable("y")), dtype=np.intp)
 
 
 def _compare_pairs(pairs: Any) -> list[bool]:

@@ -217,9 +217,9 @@ MUTANTS = (
         "an error that quotes a label",
         LEAK,
         "data/labels.py",
-        "    if not (label_set[codes] == labels).all():\n        raise refusal\n",
-        """    if not (label_set[codes] == labels).all():
-        wrong = labels[label_set[codes] != labels]
+        "    if (codes < 0).any():\n        raise refusal\n",
+        """    if (codes < 0).any():
+        wrong = labels[codes < 0]
         raise RefusedError(f"y holds {wrong[0]!r}, which is not in classes")
 """,
         ("errors about rows",),
