@@ -1,6 +1,8 @@
 """Seeded defects: the public verifier detects each, and reports none in the package itself."""
 
+import builtins
 import itertools
+import symtable
 
 import pytest
 
@@ -22,13 +24,33 @@ def broken(new):
     return Mutant("broken", "", "rules/semi_private.py", START, f"        {new}\n{START}", ())
 
 
+def undefined_names(source):
+    """Return the names that functions of a module read and nothing defines."""
+    module = symtable.symtable(source, "", "exec")
+    tables, read = [module], set()
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        read |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
+    return read - {*module.get_identifiers(), *vars(builtins), "__file__"}
+
+
+def test_undefined_names():
+    source = "import math\ndef f(x):\n    y = math.pi + len(x)\n    return [z + gone for z in y]\n"
+    assert undefined_names(source) == {"gone"}
+
+
 def test_the_replaced_texts_exist():
     checks, faults = all_checks().keys(), {}
     for mutant in MUTANTS:
         try:
-            compile(with_defect(mutant), mutant.file, "exec")
+            source = with_defect(mutant)
+            compile(source, mutant.file, "exec")
         except (SyntaxError, ValueError) as error:
             faults[mutant.name] = str(error)
+            continue
+        if undefined := undefined_names(source):  # it would raise an error, which detects nothing
+            faults[mutant.name] = f"undefined: {undefined}"
         if unknown := set(mutant.cases) - checks:
             faults[mutant.name] = f"no checks: {unknown}"
     assert faults == {}

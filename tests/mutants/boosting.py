@@ -123,7 +123,7 @@ MUTANTS = (
         STRUCTURE,
         "boosting/newton_fit.py",
         "training.rows.take(ledger.subset(training.rows.n, n_rows)))\n",
-        "training.rows.take(np.argsort(training.rows.columns[0])[:n_rows]))\n",
+        "training.rows.take(training.rows.columns[0].argsort(kind='stable')[:n_rows]))\n",
         (f"{CLASSIFIER}, some rows",),
     ),
     Mutant(
