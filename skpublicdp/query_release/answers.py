@@ -20,8 +20,12 @@ from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.queries.base import WILDCARD, OneColumnQueries, QueryClass
-from skpublicdp.query_release.synthetic import rake_weights, synthesize
-from skpublicdp.query_release.weighted_rows import WeightedRows, spread_weights
+from skpublicdp.query_release.synthetic import (
+    WeightedRows,
+    rake_weights,
+    spread_weights,
+    synthesize,
+)
 from skpublicdp.rules.population_guarantee import no_guarantee
 from skpublicdp.typing import Floats, Integers
 

@@ -18,7 +18,7 @@ from skpublicdp.query_release.marginals.intervals import (
     cap_by_noisy_interval,
 )
 from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE
-from skpublicdp.query_release.weighted_rows import WeightedRows
+from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
 
 MIN_SIZE_PROBABILITY = 0.08

@@ -35,7 +35,7 @@ from skpublicdp.query_release.marginals.release import (
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.query_list import release_linear_queries
-from skpublicdp.query_release.weighted_rows import WeightedRows
+from skpublicdp.query_release.synthetic import WeightedRows
 
 MAX_SORTED_NUMBERS = MEMORY_BYTES // 8
 """Maximum number of private numbers of a column that are sorted in memory, 8 bytes each."""

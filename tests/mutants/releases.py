@@ -64,7 +64,7 @@ MUTANTS = (
     Mutant(
         "steps as long as the exact error",
         UNPAID,
-        "query_release/pmw/rounds.py",
+        "query_release/pmw/release.py",
         "        step = plan.rate if is_too_low else -plan.rate\n",
         """        rate = plan.rate * abs(deficit[query]) / n
         step = rate if is_too_low else -rate
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         "rounds until the exact error is small",
         UNPAID,
-        "query_release/pmw/rounds.py",
+        "query_release/pmw/release.py",
         "        deficit = counts - expected\n",
         """        deficit = counts - expected
         if np.abs(deficit).max() < 0.1 * n:

@@ -42,7 +42,7 @@ from skpublicdp.query_release.cdf.grid import (
     just_below,
 )
 from skpublicdp.query_release.cdf.release import posterior_cdf, public_prior_at_edges, release_cdf
-from skpublicdp.query_release.cdf.simultaneous_band import path_length, simultaneous_factor
+from skpublicdp.query_release.cdf.released_cdf import path_length, simultaneous_factor
 from skpublicdp.query_release.cdf.strategies import (
     hierarchy_strategy,
     histogram_strategy,

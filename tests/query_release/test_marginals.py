@@ -14,8 +14,7 @@ from skpublicdp.query_release.binomial_intervals import binomial_bounds
 from skpublicdp.query_release.marginals.count import check_workload, marginal_tables, ravel_codes
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.release import MarginalRelease, release_marginals
-from skpublicdp.query_release.synthetic import synthesize
-from skpublicdp.query_release.weighted_rows import spread_weights
+from skpublicdp.query_release.synthetic import spread_weights, synthesize
 from tests.helpers import FALSE_ALARM
 from tests.kit import Recorder
 

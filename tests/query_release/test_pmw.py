@@ -25,7 +25,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.pmw import rounds as pmw
+from skpublicdp.query_release.pmw import release as pmw
 from skpublicdp.query_release.pmw.cover import ExplicitCover
 from skpublicdp.query_release.pmw.grid_cover import BoxQueryCover, ProductCover, QuantileAxis
 from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies

@@ -42,7 +42,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.pmw.rounds import run_pmw
+from skpublicdp.query_release.pmw.release import run_pmw
 
 RNG = np.random.default_rng(0)
 N, M = 4000, 150

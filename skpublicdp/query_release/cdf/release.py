@@ -38,8 +38,7 @@ from skpublicdp.query_release.cdf.grid import (
     build_grid,
     just_below,
 )
-from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.cdf.simultaneous_band import path_length
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF, path_length
 from skpublicdp.query_release.cdf.strategies import (
     check_noise_scale,
     choose_strategy,

@@ -7,12 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from skpublicdp.query_release.cdf.cdf_posterior import DistributionShift
 from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
-from skpublicdp.query_release.cdf.simultaneous_band import simultaneous_factor
 from skpublicdp.typing import Codes, Floats
+
+MAX_FACTOR = 40.0
+"""Upper bound of the half-width in standard deviations, where normal tails vanish in floats."""
 
 
 class _CellPosition(NamedTuple):
@@ -53,7 +57,7 @@ class ReleasedCDF:
     within_cell_variance : ndarray of shape (n_cells,)
         Variance of the distribution inside each cell, as the inverse of a number of rows.
     path_length : float
-        Result of `simultaneous_band.path_length`, for simultaneous confidence bands.
+        Result of `path_length`, for simultaneous confidence bands.
     effective_public_size : float
         Effective public sample size, in private rows.
     drift : DistributionShift
@@ -277,3 +281,46 @@ class ReleasedCDF:
         inner_variance = np.where(is_inside_one_cell, one_cell, two_cells)
         total: Floats = np.maximum(edge_variance, 0) + inner_variance
         return total
+
+
+def path_length(covariance: Floats) -> float:
+    """Return the path length in the tube formula, for estimates at increasing numbers.
+
+    The standardised errors are unit vectors, whose inner products are the correlations. The path
+    goes from each vector to the next one on the unit sphere. A step is the angle whose cosine is
+    the correlation of two neighbours.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_edges, n_edges)
+        Covariance of the estimates.
+    """
+    variance, neighbour_covariance = np.diag(covariance), np.diag(covariance, 1)
+    scale = np.sqrt(variance[:-1] * variance[1:])
+    correlation = np.divide(neighbour_covariance, scale, out=np.ones_like(scale), where=scale > 0)
+    return float(np.arccos(np.clip(correlation, -1, 1)).sum())
+
+
+def simultaneous_factor(length: float, level: float) -> float:
+    """Return the half-width of a simultaneous confidence band, in standard deviations.
+
+    It solves length / π · exp(-c²/2) + 2 Φ(-c) = 1 - level for c (tube formula).
+
+    Parameters
+    ----------
+    length : float
+        `path_length` of the covariance.
+    level : float
+        Probability that the band holds at all numbers.
+
+    References
+    ----------
+    Naiman (1986), Conservative confidence bands in curvilinear regression; Sun and Loader (1994).
+    """
+
+    def excess_failure(deviations: float) -> float:
+        """Return the failure probability of a band with this half-width, less 1 - level."""
+        tube = length / np.pi * np.exp(-(deviations**2) / 2)
+        return float(tube + 2 * ndtr(-deviations)) - (1 - level)
+
+    return float(brentq(excess_failure, 0.0, MAX_FACTOR))

@@ -34,7 +34,7 @@ from skpublicdp.query_release.marginals.ipf import (
     fit_with_fixed_margins,
     ipf,
 )
-from skpublicdp.query_release.marginals.priors import (
+from skpublicdp.query_release.marginals.shrinkage import (
     rake_public_tables,
     set_independence_estimates,
     set_shrunk_priors,

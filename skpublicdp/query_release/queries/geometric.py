@@ -23,7 +23,7 @@ from skpublicdp.query_release.queries.base import (
     QueryClass,
     holdout_ranks,
 )
-from skpublicdp.query_release.queries.cell_queries import check_categories
+from skpublicdp.query_release.queries.marginal import check_categories
 from skpublicdp.typing import Codes, Floats
 
 MAX_HALFSPACES = 400
