@@ -17,8 +17,8 @@ import skpublicdp.privacy.ledger as ledgers
 from skpublicdp.audit.enumerated_runs import EnumeratedRun, TooManyOutcomesError
 from skpublicdp.audit.observe import Observation, canonical_form
 from skpublicdp.audit.recorder import Recorder, replaced
-from skpublicdp.mechanisms.randomness import SecureBits, SeededBits
-from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.mechanisms.randomness import RandomBits, SecureBits, SeededBits, random_bits
+from skpublicdp.privacy.ledger import Ledger, in_public_computation
 
 BITS_PER_WORD = 64
 
@@ -103,8 +103,13 @@ class FitRecorder(Recorder):
         if _global_states() != self._globals:
             self.faults.append("a global random generator was used")
 
-    def _source(self, random_state: Any = None) -> RecordedBits:
-        """Return a source of counted random bits; it replaces `random_bits` of the ledger."""
+    def _source(self, random_state: Any = None) -> RandomBits:
+        """Return a source of counted random bits; it replaces `random_bits` of the ledger.
+
+        The source of a seeded ledger in a public computation is the seeded one.
+        """
+        if in_public_computation() and random_state is not None:
+            return random_bits(random_state)
         self.states.append(random_state)
         return RecordedBits(self, random_state is None, len(self.states))
 
@@ -116,8 +121,9 @@ class FitRecorder(Recorder):
         original = getattr(source_type, name)
 
         def draw_bits(bits: Any, count: int) -> Any:
-            """Return random bits of the original method, and add a fault."""
-            self.faults.append("randomness did not come from the ledger's source")
+            """Return random bits of the original method; a fault unless public rows need them."""
+            if bits.secure or not in_public_computation():
+                self.faults.append("randomness did not come from the ledger's source")
             return original(bits, count)
 
         return draw_bits

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from skpublicdp.accounting import Event, Gaussian, Sensitivity
-from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger, in_public_computation
 
 LEDGER_METHODS = ("draw", "add_noise", "subset", "order", "indices", "uniform_below")
 LEDGER_SAMPLERS = ("_sample_member", "_sample_noise")
@@ -95,6 +95,21 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, original)
 
 
+def unless_public(original: Callable[..., Any], replacement: Callable[..., Any]) -> Any:
+    """Return a method of `Ledger` that is replaced except for seeded draws from public rows.
+
+    Seeded draws are a fixed function of their inputs. So if a private row decided one of them, the
+    fits of neighbours would differ.
+    """
+
+    def method(self: Ledger, *args: Any, **kwargs: Any) -> Any:
+        """Call the original method in a public computation, and the replacement elsewhere."""
+        is_public = in_public_computation() and not self.secure
+        return (original if is_public else replacement)(self, *args, **kwargs)
+
+    return method
+
+
 class Recorder:
     """Context that records all mechanism calls, or replays given outcomes in order.
 
@@ -115,7 +130,7 @@ class Recorder:
     >>> import numpy as np
     >>> from fractions import Fraction
     >>> from skpublicdp.accounting import Draw
-    >>> from skpublicdp.privacy.ledger import Ledger
+    >>> from skpublicdp.privacy.ledger import Ledger, in_public_computation
     >>> from skpublicdp.mechanisms.families import Leaf
     >>> with Recorder([2]) as recorder:
     ...     family = Leaf(np.array([0, 1, 40]))
@@ -142,6 +157,7 @@ class Recorder:
 
     def __enter__(self) -> Any:
         for name, function in self._replacements().items():
+            function = unless_public(getattr(Ledger, name), function)
             self._patches.enter_context(replaced(Ledger, name, function))
         return self
 

@@ -19,6 +19,7 @@ from skpublicdp.base_learner import fit_base
 from skpublicdp.data.tables import take_rows
 from skpublicdp.model_selection.candidates import Candidate
 from skpublicdp.model_selection.search_rows import SearchRows
+from skpublicdp.privacy.ledger import public_computation
 
 SCREENING_LEVEL = 0.05
 """Family-wise level of the sign tests. It bounds the probability of excluding the best one."""
@@ -131,16 +132,17 @@ def _public_mistakes(
         Budget of the fit.
     """
     train, test = split
-    model = fit_base(
-        clone(learner),
-        epsilon,
-        take_rows(X_public, labelled[train]),
-        labels[train],
-        delta=delta,
-        random_state=0,
-        classes=classes,
-        X_public=X_public,
-    )
+    with public_computation():
+        model = fit_base(
+            clone(learner),
+            epsilon,
+            take_rows(X_public, labelled[train]),
+            labels[train],
+            delta=delta,
+            random_state=0,
+            classes=classes,
+            X_public=X_public,
+        )
     mistakes = np.zeros(len(labels), dtype=bool)
     predicted = model.predict(take_rows(X_public, labelled[test]))
     mistakes[test] = predicted != labels[test]

@@ -9,7 +9,9 @@ docs/proofs/budgets.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -566,3 +568,26 @@ def warn_if_epsilon_is_large(plan: Event, epsilon: Fraction, delta: Fraction) ->
 def public_seed(random_state: Any) -> int:
     """Return a 128-bit seed for post-processing, such as drawing synthetic rows."""
     return random_bits(random_state).bits(128)
+
+
+_IN_PUBLIC_COMPUTATION = ContextVar("_IN_PUBLIC_COMPUTATION", default=False)
+
+
+@contextmanager
+def public_computation() -> Iterator[None]:
+    """Context of seeded fits whose rows are all public, such as trials on public folds.
+
+    It declares that their draws release nothing, and changes no draw. The verification of a fit
+    does not count these draws as uses of private rows. Since they are seeded they are the same for
+    neighbouring data sets, and if the declaration is wrong the results differ.
+    """
+    token = _IN_PUBLIC_COMPUTATION.set(True)
+    try:
+        yield
+    finally:
+        _IN_PUBLIC_COMPUTATION.reset(token)
+
+
+def in_public_computation() -> bool:
+    """Indicate whether the current code is within a `public_computation`."""
+    return _IN_PUBLIC_COMPUTATION.get()

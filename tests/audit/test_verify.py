@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 import skpublicdp
-from skpublicdp import accounting
+from skpublicdp import SemiPrivateClassifier, accounting
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity, Steps, plan_delta
 from skpublicdp.audit import audit_privacy, verify_privacy
 from skpublicdp.audit.data_sets import Domain
@@ -25,9 +25,11 @@ from skpublicdp.audit.sensitivity import (
     member_errors,
 )
 from skpublicdp.audit.verification import Verification
+from skpublicdp.hypotheses import Thresholds
 from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.model_selection import SemiPrivateSearchCV
+from skpublicdp.privacy.ledger import Ledger, public_computation
 from tests import ROOT
 from tests.audit import __main__ as command
 from tests.audit import checks
@@ -130,6 +132,23 @@ class TestCorrectEstimators:
         assert result.attained == pytest.approx(1 / 2, rel=1e-12)
         assert result.witness == "all outcomes"
         assert (result.n_data_sets, result.n_pairs) == (2, 1)
+
+    def test_trials_on_public_rows_are_no_use_of_private_rows(self):
+        X_public = np.linspace(0, 3, 12)[:, None]
+        search = SemiPrivateSearchCV(
+            SemiPrivateClassifier(Thresholds()), {"alpha": [0.3, 0.5]}, classes=[0, 1]
+        )
+        result = verify_privacy(
+            lambda: clone(search),
+            [[0.0], [2.0]],
+            2,
+            labels=[0, 1],
+            fit_params={"X_public": X_public, "y_public": X_public[:, 0] > 1},
+        )
+        assert result.holds, result
+        assert result.witness == "all outcomes"
+        (use,) = result.rows()
+        assert use["kind"] == "draw"
 
     def test_secret_roles_reduce_the_loss(self):
         """With a secret choice of one of two rows, the loss is ln((1 + e^(ε/2)) / 2)."""
@@ -290,6 +309,16 @@ def branch_on_rows(self, X, X_public, ledger):
         self.values_ = self.values_ * 2
 
 
+def private_rows_declared_public(self, X, X_public, ledger):
+    with public_computation():
+        self.mode_ = Mode(epsilon=50, random_state=0).fit(X).values_
+
+
+def unseeded_in_public(self, X, X_public, ledger):
+    with public_computation():
+        self.mode_ = Mode().fit(X).values_
+
+
 def understate(self, X, X_public, ledger):
     ledger.epsilon = Fraction(1, 2)
 
@@ -317,6 +346,11 @@ DEFECTS = {
     "public rows are changed": (with_defect(after=publish), "arguments"),
     "a row in an attribute": (with_defect(after=remember), "order_"),
     "a branch on private rows": (with_defect(after=branch_on_rows), "distinguishable"),
+    "private rows declared public": (
+        with_defect(after=private_rows_declared_public),
+        "distinguishable",
+    ),
+    "a draw declared public": (with_defect(after=unseeded_in_public), None),
     "a receipt with a smaller epsilon": (with_defect(after=understate), "costs more"),
 }
 
