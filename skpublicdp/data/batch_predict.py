@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from skpublicdp.data.column import MAX_LISTED_COLUMNS
 from skpublicdp.data.schema import Column
-from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource, as_rows, is_streamed
+from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import check_columns, read_table
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
@@ -209,7 +209,7 @@ def _predict_streamed(
         return predictions, labels, counting_table.counts
 
     counts = np.zeros((2, len(schema_columns)), dtype=np.int64)
-    chunks = rows.map(AcceptsDictionaries(predict_chunk), columns=column_names)
+    chunks = rows.map(predict_chunk, columns=column_names, keep_dictionaries=True)
     for predictions, labels, chunk_counts in chunks:
         counts += chunk_counts
         yield predictions, labels

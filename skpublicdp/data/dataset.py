@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from skpublicdp.data.labels import Targets
 from skpublicdp.data.schema import Coder, Schema
-from skpublicdp.data.streaming import AcceptsDictionaries, Chunk, RowSource
+from skpublicdp.data.streaming import Chunk, RowSource
 from skpublicdp.data.tables import ColumnType, Table
 from skpublicdp.typing import Floats, Mask, R
 
@@ -89,7 +89,9 @@ class Dataset:
             Number of threads, as in joblib.
         """
         chunk_function = self._on_chunk(f, self._encoded)
-        return self._source.map(chunk_function, columns=self._positions, n_jobs=n_jobs)
+        return self._source.map(
+            chunk_function, columns=self._positions, n_jobs=n_jobs, keep_dictionaries=True
+        )
 
     def codes(
         self, coders: Sequence[Coder], dtype: DTypeLike, n_jobs: int | None = None
@@ -107,7 +109,9 @@ class Dataset:
         """
         encode_columns = partial(self.schema.codes, coders=coders, types=self._types)
         chunk_function = self._on_chunk(lambda codes, y: (codes, y.astype(dtype)), encode_columns)
-        return self._source.map(chunk_function, columns=self._positions, n_jobs=n_jobs)
+        return self._source.map(
+            chunk_function, columns=self._positions, n_jobs=n_jobs, keep_dictionaries=True
+        )
 
     def fold(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> R:
         """Return the sum over chunks of f(X, y), an integer array or a tuple of integer arrays.
@@ -115,7 +119,9 @@ class Dataset:
         Parameters are as in `map`.
         """
         chunk_function = self._on_chunk(f, self._encoded)
-        total: R = self._source.fold(chunk_function, columns=self._positions, n_jobs=n_jobs)
+        total: R = self._source.fold(
+            chunk_function, columns=self._positions, n_jobs=n_jobs, keep_dictionaries=True
+        )
         return total
 
     def check(self, n_jobs: int | None = None) -> None:
@@ -171,7 +177,7 @@ class Dataset:
                 y = encode_target(y)
             return f(encode_table(table), y)
 
-        return AcceptsDictionaries(call)
+        return call
 
 
 @dataclass(frozen=True, eq=False, repr=False)

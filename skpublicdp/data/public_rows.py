@@ -420,7 +420,7 @@ def augment_public(
     )
     m = len(X_public)
     if m < min_rows:
-        undeclared = _select_names(schema, ~has_domain)
+        undeclared = np.array(schema.names)[~has_domain].tolist()
         if undeclared:
             warn(
                 f"Only {m} public row{'s were' if m > 1 else ' was'} given, and at least "
@@ -440,7 +440,7 @@ def augment_public(
             for column, values in zip(schema.columns, X_public.T, strict=True)
         ]
     )
-    undeclared = _select_names(schema, is_uninformative & ~has_domain)
+    undeclared = np.array(schema.names)[is_uninformative & ~has_domain].tolist()
     if undeclared:
         warn(
             f"Public rows show fewer than two values of {_columns_and_remedies(undeclared)}",
@@ -510,11 +510,6 @@ def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
     for position in np.flatnonzero(columns):
         changed[:, position] = spread_evenly(schema.columns[position], fractions[:, position])
     return changed
-
-
-def _select_names(schema: Schema, columns: Mask) -> list[str]:
-    """Return the names of the columns that a mask selects."""
-    return [name for name, selected in zip(schema.names, columns, strict=True) if selected]
 
 
 def _columns_and_remedies(names: list[str]) -> str:

@@ -57,8 +57,10 @@ class RowRoles:
         Streamed rows with their labels; None if the rows are in memory.
     is_public : ndarray of bool, shape (n,)
         Mask of the public rows of `X`.
-    marked, separate : Table or None
-        The public rows of `X`, and the rows of `X_public`; None without any.
+    separate : Table or None
+        The rows of `X_public`; None without any.
+    public_tables : tuple of Table
+        The public rows of `X`, then those of `X_public`; parts without rows are left out.
     counted : ndarray of bool, shape (n,), or None
         Mask of the private rows that count, after `capped`. None before, and for streamed rows of
         which all count, since a mask would be large for very many rows.
@@ -67,14 +69,9 @@ class RowRoles:
     table: Table
     stream: RowSource | None
     is_public: Mask
-    marked: Table | None
     separate: Table | None
+    public_tables: tuple[Table, ...]
     counted: Mask | None = None
-
-    @property
-    def public_tables(self) -> list[Table]:
-        """The public rows of `X`, then those of `X_public`; parts without rows are left out."""
-        return [table for table in (self.marked, self.separate) if table is not None]
 
     @property
     def n_private(self) -> int:
@@ -152,7 +149,8 @@ def split_roles(
     if numeric and marked is not None:
         refuse_text(estimator, marked)
     separate = read_public(estimator, table, X_public, numeric=numeric, n_rows=n_streamed)
-    return RowRoles(table, stream, public_mask, marked, separate)
+    public_tables = tuple(part for part in (marked, separate) if part is not None)
+    return RowRoles(table, stream, public_mask, separate, public_tables)
 
 
 def _open_stream(X: Any, y: Any, is_public: Any) -> RowSource:
@@ -386,17 +384,13 @@ def _overlap(X: Table, public: Table) -> bool:
     """Indicate whether a column shares memory in two tables with the same columns."""
     if X.native is public.native:
         return True
-    types = zip(X.types, public.types, strict=True)
-    return any(
-        _shares_memory(X.column(position), public.column(position))
-        for position, (type_, public_type) in enumerate(types)
-        if type_.usable and type_.kind == public_type.kind
-    )
-
-
-def _shares_memory(first: NDArray[Any], second: NDArray[Any]) -> bool:
-    """Indicate whether two arrays overlap; the exact test runs only if their ranges do."""
-    return bool(np.may_share_memory(first, second) and np.shares_memory(first, second))
+    for position, (type_, public_type) in enumerate(zip(X.types, public.types, strict=True)):
+        if type_.usable and type_.kind == public_type.kind:
+            columns = X.column(position), public.column(position)
+            # the exact test takes long, and is needed only if the ranges of memory overlap
+            if np.may_share_memory(*columns) and np.shares_memory(*columns):
+                return True
+    return False
 
 
 def check_same_kinds(X: Table, public: Table) -> None:

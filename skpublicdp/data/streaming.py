@@ -18,7 +18,6 @@ from skpublicdp.data.sources.arrow_readers import (
     is_path,
 )
 from skpublicdp.data.sources.chunk_task import (
-    AcceptsDictionaries,
     Chunk,
     ChunkTask,
     RawChunk,
@@ -40,7 +39,6 @@ from skpublicdp.data.tables import concatenate_tables, pick_column, table_height
 from skpublicdp.typing import Codes, Mask, R
 
 __all__ = [
-    "AcceptsDictionaries",
     "Chunk",
     "RowSource",
     "SourceColumn",
@@ -149,7 +147,7 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     >>> [chunk.y for chunk in rows.map(lambda chunk: chunk)]
     [array([0, 1, 1])]
     """
-    rows = X if isinstance(X, RowSource) else RowSource(_make_reader(X))
+    rows = X if isinstance(X, RowSource) else RowSource((_reader_class(X) or MemoryReader)(X))
     if y is None:
         return rows
     labels = _as_label_column(y)
@@ -190,16 +188,11 @@ def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
     return RecordBatchesReader if is_batches or is_iterator or callable(X) else None
 
 
-def _make_reader(X: Any) -> RowReader:
-    """Return a reader of a container; the default is the reader of tables in memory."""
-    return (_reader_class(X) or MemoryReader)(X)
-
-
 def _as_label_column(y: Any) -> SourceColumn:
     """Return labels of any container as the single column of a source."""
     if isinstance(y, SourceColumn):
         return y
-    rows = y if isinstance(y, RowSource) else RowSource(_make_reader(y))
+    rows = y if isinstance(y, RowSource) else RowSource((_reader_class(y) or MemoryReader)(y))
     if rows.n_columns != 1:
         raise ValueError(f"y must be one column; got {rows.n_columns} columns.")
     return SourceColumn(rows._reader, rows._columns[0])
@@ -327,6 +320,7 @@ class RowSource:
         *,
         columns: Sequence[str | int] | None = None,
         n_jobs: int | None = None,
+        keep_dictionaries: bool = False,
     ) -> Iterator[R]:
         """Yield f(chunk) for every chunk, in the order of rows.
 
@@ -339,6 +333,8 @@ class RowSource:
             Columns that are read, by name or position; all by default.
         n_jobs : int, optional
             Number of threads, as in joblib. Dask uses its own workers.
+        keep_dictionaries : bool, default=False
+            Whether `f` accepts dictionary-encoded text of Arrow, so that it is not decoded.
 
         Yields
         ------
@@ -351,7 +347,8 @@ class RowSource:
             If rows cannot be read, or if `f` raises an exception from outside this package. The
             original message is withheld, as it may quote a value.
         """
-        with contextlib.closing(self._results(f, columns, n_jobs)) as results:
+        plan = self._plan(f, columns, keep_dictionaries)
+        with contextlib.closing(self._results(plan, n_jobs)) as results:
             for result, failure in results:
                 if failure is not None:
                     raise failure
@@ -385,6 +382,7 @@ class RowSource:
         *,
         columns: Sequence[str | int] | None = None,
         n_jobs: int | None = None,
+        keep_dictionaries: bool = False,
     ) -> Any:
         """Return the sum of f(chunk) over all chunks.
 
@@ -395,7 +393,7 @@ class RowSource:
         f : callable
             Function of a `Chunk` that returns an array of integers, or a tuple of integer arrays.
             It is called like the function of `map`.
-        columns, n_jobs :
+        columns, n_jobs, keep_dictionaries :
             As in `map`.
 
         Returns
@@ -409,12 +407,12 @@ class RowSource:
         TypeError
             If a table does not hold integers.
         """
-        plan = self._plan(f, columns)
+        plan = self._plan(f, columns, keep_dictionaries)
         if self._runs_on_dask(plan.labels):
             assert isinstance(self._reader, DaskReader)
             result, failure = self._reader.run_sum(plan.task, plan.columns, plan.labels)
         else:
-            with contextlib.closing(self._results(f, columns, n_jobs)) as results:
+            with contextlib.closing(self._results(plan, n_jobs)) as results:
                 result, failure = sum_tables(results)
         if failure is not None:
             raise failure
@@ -482,7 +480,12 @@ class RowSource:
         y = concatenate_tables([chunk.y for chunk in chunks]) if self.labelled else None
         return Chunk(X, y, 0)
 
-    def _plan(self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None) -> _ReadingPlan:
+    def _plan(
+        self,
+        f: Callable[[Chunk], Any],
+        columns: Sequence[str | int] | None,
+        keep_dictionaries: bool = False,
+    ) -> _ReadingPlan:
         """Return the columns to read for a function of chunks, and the task that applies it.
 
         Labels from the same container are read with the columns of `X`, in one pass.
@@ -498,6 +501,7 @@ class RowSource:
         task = ChunkTask(
             f,
             self._reader.without_dictionaries,
+            keep_dictionaries,
             tuple(map(read_columns.index, x_columns)),
             label_position,
             self._mask,
@@ -509,14 +513,8 @@ class RowSource:
         reader = self._reader
         return isinstance(reader, DaskReader) and reader.n_rows > 0 and reader.can_pair(labels)
 
-    def _results(
-        self, f: Callable[[Chunk], Any], columns: Sequence[str | int] | None, n_jobs: int | None
-    ) -> Generator[Result, None, None]:
-        """Yield (result, None) or (None, exception) of f(chunk) for each chunk, in order.
-
-        Parameters are as in `map`.
-        """
-        plan = self._plan(f, columns)
+    def _results(self, plan: _ReadingPlan, n_jobs: int | None) -> Generator[Result, None, None]:
+        """Yield (result, None) or (None, exception) of the task for each chunk, in order."""
         if self._runs_on_dask(plan.labels):
             assert isinstance(self._reader, DaskReader)
             yield from self._reader.run(plan.task, plan.columns, plan.labels)

@@ -371,8 +371,9 @@ def check_container(
         raise ValueError(
             f"{name} must be a table of columns; got a structured array: convert it to a DataFrame."
         )
-    is_mistake = isinstance(X, type | Iterator) or _is_function(X)  # rather than streamed rows
-    if not is_mistake and is_streamed(X):
+    # functions and iterators are mistakes rather than streamed rows
+    is_function = callable(X) and not hasattr(X, "shape")
+    if not isinstance(X, type | Iterator) and not is_function and is_streamed(X):
         raise ValueError(_streamed_message(estimator, name))
     shape = _shape(X)
     if not shape:
@@ -410,11 +411,6 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
                 f"Found array with 0 {axis}(s) (shape={shape}) while a minimum of 1 is required: "
                 f"{name} must have at least one row and one column."
             )
-
-
-def _is_function(X: Any) -> bool:
-    """Indicate whether X is a callable without a shape, such as a function of record batches."""
-    return callable(X) and not hasattr(X, "shape")
 
 
 def _shape(X: Any) -> tuple[int, ...] | None:

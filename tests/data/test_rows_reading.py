@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from skpublicdp.data.sources import dask_reader
-from skpublicdp.data.streaming import AcceptsDictionaries, as_rows, open_rows
+from skpublicdp.data.streaming import as_rows, open_rows
 from skpublicdp.exceptions import ReadError
 
 pl = pytest.importorskip("polars")
@@ -65,7 +65,7 @@ def test_text_of_files_comes_in_dictionaries_only_to_those_who_ask(tmp_path):
     rows = as_rows(rows.drop("label"), rows["word"])
     (plain,) = rows.map(lambda chunk: chunk)
     assert plain.X.schema == rows.empty().schema
-    (read,) = rows.map(AcceptsDictionaries(lambda chunk: chunk))
+    (read,) = rows.map(lambda chunk: chunk, keep_dictionaries=True)
     assert pa.types.is_dictionary(read.X["word"].type)
     for chunk in (plain, read):  # labels are never in dictionaries
         assert chunk.y.type == pa.string()

@@ -43,20 +43,6 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AcceptsDictionaries:
-    """A function of chunks that accepts dictionary-encoded text, so that chunks are not decoded.
-
-    Dictionary-encoded text is a list of distinct texts with an integer code per row.
-    """
-
-    function: Callable[[Chunk], Any]
-
-    def __call__(self, chunk: Chunk) -> Any:
-        """Return the result of the function for a chunk."""
-        return self.function(chunk)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class ChunkTask:
     """A picklable task: a function of chunks, the columns that it reads and the mask of its rows.
 
@@ -67,7 +53,10 @@ class ChunkTask:
     function : callable
         Function of a `Chunk`.
     without_dictionaries : callable
-        Decodes dictionary-encoded text in the tables of the reader.
+        Decodes dictionary-encoded text in the tables of the reader: a list of distinct texts, with
+        an integer code per row.
+    keeps_dictionaries : bool
+        Whether the function accepts dictionary-encoded text, so that it is decoded in labels only.
     columns : tuple of int
         Positions of the columns of `Chunk.X` in the tables that are read.
     label : int or None
@@ -80,6 +69,7 @@ class ChunkTask:
 
     function: Callable[[Chunk], Any]
     without_dictionaries: Callable[[Any], Any]
+    keeps_dictionaries: bool
     columns: tuple[int, ...]
     label: int | None
     mask: Mask | None = None
@@ -120,7 +110,7 @@ class ChunkTask:
         y = labels
         if self.label is not None:
             y = pick_column(self.without_dictionaries(pick_columns(table, [self.label])), 0)
-        if not isinstance(self.function, AcceptsDictionaries):
+        if not self.keeps_dictionaries:
             table = self.without_dictionaries(table)
         shape = getattr(table, "shape", None)
         is_flat = shape is not None and len(shape) == 1  # a series or a one-dimensional array
