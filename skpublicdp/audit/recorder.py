@@ -130,7 +130,7 @@ class Recorder:
     >>> import numpy as np
     >>> from fractions import Fraction
     >>> from skpublicdp.accounting import Draw
-    >>> from skpublicdp.privacy.ledger import Ledger, in_public_computation
+    >>> from skpublicdp.privacy.ledger import Ledger
     >>> from skpublicdp.mechanisms.families import Leaf
     >>> with Recorder([2]) as recorder:
     ...     family = Leaf(np.array([0, 1, 40]))
