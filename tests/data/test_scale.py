@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpublicdp._internal.threads import RefCountedContext, one_blas_thread
-from skpublicdp.boosting import fit, newton_boosting
+from skpublicdp.boosting import newton_boosting, newton_fit
 from skpublicdp.data.schema import Column
 from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import splits as splits_module
@@ -107,10 +107,10 @@ def test_newton_boosting_on_a_subsample_pays_for_one_replaced_row(name, monkeypa
     update_term = newton_boosting.NewtonBooster.update_term
 
     def noted(self, term, budget):
-        sizes.append(self._data.rows.n)
+        sizes.append(self.data.rows.n)
         return update_term(self, term, budget)
 
-    monkeypatch.setattr(fit, "subsample_size", lambda noise, cells: 16)
+    monkeypatch.setattr(newton_fit, "subsample_size", lambda noise, cells: 16)
     monkeypatch.setattr(newton_boosting.NewtonBooster, "update_term", noted)
     options = whole_fits.GROWING[name]
     more = options | {
