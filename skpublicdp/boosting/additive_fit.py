@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -71,7 +70,6 @@ from skpublicdp.boosting.public_labels import (
 )
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy, choose_strategy
 from skpublicdp.boosting.training_data import TrainingData
-from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats
 
@@ -88,12 +86,12 @@ def fit_additive(
     training: TrainingData,
     ledger: Ledger,
     budget: StageBudget,
-    trees: TreeCover | None,
+    log_n_trees: float | None,
     max_rounds: int | None,
 ) -> LogisticFit:
     """Fit an additive model to noisy histograms, then perhaps interaction trees.
 
-    1. If a tree is likely to be found among `trees`, plan for a trial of one.
+    1. If an interaction tree is likely to be found, plan for a trial of one.
     2. Release the class balance.
     3. Test for covariate shift, and fit the posterior of all scores to noisy histograms.
     4. Draw a tree, if the trial is still promising given the class balance.
@@ -106,18 +104,23 @@ def fit_additive(
         Pays for every release and draws its noise.
     budget : StageBudget
         Budget of the fit.
-    trees : TreeCover, optional
-        Candidate trees; ``None`` for a model without trees.
+    log_n_trees : float, optional
+        Natural logarithm of the number of candidate trees; ``None`` for a model without trees.
     max_rounds : int, optional
         Maximum number of rounds of histograms.
     """
     n, m = training.rows.n, len(training.X_public)
-    n_persons = n / ledger.rows_per_person  # the exponential mechanism pays for persons
-    log_n_trees = 0.0 if trees is None else math.log(trees.size)
-    trial = None
-    if not (trees is None or budget.pure or training.is_regression):
-        trial = choose_trial(signal_to_noise(budget, n_persons, log_n_trees))
-    plan_has_trial = trial is not None
+    may_draw_trees = not (log_n_trees is None or budget.pure or training.is_regression)
+
+    def promising_trial(budget: StageBudget, class_balance: float) -> TreeTrial | None:
+        """Return the trial of a tree that is likely to be found, or None."""
+        if not may_draw_trees or log_n_trees is None:
+            return None
+        # the exponential mechanism pays for persons; a tree is harder to find among rare labels
+        effective_persons = n / ledger.rows_per_person * class_balance**2
+        return choose_trial(signal_to_noise(budget, effective_persons, log_n_trees))
+
+    plan_has_trial = promising_trial(budget, 1.0) is not None
     if plan_has_trial:
         budget = plan_tree_trial(ledger)
     share, class_balance = Fraction(1), 1.0
@@ -125,10 +128,9 @@ def fit_additive(
     if not budget.pure or n_histogram_rounds(n, m, budget.variance(columns)) > 1:
         share -= CLASS_COUNT_SHARE
         class_balance = noisy_class_balance(training, ledger, budget.fraction(CLASS_COUNT_SHARE))
+    trial = promising_trial(budget, class_balance) if plan_has_trial else None
     if plan_has_trial:
-        # a tree is harder to find among rare labels than the number of rows suggests
-        trial = choose_trial(signal_to_noise(budget, n_persons * class_balance**2, log_n_trees))
-        # without a trial any branch of the plan covers the fit
+        # each option allows for histograms with all of the budget, so any covers a fit without tree
         ledger.take_option(trial_event(budget, trial or TREE_TRIALS[0]))
     if trial is None:
         return fit_histograms(training, ledger, budget, share, class_balance, max_rounds).result()
@@ -229,7 +231,7 @@ class AdditiveFit:
     ----------
     data : BinnedData
         Private and public rows in bins.
-    public : WeightedPublicRows
+    initial_design : WeightedPublicRows
         Public rows and the number of private rows.
     strategy : HistogramStrategy
         Linear combinations of bins that are measured.
@@ -240,7 +242,7 @@ class AdditiveFit:
     public_labels : PublicLabels, optional
         Targets of public rows.
     shift : ShiftEstimate, optional
-        Result of an earlier shift test, which gave `public` its weights.
+        Result of an earlier shift test, which gave `initial_design` its weights.
     model : AdditiveModel
         Current model.
     posteriors : list of BinPosterior
@@ -254,7 +256,7 @@ class AdditiveFit:
     """
 
     data: BinnedData
-    public: WeightedPublicRows
+    initial_design: WeightedPublicRows
     strategy: HistogramStrategy
     n_targets: int
     pure: bool
@@ -270,16 +272,16 @@ class AdditiveFit:
 
     def __post_init__(self) -> None:
         self.model = null_model(self.data.binner.offsets, self.n_targets)
-        self.design = self.public
+        self.design = self.initial_design
         self._total_weight = self.strategy.total_weight / STRATEGY_UNIT
-        self._Z = self.strategy.apply(self.public.X) / STRATEGY_UNIT
+        self._Z = self.strategy.apply(self.initial_design.X) / STRATEGY_UNIT
         self._expected_counts, self._expected_count_variances = self._predict_counts()
 
     def run_round(self, ledger: Ledger, budget: StageBudget) -> None:
         """Spend a budget on the gradient histogram of the current model, and update the fit."""
         histogram = gradient_histogram(self.model, self.data, pure=self.pure)
         # counts are free with Gaussian noise; with Laplace noise they are released only once
-        counts = not self.pure or self.drift is None
+        counts = not self.pure or self._counts is None
         self.update(measure(histogram, self.strategy, budget.event, ledger, counts=counts))
 
     def result(self) -> LogisticFit:
@@ -334,8 +336,8 @@ class AdditiveFit:
         ndarray of float64, shape (n_measured,)
             Variances of the prediction, from the sampling of public rows.
         """
-        n, m = self.public.n, self.public.effective_size
-        shares = expected_bin_shares(self.data.binner, self.public)
+        n, m = self.initial_design.n, self.initial_design.effective_size
+        shares = expected_bin_shares(self.data.binner, self.initial_design)
         means = self.strategy.apply(shares) / STRATEGY_UNIT
         squared_blocks = tuple(block**2 for block in self.strategy.blocks)
         squared_strategy = replace(self.strategy, blocks=squared_blocks)
@@ -363,7 +365,7 @@ class AdditiveFit:
         """
         if noisy.counts is None:
             return
-        n, counts = self.public.n, noisy.counts.copy()
+        n, counts = self.initial_design.n, noisy.counts.copy()
         degrees_of_freedom = 0
         for block, is_identity in zip(
             self.strategy.column_slices, self.strategy.is_identity, strict=True
@@ -384,13 +386,15 @@ class AdditiveFit:
         if self.drifted:
             variances = np.full(len(self._counts), self._count_variance)
             whitened, Z = whiten_and_reduce(self._counts, variances, self._Z)
-            self.design = calibrate_weights(self.public, Z, whitened, 1.0)
+            self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
 
     def _test_for_shift(self, counts: Floats, variance: float, degrees_of_freedom: int) -> None:
         """Set the shift statistic: chi-squared per degree of freedom, of released counts.
 
-        The deviations are from the counts that the public rows predict. The last count is the
-        number of rows, which is public.
+        It costs nothing beyond the histogram. The earlier shift test, whose counts are cheaper,
+        gives weights before the bins are made, so this one finds what is left. The deviations are
+        from the counts that the public rows predict. The last count is the number of rows, which is
+        public.
         """
         variances = variance + self._expected_count_variances
         deviations = counts - self._expected_counts
@@ -403,7 +407,7 @@ class AdditiveFit:
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the current probabilities of the public rows, and their gradient scales."""
-        indicators = self.public.X.astype(np.int64)
+        indicators = self.initial_design.X.astype(np.int64)
         baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ indicators.T)
         return baseline, gradient_scale(baseline, self.pure)
 
@@ -431,7 +435,7 @@ class AdditiveFit:
         noisy : NoisyHistogram
             Released histogram of the null model.
         """
-        n, m = self.public.n, len(self.public.X)
+        n, m = self.initial_design.n, len(self.initial_design.X)
         counts, count_variance = self._shrunk_bin_counts()
         blocks = prior_covariances(self.data.binner, self.design)
         # all rows have the same probability under the null model

@@ -36,14 +36,19 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 
 
 class Algorithm(Enum):
-    """Algorithms of a boosting fit."""
+    """Algorithms of a boosting fit, and what they release about private rows."""
 
     TREES = auto()
-    """Trees alone: voting trees for two labels, or trees with noisy leaf values."""
+    """Trees alone. Two labels: exact draws of trees that move the log-odds by a constant. More
+    labels: noisy counts for a shift test, then for each tree an exact draw and its noisy leaf
+    sums."""
     ADDITIVE = auto()
-    """Additive posterior from noisy histograms, for budgets that are small."""
+    """Additive posterior, for small budgets: the noisy class balance, noisy counts for a shift
+    test, one or two noisy gradient histograms of all columns, then perhaps two trees."""
     NEWTON = auto()
-    """Newton boosting, for large budgets."""
+    """Newton boosting, for large budgets: an additive posterior from a part of the budget, then
+    noisy sums that split bins, then noisy gradient and hessian sums of one column or one drawn tree
+    at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +80,7 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
 
     1. Set a part of the budget aside for the residuals of a regression.
     2. Choose an algorithm by public numbers, and run it. All that it reads of private rows are
-       noisy sums and exact draws of trees.
+       noisy sums and exact draws of trees; `Algorithm` lists them in order.
     3. Project the model onto monotone constraints.
     4. Release a histogram of the residuals of a regression.
     """
@@ -84,18 +89,20 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     budget = whole_budget.fraction(1 - residual_share)
     trees = training.candidate_trees(training.binned)
     _warn_about_too_few_rows(training, ledger, budget, trees, options.method)
-    may_have_trees = options.method == "auto"
+    loss = training.loss(pure=not ledger.delta)
+    max_rounds, may_have_trees = options.max_rounds, options.method == "auto"
     match choose_algorithm(training, ledger, budget, options.method):
         case Algorithm.TREES:
-            fit = fit_trees(training, ledger, trees, options.max_rounds, options.learning_rate)
-            fitted = fit.with_loss(training.loss(pure=not ledger.delta))
+            # draws are accounted as pure steps, so the budget is the whole ε
+            fit = fit_trees(training, ledger, trees, max_rounds, options.learning_rate)
+            fitted = fit.with_loss(loss)
         case Algorithm.ADDITIVE:
-            candidates = trees if may_have_trees else None
-            fit = fit_additive(training, ledger, budget, candidates, options.max_rounds)
-            fitted = fit.with_loss(training.loss(pure=not ledger.delta))
+            log_n_trees = math.log(trees.size) if may_have_trees else None
+            fit = fit_additive(training, ledger, budget, log_n_trees, max_rounds)
+            fitted = fit.with_loss(loss)
         case Algorithm.NEWTON:
             fitted = fit_newton(
-                training, ledger, budget, trees=may_have_trees, max_rounds=options.max_rounds
+                training, ledger, budget, loss, trees=may_have_trees, max_rounds=max_rounds
             )
     if options.directions is not None:
         binner, codes = fitted.data.binner, fitted.data.public_codes
@@ -126,13 +133,13 @@ def choose_algorithm(
     ValueError
         If the noise is too large to be drawn, and the method does not allow trees alone.
     """
-    if method == "votes":
+    if method == "votes":  # a parameter of classifiers only
         return Algorithm.TREES
     n_columns = len(training.rows.columns)
     columns = ledger.for_person(count_sensitivity(n_columns))
     if can_afford_boosting(budget, training.rows.n, columns):
         return Algorithm.NEWTON
-    trees_are_allowed = method == "auto" and not training.is_regression
+    trees_are_allowed = _may_use_trees_alone(training, method)
     too_expensive = training.n_targets > 1 and budget.pure
     if trees_are_allowed and (not training.n_public or too_expensive):
         return Algorithm.TREES
@@ -150,19 +157,23 @@ def choose_algorithm(
     )
 
 
+def _may_use_trees_alone(training: TrainingData, method: str) -> bool:
+    """Indicate whether trees alone may be used: for classification, unless trees are excluded."""
+    return not training.is_regression and method != "moments"
+
+
 def _warn_about_too_few_rows(
     training: TrainingData, ledger: Ledger, budget: StageBudget, trees: TreeCover, method: str
 ) -> None:
-    """Warn if the noise exceeds any effect, by public numbers only."""
+    """Warn if none of the algorithms that may run can learn, by public numbers only."""
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
     histograms_fail = effects_below_noise(budget, training.rows.n, columns)
     n_persons = training.rows.n / ledger.rows_per_person
     tree_budget = StageBudget(ledger.epsilon, pure=True)
     trees_fail = signal_to_noise(tree_budget, n_persons, math.log(trees.size)) < MIN_SIGNAL
-    # only a classification can use trees in place of histograms
-    uses_trees = method == "votes" or (method == "auto" and not training.is_regression)
-    uses_histograms = method != "votes"
-    if (uses_trees and not trees_fail) or (uses_histograms and not histograms_fail):
+    if _may_use_trees_alone(training, method) and not trees_fail:
+        return
+    if method != "votes" and not histograms_fail:
         return
     expected = (
         "predictions close to chance"

@@ -10,9 +10,11 @@ from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
 from skpublicdp.boosting.additive_fit import fit_histograms
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.bin_splits import (
+    BinSplits,
     candidate_splits,
     refine_splits,
 )
+from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import (
     MAX_FINE_BINS,
     Binner,
@@ -33,6 +35,7 @@ from skpublicdp.boosting.histograms import (
     count_sensitivity,
     noisy_class_balance,
 )
+from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, null_model
 from skpublicdp.boosting.newton_boosting import NewtonBooster
 from skpublicdp.boosting.residual_histogram import residual_variance
@@ -44,16 +47,21 @@ def fit_newton(
     training: TrainingData,
     ledger: Ledger,
     budget: StageBudget,
+    loss: Loss,
     *,
     trees: bool,
     max_rounds: int | None,
 ) -> FittedModel:
     """Fit the additive posterior with part of a budget, then Newton boosting with the rest.
 
-    1. Release the class balance, and choose a subsample of the rows if the table is large.
-    2. Fit the additive posterior, if there are public rows.
-    3. Refine the bins, by public quantiles and then by noisy sums over halves of bins.
-    4. Run Newton boosting, starting from the scores of the additive posterior.
+    1. Release the class balance, and draw a random sample of the rows if the table is large. All
+       steps but the last pass of boosting use the sample.
+    2. If there are public rows, test for covariate shift and fit the additive posterior.
+    3. Refine the bins by quantiles of the public rows.
+    4. Release the variance of the residuals of a regression.
+    5. Split bins whose halves differ, by noisy sums over the halves.
+    6. Run Newton boosting, starting from the scores of the additive posterior: a pass over the
+       columns, trees, and more passes.
 
     Parameters
     ----------
@@ -63,6 +71,8 @@ def fit_newton(
         Pays for every release and draws its noise.
     budget : StageBudget
         Budget of the fit.
+    loss : Loss
+        Gradients and hessians.
     trees : bool
         Whether interaction trees may be drawn.
     max_rounds : int, optional
@@ -70,15 +80,14 @@ def fit_newton(
     """
     class_balance = noisy_class_balance(training, ledger, budget.fraction(CLASS_COUNT_SHARE))
     balance_factor = min(1.0, class_balance / BALANCED_FOR_NEWTON)
-    sample = _subsample(training, ledger, budget, balance_factor)
+    sample = _sample_rows(training, ledger, budget, loss, balance_factor)
     effective_rows = sample.rows.n * balance_factor
     start_share = _start_share(sample, ledger, budget, effective_rows)
     start = _fit_start(sample, ledger, budget.fraction(start_share), class_balance, max_rounds)
-    loss, weights = training.loss(pure=not ledger.delta), start.design.weights
     budget = budget.fraction(1 - CLASS_COUNT_SHARE - start_share)
     if not budget.amount:
         return start.with_loss(loss)
-    coarse = start.data.binner
+    coarse, weights = start.data.binner, start.design.weights
     data = sample.with_bins(refine_bins(coarse, sample.X_public, weights))
     model = _refined_model(start.model, coarse, data.binner)
     model = loss.from_logistic(model, data.public_codes, weights)
@@ -97,27 +106,27 @@ def fit_newton(
     booster = NewtonBooster(
         model, data, margins, weights, n_public, loss, ledger, gradient_variance
     )
-    splits = None
-    if trees:
-        splits = candidate_splits(coarse, start.data.public_codes)
-        splits = refine_splits(splits, coarse, data.binner)
+    splits = _refined_splits(start.data, data.binner) if trees else None
     all_data = None if sample is training else replace(data, rows=training.rows)
     booster.fit(budget, effective_rows, splits, max_rounds, all_data)
     covariances = booster.covariances
     return FittedModel(booster.model, data, loss, covariances, start.drift, start.drifted)
 
 
-def _subsample(
-    training: TrainingData, ledger: Ledger, budget: StageBudget, balance_factor: float
+def _sample_rows(
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+    loss: Loss,
+    balance_factor: float,
 ) -> TrainingData:
-    """Return a random subset of at most half of the rows, or all rows if it would be too small.
+    """Return a random sample of at most half of the rows, or all rows if it would be too small.
 
     `balance_factor` is the number of effective rows per row, which is smaller with unbalanced
     classes.
     """
     n_updates = N_PASSES * len(training.rows.columns)
     update_budget = budget.fraction(Fraction(1, n_updates))
-    loss = training.loss(pure=not ledger.delta)
     noise = update_budget.variance(ledger.for_person(loss.sensitivity)) / (2 * MAX_GRADIENT) ** 2
     n_rows = math.ceil(subsample_size(noise, MAX_FINE_BINS) / balance_factor)
     if 2 * n_rows > training.rows.n:
@@ -158,3 +167,9 @@ def _fit_start(
 def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:
     """Return the same model on bins that refine the `coarse` ones."""
     return replace(model, scores=refine_scores(model.scores, coarse, fine), offsets=fine.offsets)
+
+
+def _refined_splits(coarse: BinnedData, fine: Binner) -> BinSplits:
+    """Return the candidate splits of trees on coarse bins, in terms of finer ones."""
+    splits = candidate_splits(coarse.binner, coarse.public_codes)
+    return refine_splits(splits, coarse.binner, fine)

@@ -1,4 +1,8 @@
-"""The mechanisms of a release, one for each method: `auto`, `pmw` and `public`."""
+"""The mechanisms of a release, one for each method: `auto`, `pmw` and `public`.
+
+Those of `auto` are here and call the measurements of `cdf/`, `marginals/` and `query_list`. `pmw`,
+exact draws of queries that update weights of public rows, is in `pmw/release.py`.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +80,9 @@ def _release_query_list(
 
     The posterior of the answers combines the counts with the answers of public rows.
     """
-    all_queries = queries.holdout_queries(rows.X_public)
-    n_queries, m, n_completions = len(all_queries), rows.n_public, rows.n_completions
-    indicators = QueryIndicators(queries, all_queries)
+    listed_queries = queries.holdout_queries(rows.X_public)  # of a finite list: all of them
+    n_queries, m, n_completions = len(listed_queries), rows.n_public, rows.n_completions
+    indicators = QueryIndicators(queries, listed_queries)
     codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
     counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
     # If there are no public rows (m = 0), X_public is a reference sample. It is used for synthetic
