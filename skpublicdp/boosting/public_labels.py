@@ -27,6 +27,9 @@ POWER_PRIORS = (0.0, 0.1, 0.3, 1.0)
 MAX_NEWTON_STEP = 4.0
 """Largest change of a margin in one Newton step."""
 
+MAX_NEWTON_STEPS = 200
+"""Maximum number of Newton steps, which end earlier at the mode."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicLabels:
@@ -72,7 +75,7 @@ def laplace_approximation(
         H: Floats = precision + exponent * (extended.T * q) @ extended
         return H
 
-    for _ in range(20):
+    for _ in range(MAX_NEWTON_STEPS):
         probability = expit(extended @ mode)
         slope = precision @ (prior.mean - mode) + exponent * extended.T @ (outcomes - probability)
         step = np.linalg.solve(hessian(probability), slope)
