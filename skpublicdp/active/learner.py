@@ -55,8 +55,8 @@ from skpublicdp.data.tables import count_rows, take_rows
 from skpublicdp.data.validation import as_numbers, check_rows
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.guarantees import Promise
-from skpublicdp.privacy.budget import new_ticket
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
     base_learner_guarantee,

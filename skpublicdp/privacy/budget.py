@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import math
 import os
-import secrets
 import sqlite3
 import tempfile
 from contextlib import suppress
@@ -16,7 +15,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self, overload
 
 from skpublicdp._internal.html import table
@@ -34,14 +32,7 @@ from skpublicdp.accounting.filters import (
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.budget_file import BudgetFile, Entry
 from skpublicdp.privacy.seeds import SEEDED_TWICE
-
-USED_TICKET = (
-    "A query is good for one fit, and this one or a copy of it has been fitted; call query again."
-)
-"""Error message for a ticket that was used before."""
-
-_REDEEMED_TICKETS: set[str] = set()
-_REDEMPTION_LOCK = Lock()
+from skpublicdp.privacy.ticket import USED_TICKET
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
 """SQL query for the running total of each group after its last entry.
@@ -476,19 +467,3 @@ def _remove_file(path: str, owner: int) -> None:
     if os.getpid() == owner:
         with suppress(OSError):
             os.remove(path)
-
-
-def new_ticket() -> str:
-    """Return a random ticket that admits one fit, in this process or with one budget."""
-    return f"{os.getpid()}-{secrets.token_hex(16)}"
-
-
-def redeem_ticket(ticket: str) -> None:
-    """Mark a ticket as used, or raise if it was used before or made in another process.
-
-    It is for fits without a budget. Tickets of other fits are checked in the file of their budget.
-    """
-    with _REDEMPTION_LOCK:
-        if ticket in _REDEEMED_TICKETS or not ticket.startswith(f"{os.getpid()}-"):
-            raise PrivacyBudgetError(USED_TICKET)
-        _REDEEMED_TICKETS.add(ticket)

@@ -54,8 +54,9 @@ from skpublicdp.mechanisms.families import Family, Path
 from skpublicdp.mechanisms.randomness import RandomBits, random_bits, uniform_below
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
-from skpublicdp.privacy.budget import PrivacyBudget, redeem_ticket
+from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.seeds import SEEDED_FIT, has_seed
+from skpublicdp.privacy.ticket import redeem_ticket
 from skpublicdp.typing import Integers
 
 LARGE_DELTA = 0.1
@@ -141,7 +142,7 @@ class Ledger:
     rows_per_person : int
         Maximum number of rows of one person. Each event is priced for replacing all of them.
     ticket : str, optional
-        One-time token of a fit that must not be repeated; see `budget.new_ticket`.
+        One-time token of a fit that must not be repeated; see `ticket.new_ticket`.
     seeded_parts : bool
         Whether a base learner or sanitizer, which samples by itself, has its own seed.
 

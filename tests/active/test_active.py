@@ -812,7 +812,7 @@ class TestOneFit:
     def test_nor_to_another_process(self, monkeypatch):
         learner, y = queried()
         with monkeypatch.context() as patch:  # as after a fork
-            patch.setattr("skpublicdp.privacy.budget.os.getpid", lambda: -1)
+            patch.setattr("skpublicdp.privacy.ticket.os.getpid", lambda: -1)
             with pytest.raises(PrivacyBudgetError, match=USED):
                 learner.fit(X_FEW, y)
         assert learner.fit(X_FEW, y).privacy_.epsilon == 1.0

@@ -47,8 +47,8 @@ from skpublicdp.exceptions import LargeDeltaWarning, PrivacyBudgetError
 from skpublicdp.hypotheses import Halfspaces, Stumps
 from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.privacy.budget import new_ticket
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable, public_seed
+from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.sanitizers import QuantileSanitizer
 from skpublicdp.sanitizers.binary_columns import COLUMN_DRAW_NAME
 from tests.accounting.test_events import SINGLE, proposals, trees

@@ -29,13 +29,15 @@ ALLOWED_IMPORTS = {
     },
     "privacy.budget_file": {"accounting", "exceptions"},
     "privacy.seeds": set(),
+    "privacy.ticket": {"exceptions"},
     "privacy.budget": {
-        *("accounting", "privacy.budget_file", "exceptions", "privacy.seeds"),
+        *("accounting", "privacy.budget_file", "exceptions", "privacy.seeds", "privacy.ticket"),
         "_internal.html",
     },
     "_internal.parameters": {"accounting", "privacy.budget", "_internal.threads"},
     "privacy.ledger": {
         *("accounting", "privacy.budget", "exceptions", "mechanisms", "privacy.seeds"),
+        "privacy.ticket",
     },
     "_internal.html_repr": {"_internal.html"},
     "_internal.redaction": {"_internal.threads"},

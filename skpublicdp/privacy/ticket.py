@@ -1,0 +1,33 @@
+"""One-time tickets, which ensure that a query of an active learner is followed by one fit only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from threading import Lock
+
+from skpublicdp.exceptions import PrivacyBudgetError
+
+USED_TICKET = (
+    "A query is good for one fit, and this one or a copy of it has been fitted; call query again."
+)
+"""Error message for a ticket that was used before."""
+
+_REDEEMED_TICKETS: set[str] = set()
+_REDEMPTION_LOCK = Lock()
+
+
+def new_ticket() -> str:
+    """Return a random ticket that admits one fit, in this process or with one budget."""
+    return f"{os.getpid()}-{secrets.token_hex(16)}"
+
+
+def redeem_ticket(ticket: str) -> None:
+    """Mark a ticket as used, or raise if it was used before or made in another process.
+
+    It is for fits without a budget. Tickets of other fits are checked in the file of their budget.
+    """
+    with _REDEMPTION_LOCK:
+        if ticket in _REDEEMED_TICKETS or not ticket.startswith(f"{os.getpid()}-"):
+            raise PrivacyBudgetError(USED_TICKET)
+        _REDEEMED_TICKETS.add(ticket)
