@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
+import pandas as pd
 from datasets import available, load, public_labels
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
@@ -71,7 +72,26 @@ def several(data_dir):
     }
 
 
+def one_hot_case(name, data_dir, epsilon, seed):
+    """Return the errors of one fit to a table whose categories are columns of 0 and 1."""
+    (X, X_test, y, y_test), public = table(name, data_dir, seed % 1000)
+    parts = pd.get_dummies(pd.concat([X, X_test, public["X_public"]], keys=range(3)))
+    clf = SemiPrivateBoostingClassifier(epsilon=epsilon, random_state=seed)
+    p = clf.fit(parts.loc[0], y, X_public=parts.loc[2]).predict_proba(parts.loc[1])[:, 1]
+    return {"1 - AUC": 1 - roc_auc_score(y_test, p), "log loss": log_loss(y_test, p)}
+
+
+def one_hot(data_dir):
+    """Return a case for each table at hand and each ε."""
+    names = [name for name in TABLES if name in available(data_dir)]
+    return {
+        (name, epsilon): partial(one_hot_case, name, data_dir, epsilon)
+        for name, epsilon in itertools.product(names, (0.1, 1.0))
+    }
+
+
 WORKLOADS = {
+    "one-hot": one_hot,
     "several labels": several,
     "little": partial(tables, epsilons=LITTLE),
     "little, public labels": partial(tables, epsilons=(0.1, 1.0), labelled=True),
@@ -105,6 +125,7 @@ LINES = (
     ("strategy", "PRIOR_SCALE", "little", {"0.1": 0.1, "1": 1.0}),
     ("public_labels", "POWER_PRIORS", "little, public labels", {"0, 1": (0.0, 1.0)}),
     ("binner", "MAX_CATEGORIES", "little", {"16": 16}),
+    ("skpublicdp.data.one_hot", "MAX_CHANCE", "one-hot", {"no folds": -1.0, "1/2": 0.5}),
     ("budget_split", "MIN_SHIFT_SHARE", "little", {"1/50": Fraction(1, 50)}),
     ("budget_split", "MAX_SHIFT_NOISE", "little", {"1/4": 1 / 4}),
     ("covariate_shift", "MIN_EFFECTIVE_FRACTION", "little", {"0": 0.0}),

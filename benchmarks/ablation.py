@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,13 +34,21 @@ class Tuned(NamedTuple):
     workload: str
     others: Mapping[str, Any]
 
+    def home(self, part: str) -> ModuleType:
+        """Return the module of the number, which is named within its part or in full."""
+        if self.module.startswith("skpublicdp."):
+            return importlib.import_module(self.module)
+        return importlib.import_module(f"skpublicdp.{part}.{self.module}")
+
 
 @contextlib.contextmanager
 def patched(part: str, tuned: Tuned, other: Any) -> Iterator[None]:
     """Set a number in its module and wherever the part imported it; a dict sets several."""
     prefix = f"skpublicdp.{part}."
-    home = vars(importlib.import_module(prefix + tuned.module))
+    home = vars(tuned.home(part))
     holders = [vars(module) for name, module in sys.modules.items() if name.startswith(prefix)]
+    if not any(holder is home for holder in holders):
+        holders.append(home)
     undo = []
     for name, value in (other if isinstance(other, dict) else {tuned.name: other}).items():
         old_value = home[name]

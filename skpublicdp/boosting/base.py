@@ -24,12 +24,11 @@ from skpublicdp.boosting.explain import (
     columns_of_trees,
     describe_pairs,
     describe_trees,
-    feature_importances,
     shape_functions,
+    source_importances,
 )
 from skpublicdp.boosting.fit import FitOptions, fit_boosting
 from skpublicdp.boosting.fitted_model import FittedModel
-from skpublicdp.boosting.monotone import validate_monotonic_cst
 from skpublicdp.boosting.terms import (
     LocalExplanation,
     Term,
@@ -120,7 +119,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             train_on_public_labels=self.method == "votes",
             **inputs,
         )
-        directions = validate_monotonic_cst(self.monotonic_cst, training.schema)
+        directions = training.directions
         if directions is not None and training.classes is not None and len(training.classes) > 2:
             raise ValueError(
                 "monotonic_cst is for two labels and for outcomes; there are "
@@ -164,13 +163,14 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         self.shapes_, self.intercept_ = shape_functions(fitted, unit)
         self.trees_ = describe_trees(fitted, labels, unit)
         self.pairs_ = describe_pairs(fitted, self.trees_)
-        importances = feature_importances(fitted.model, fitted.data.public_codes)
+        data = fitted.data
+        importances = source_importances(fitted.model, data.binner, data.public_codes)
         self.feature_importances_ = unit * importances
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
         """Columns of the schema, which new tables are checked against."""
-        return tuple(bins.column for bins in self._binner.columns)
+        return self._binner.source_columns
 
     def _prediction_rule(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
         """Return the function from a table to `f` of its margins, for prediction in batches.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,13 @@ from numpy.typing import NDArray
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.data.binning import cut_points, fine_edges
 from skpublicdp.data.bucket_search import SortedEdges
-from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
+from skpublicdp.data.one_hot import (
+    OneHotColumn,
+    fold_rows,
+    indicator_states,
+    source_columns,
+)
+from skpublicdp.data.schema import MISSING, OTHER, Coder, Column, Schema
 from skpublicdp.data.tables import Table
 from skpublicdp.typing import Floats, Integers
 
@@ -140,10 +147,51 @@ class Binner:
         X : Table, shape (n, n_columns)
             Rows.
         """
-        codes = np.empty((len(self.columns), X.shape[0]), dtype=self.dtype)
-        for position, bins in enumerate(self.columns):
-            codes[position] = X.map_distinct(position, bins.codes)
-        return codes
+        encoders = enumerate(self.source_encoders)
+        codes = self.fold([X.map_distinct(position, encode) for position, encode in encoders])
+        return np.array(codes, dtype=self.dtype)
+
+    @property
+    def source_encoders(self) -> list[Coder]:
+        """Elementwise functions of the values of each column of the user's table.
+
+        They return bins, or the states of the 0/1 columns of a one-hot column, for `fold`.
+        """
+        encoders: list[Coder] = []
+        for bins in self.columns:
+            if isinstance(bins.column, OneHotColumn):
+                encoders += [partial(indicator_states, member) for member in bins.column.members]
+            else:
+                encoders.append(bins.codes)
+        return encoders
+
+    def fold(self, source_codes: Sequence[BinCodes]) -> list[BinCodes]:
+        """Return the bins of rows, one array for each column, from values of `source_encoders`."""
+        source, folded = iter(source_codes), []
+        for bins in self.columns:
+            if isinstance(bins.column, OneHotColumn):
+                states = [*islice(source, len(bins.column.members))]
+                folded.append(bins.encoded_codes(bins.column.fold(states)))
+            else:
+                folded.append(next(source))
+        return folded
+
+    @property
+    def source_columns(self) -> tuple[Column, ...]:
+        """Columns of the user's table."""
+        return source_columns([bins.column for bins in self.columns])
+
+    @property
+    def source_starts(self) -> NDArray[np.intp]:
+        """Position of each column, or of its first member, in the user's table."""
+        n_sources = [len(source_columns([bins.column])) for bins in self.columns]
+        return np.cumsum([0, *n_sources[:-1]]).astype(np.intp)
+
+    def encode(self, X: Table) -> Floats:
+        """Return rows as numbers and category codes, shape (n, n_columns)."""
+        encoders = [partial(column.encode, clamp=False) for column in self.source_columns]
+        rows = np.array([X.map_distinct(i, encode) for i, encode in enumerate(encoders)]).T
+        return fold_rows([bins.column for bins in self.columns], rows)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -79,6 +79,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         The sorted labels.
     shapes_ : tuple of Shape
         Contribution of each bin of each column to the log-odds, with standard deviations.
+        One-hot columns are one column of categories.
     trees_ : tuple of Tree
         Rules of the trees, and the score of each leaf.
     pairs_ : tuple of Pair
@@ -87,7 +88,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Log-odds of an average public row before trees, of the second of two labels or of each of
         more labels.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
-        Mean absolute deviation of a column's contribution, over the public rows.
+        Mean absolute deviation of a column's contribution, over the public rows. That of one-hot
+        columns is divided among them.
     drift_ : float or None
         Drift statistic of the public rows, about 1 without a covariate shift. ``None`` if no counts
         were released.

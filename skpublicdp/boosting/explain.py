@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import apply_tree
-from skpublicdp.boosting.binner import BinCodes
+from skpublicdp.boosting.binner import BinCodes, Binner
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel
+from skpublicdp.data.one_hot import OneHotColumn
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats
@@ -299,6 +300,41 @@ def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:
         contributions = leaf_scores[:, tree.apply(public_codes.T)] / MARGIN_UNIT
         importances[list(columns)] += _mean_absolute_deviation(contributions) / len(columns)
     return importances
+
+
+def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCodes) -> Floats:
+    """Return the importance of each column of the user's table, in units of the margin.
+
+    The importance of a one-hot column is divided among its members, in proportion to the absolute
+    deviations of the public rows in which each is 1. Without any deviation it is divided in
+    proportion to these rows.
+
+    Parameters
+    ----------
+    model : AdditiveModel
+        Fitted model.
+    binner : Binner
+        Bins of all columns.
+    public_codes : ndarray of int, shape (n_columns, m)
+        Bin codes of the public rows.
+    """
+    importances = []
+    for position, importance in enumerate(feature_importances(model, public_codes)):
+        bins = binner.columns[position]
+        if not isinstance(bins.column, OneHotColumn):
+            importances.append([importance])
+            continue
+        start, stop = model.offsets[position], model.offsets[position + 1]
+        counts = np.bincount(public_codes[position], minlength=bins.size).astype(np.float64)
+        counts[-2] = 0  # the bin of other categories, and of members without public ones
+        scores = model.scores[:, start:stop]
+        centred = scores - (scores @ counts)[:, None] / counts.sum()
+        bin_of_member = bins.bin_of_category[list(bins.column.category_codes)]
+        weights = (np.abs(centred).sum(axis=0) * counts)[bin_of_member]
+        if not weights.any():  # of a model that consists of trees
+            weights = counts[bin_of_member]
+        importances.append(importance * weights / weights.sum())
+    return np.concatenate(importances)
 
 
 def _mean_absolute_deviation(contributions: Floats) -> float:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from skpublicdp.boosting.bin_splits import BinSplits
 from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.boosting.model import MARGIN_UNIT
+from skpublicdp.data.one_hot import OneHotColumn
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the JSON schema, which docs/user_guide/boosting.md describes."""
 
 
@@ -24,6 +27,7 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
         Fields that describe the target: its classes or its bounds.
     """
     model, binner = estimator._model, estimator._binner
+    importances = np.add.reduceat(estimator.feature_importances_, binner.source_starts).tolist()
     columns = []
     for position, (bins, shape) in enumerate(zip(binner.columns, estimator.shapes_, strict=True)):
         start, stop = binner.offsets[position], binner.offsets[position + 1]
@@ -32,7 +36,7 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
             "scores": model.scores[:, start:stop].tolist(),
             "deviations": shape.deviations.tolist(),
             "public_shares": shape.shares.tolist(),
-            "importance": float(estimator.feature_importances_[position]),
+            "importance": importances[position],
         }
         columns.append(_column_to_json(bins) | scores)
     trees = [
@@ -73,12 +77,26 @@ def _column_to_json(bins: ColumnBins) -> dict[str, Any]:
         pairs = zip(column.values.tolist(), bins.bin_of_category.tolist(), strict=False)
         other_bin = bins.size - 2
         categories = [category for category, code in pairs if code < other_bin]
-        return {"name": column.name, "kind": "category", "categories": categories}
+        described = {"name": column.name, "kind": "category", "categories": categories}
+        if isinstance(column, OneHotColumn):
+            described |= _members_to_json(column)
+        return described
     return {
         "name": column.name,
         "kind": "date" if column.is_datetime else "number",
         "origin": column.offset,
         "cuts": bins.cuts.tolist(),
+    }
+
+
+def _members_to_json(column: OneHotColumn) -> dict[str, Any]:
+    """Return the JSON fields of a one-hot column: its members with and without public ones."""
+    has_category = np.array(column.category_codes) < len(column.values)
+    names = np.array([member.name for member in column.members], dtype=object)
+    return {
+        "kind": "one-hot",
+        "members": names[has_category].tolist(),
+        "rare_members": names[~has_category].tolist(),
     }
 
 

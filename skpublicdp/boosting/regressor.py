@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from numbers import Real
 from typing import Any, Literal, Self, TypeVar
 
@@ -86,6 +85,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Bounds to which outcomes were clipped. All predictions are within them.
     shapes_ : tuple of Shape
         Contribution of each bin of each column to the mean outcome, with standard deviations.
+        One-hot columns are one column of categories.
     trees_ : tuple of Tree
         Rules of the trees, and the score of each leaf.
     pairs_ : tuple of Pair
@@ -93,7 +93,8 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     intercept_ : float
         Mean outcome of an average public row before trees.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
-        Mean absolute deviation of a column's contribution, over the public rows.
+        Mean absolute deviation of a column's contribution, over the public rows. That of one-hot
+        columns is divided among them.
     drift_ : float or None
         Drift statistic of the public rows, about 1 without a covariate shift. ``None`` if no counts
         were released.
@@ -303,7 +304,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             Low and high ends, within `outcome_bounds_`.
         """
         check_is_fitted(self)
-        columns, binner, model = self._columns_at_fit, self._binner, self._model
+        binner, model = self._binner, self._model
         prediction_variance, mean_variance = self._prediction_variance, self._mean_variance
         low, high = self.outcome_bounds_
         mean = self._loss.mean
@@ -321,8 +322,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
 
         def predict_intervals(table: Table) -> NDArray[np.float64]:
             """Return the interval of each row of a table."""
-            encoders = [partial(column.encode, clamp=False) for column in columns]
-            rows = np.array([table.map_distinct(i, encode) for i, encode in enumerate(encoders)]).T
+            rows = binner.encode(table)
             codes = binner.encoded_codes(rows)
             variances = prediction_variance.variances(codes, rows)
             means = low + (high - low) * mean(model.raw_predict(codes))[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import BinnedData, FineBinnedRows, encode_rows
-from skpublicdp.boosting.binner import Binner, make_binner
+from skpublicdp.boosting.binner import BinCodes, Binner, make_binner
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
+from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
 from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
+from skpublicdp.data.one_hot import fold_rows, folded_schema
 from skpublicdp.data.schema import Schema
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats
@@ -30,7 +33,7 @@ class TrainingData:
     Attributes
     ----------
     schema : Schema
-        The columns, from public rows.
+        The columns, from public rows. Runs of one-hot columns are one column of categories.
     rows : FineBinnedRows
         Training rows with their targets: the private rows, and for voting trees also the labelled
         public rows.
@@ -50,6 +53,8 @@ class TrainingData:
         Assumptions about the columns, for the receipt.
     public_labels : PublicLabels, optional
         Labels or targets of public rows.
+    directions : ndarray of int8, shape (n_columns,), optional
+        Monotone constraints of the columns of `schema`.
     """
 
     schema: Schema
@@ -61,6 +66,7 @@ class TrainingData:
     outcome_bounds: tuple[float, float] | None = None
     assumptions: tuple[str, ...] = ()
     public_labels: PublicLabels | None = None
+    directions: Directions | None = None
 
     @property
     def n_targets(self) -> int:
@@ -146,17 +152,28 @@ def read_training_data(
         nullable=True,
         use_reference=True,
         min_public_rows=N_BINS,
+        find_one_hot=True,
     )
-    schema, targets = dataset.schema, dataset.targets
-    assert targets is not None
-    classes, encoded = targets.classes, dataset.X_public
+    targets = dataset.targets
+    directions = validate_monotonic_cst(estimator.monotonic_cst, dataset.schema)
+    runs = dataset.one_hot_runs
+    if directions is not None:  # constrained columns remain separate
+        runs = tuple(run for run in runs if not directions[slice(*run)].any())
+        directions = np.delete(
+            directions, [i for start, stop in runs for i in range(start + 1, stop)]
+        )
+    schema = folded_schema(dataset.schema, dataset.X_public, runs)
+    classes, encoded = targets.classes, fold_rows(schema.columns, dataset.X_public)
     fine_binner = make_binner(schema, encoded, max_bins=None)
     # the smallest type for label codes; outcomes are floats
     dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
-    encoders = [bins.codes for bins in fine_binner.columns]
-    chunks, n = dataset.codes(encoders, dtype, estimator.n_jobs), dataset.n_private
+    source_codes = dataset.codes(fine_binner.source_encoders, dtype, estimator.n_jobs)
+    chunks: Iterable[tuple[list[BinCodes], NDArray[Any]]]
+    chunks = ((fine_binner.fold(codes), y) for codes, y in source_codes)
+    n = dataset.n_private
     if train_on_public_labels and classes is not None and len(classes) == 2:
-        labelled = encode_rows(fine_binner, dtype, dataset.X_labelled, targets.public)
+        X_labelled = fold_rows(schema.columns, dataset.X_labelled)
+        labelled = encode_rows(fine_binner, dtype, X_labelled, targets.public)
         chunks = chain(chunks, [labelled])
         n += len(targets.public)
     return TrainingData(
@@ -169,6 +186,7 @@ def read_training_data(
         outcome_bounds=targets.bounds,
         assumptions=dataset.assumptions,
         public_labels=_public_labels(targets, dataset.is_synthetic),
+        directions=directions,
     )
 
 

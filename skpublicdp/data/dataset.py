@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from skpublicdp.data.labels import Targets
+from skpublicdp.data.one_hot import ColumnRun
 from skpublicdp.data.schema import Coder, Schema
 from skpublicdp.data.streaming import Chunk, RowSource
 from skpublicdp.data.tables import ColumnType, Table
@@ -41,6 +42,8 @@ class Dataset:
     n_completions : int
         Number of copies of each actual public row in `X_public`. It is above 1 if columns are
         missing in public rows, and the copies have different declared values in these columns.
+    one_hot_runs : tuple of ColumnRun
+        Neighbouring 0/1 columns that public rows show to be one-hot, if they were searched for.
     """
 
     schema: Schema
@@ -58,6 +61,7 @@ class Dataset:
     _clamp: bool
     _types: tuple[ColumnType, ...]
     n_completions: int = 1
+    one_hot_runs: tuple[ColumnRun, ...] = ()
 
     @property
     def targets(self) -> Targets:

@@ -18,6 +18,7 @@ from skpublicdp.data.labels import (
     encode_targets,
     require_target,
 )
+from skpublicdp.data.one_hot import ColumnRun, find_one_hot_runs
 from skpublicdp.data.public_rows import (
     augment_public,
     public_data_assumptions,
@@ -46,6 +47,7 @@ def read_fit_inputs(
     clamp: bool = False,
     use_reference: bool = False,
     min_public_rows: int | None = 2,
+    find_one_hot: bool = False,
 ) -> Dataset:
     """Return the private and public rows of a fit, after validating its arguments.
 
@@ -71,6 +73,8 @@ def read_fit_inputs(
     min_public_rows : int or None
         Number of public rows below which rows are added. ``None`` never changes public rows. The
         default 2 is the least number of rows that shows two values of a column.
+    find_one_hot : bool
+        Whether runs of one-hot columns are searched for, unless there are too few public rows.
 
     Returns
     -------
@@ -99,10 +103,16 @@ def read_fit_inputs(
     encoded_tables = [schema.encode(public, clamp=clamp) for public in public_tables]
     raw_public = np.concatenate([np.empty((0, table.shape[1])), *encoded_tables])
     sample = without_augmentation(raw_public)
+    runs: tuple[ColumnRun, ...] = ()
+    if find_one_hot and len(raw_public) >= (min_public_rows or 0):
+        runs = find_one_hot_runs(schema, raw_public, bounded)
     if public_tables and min_public_rows is not None:
         has_target = _public_target_mask(target.targets, len(raw_public))
         tables = [table, *public_tables]
-        sample = augment_public(schema, raw_public, tables, bounded, has_target, min_public_rows)
+        one_hot = frozenset(position for run in runs for position in range(*run))
+        sample = augment_public(
+            schema, raw_public, tables, bounded, has_target, min_public_rows, one_hot
+        )
     elif use_reference and not public_tables:
         sample = reference_in_place_of_public(schema, bounded)
     return Dataset(
@@ -110,6 +120,7 @@ def read_fit_inputs(
         X_public=sample.rows,
         is_synthetic=sample.is_synthetic,
         bounded=bounded,
+        one_hot_runs=runs,
         n_private=roles.n_private,
         n_public=len(raw_public),
         assumptions=_assumptions(schema, table, X_public),

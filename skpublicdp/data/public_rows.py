@@ -379,6 +379,7 @@ def augment_public(
     bounded: Collection[int],
     has_label: Mask,
     min_rows: int,
+    one_hot: Collection[int] = (),
 ) -> AugmentedSample:
     """Return public rows with added values, spread over bounds and declared categories.
 
@@ -400,6 +401,8 @@ def augment_public(
         Mask of the labelled rows. Unlabelled rows are changed first.
     min_rows : int
         Number of public rows below which rows are added.
+    one_hot : collection of int
+        Positions of one-hot columns, which need no added values: they are values of one column.
 
     Returns
     -------
@@ -436,8 +439,10 @@ def augment_public(
 
     is_uninformative = np.array(
         [
-            _n_distinct(column, values) < 2
-            for column, values in zip(schema.columns, X_public.T, strict=True)
+            position not in one_hot and _n_distinct(column, values) < 2
+            for position, (column, values) in enumerate(
+                zip(schema.columns, X_public.T, strict=True)
+            )
         ]
     )
     undeclared = np.array(schema.names)[is_uninformative & ~has_domain].tolist()

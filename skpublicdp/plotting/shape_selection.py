@@ -36,7 +36,9 @@ def find_shapes(
         candidates: list[tuple[float, Shape | Pair]] = []
         # without any posterior deviation the model has trees only, and its columns are empty
         if any(shape.deviations.any() for shape in clf.shapes_):
-            candidates += zip(clf.feature_importances_, clf.shapes_, strict=True)
+            starts = clf._binner.source_starts
+            importances = np.add.reduceat(clf.feature_importances_, starts).tolist()
+            candidates += zip(importances, clf.shapes_, strict=True)
         candidates += [(term_importance(pair), pair) for pair in clf.pairs_]
         ranked = sorted(candidates, key=lambda candidate: -candidate[0])
         return [shape for _, shape in ranked[:MAX_PANELS]]
@@ -54,14 +56,21 @@ def find_shapes(
 
 
 def column_position(clf: Boosting, feature: Any) -> int:
-    """Return the position of a column of the model that is given by name or by position."""
+    """Return the position in `shapes_` of a column that is given by name or by position.
+
+    A member of a one-hot column stands for the whole column.
+    """
     names = [shape.name for shape in clf.shapes_]
+    source_names = [column.name for column in clf._binner.source_columns]
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
-    if isinstance(feature, Integral) and 0 <= int(feature) < len(names):
-        return int(feature)
+    if isinstance(feature, str) and feature in source_names:
+        feature = source_names.index(feature)
+    if isinstance(feature, Integral) and 0 <= int(feature) < len(source_names):
+        starts = clf._binner.source_starts
+        return int(np.searchsorted(starts, int(feature), side="right")) - 1
     raise ValueError(
-        f"A feature must be given by its name or by its position below {len(names)}; got "
+        f"A feature must be given by its name or by its position below {len(source_names)}; got "
         f"{feature!r}."
     )
 

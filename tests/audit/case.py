@@ -19,6 +19,7 @@ LABELS = (0, 1)
 # public rows
 PUBLIC_LINE = np.array([[0.5], [1.5], [0.2]])
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+ONE_HOT = np.repeat(np.eye(2), 15, axis=0)
 NORMAL_POINTS = np.random.default_rng(0).normal(1, 1, (30, 2))
 
 

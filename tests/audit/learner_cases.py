@@ -33,6 +33,7 @@ from tests.audit.case import (
     LABELS,
     LINE,
     NORMAL_POINTS,
+    ONE_HOT,
     PLANE,
     PUBLIC_LINE,
     Case,
@@ -171,6 +172,10 @@ def boosting_cases() -> list[Case]:
             lambda: RowSampledBoosting(classes=LABELS, epsilon=100_000),
             PLANE, 60, LABELS, {"X_public": NORMAL_POINTS},
             max_fits=50,
+        ),
+        Case(
+            name + "Classifier, one-hot",
+            boost(epsilon=40), PLANE, 12, LABELS, {"X_public": ONE_HOT}, max_fits=100,
         ),
         Case(name + "Classifier, moments", boost(method="moments", epsilon=60), PLANE, 12, **plane,
              max_fits=60),

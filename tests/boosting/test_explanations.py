@@ -198,8 +198,25 @@ def cell_of(column, value):
     return sum(cut < value - column["origin"] for cut in column["cuts"])
 
 
+def one_hot_cell_of(column, row):
+    """Return the cell of a row, as docs/user_guide/boosting.md defines it."""
+    last, listed = len(column["cells"]) - 1, column["categories"]
+    names = column["members"] + column["rare_members"]
+    if any(row[name] != row[name] for name in names):
+        return last
+    ones = [name for name in column["members"] if row[name] > 0.5]
+    rare = any(row[name] > 0.5 for name in column["rare_members"])
+    category = ones[0] if len(ones) == 1 else "(other)" if ones or rare else "(none)"
+    return listed.index(category) if category in listed else last - 1
+
+
 def margins_of(model, row):
-    cells = [cell_of(column, row[column["name"]]) for column in model["columns"]]
+    cells = [
+        one_hot_cell_of(column, row)
+        if column["kind"] == "one-hot"
+        else cell_of(column, row[column["name"]])
+        for column in model["columns"]
+    ]
     found = list(model["intercept"])
     for target in range(len(found)):
         for column, cell in zip(model["columns"], cells, strict=True):
@@ -231,7 +248,7 @@ def test_json_predicts_in_another_language(models, kind):
 
 def test_json_says_what_it_is(models):
     read = json.loads(models["two"].to_json())
-    assert (read["schema"], read["version"]) == ("skpublicdp boosting", 1)
+    assert (read["schema"], read["version"]) == ("skpublicdp boosting", 2)
     assert read["estimator"] == "SemiPrivateBoostingClassifier"
     assert read["drift"] == models["two"].drift_
     assert read["privacy"] == json.loads(json.dumps(models["two"].privacy_.to_dict()))

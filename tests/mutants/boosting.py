@@ -87,6 +87,14 @@ MUTANTS = (
         (f"{CLASSIFIER}, pure",),
     ),
     Mutant(
+        "a category for several ones if enough rows have them",
+        STRUCTURE,
+        "data/one_hot.py",
+        "        codes[is_other] = other\n",
+        "        codes[is_other & (is_other.sum() > 4)] = other\n",
+        (f"{CLASSIFIER}, one-hot",),
+    ),
+    Mutant(
         "a row that moves from cell to cell counted once",
         SENSITIVITY,
         "boosting/residual_histogram.py",

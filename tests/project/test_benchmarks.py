@@ -40,8 +40,7 @@ def test_ablated_numbers_exist_and_cases_run(benchmark):
     ablate = benchmark("ablate")
     for part, (lines, workloads) in ablate.PARTS.items():
         for line in lines:
-            module = importlib.import_module(f"skpublicdp.{part}.{line.module}")
-            assert hasattr(module, line.name), line
+            assert hasattr(line.home(part), line.name), line
             assert line.workload in workloads
     _, workloads = ablate.PARTS["query_release"]
     for name in ("pmw", "tables"):

@@ -1,0 +1,255 @@
+"""One-hot columns: neighbouring 0/1 columns that hold one column of categories together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.data.column import Column
+from skpublicdp.data.schema import Schema
+from skpublicdp.typing import Floats
+
+NONE = "(none)"
+"""Name of the category of rows in which all columns are 0."""
+
+MAX_CHANCE = 1e-3
+"""Columns are folded if independent ones with as many public ones would be disjoint with at most
+this probability."""
+
+ZERO, ONE, UNKNOWN, ABSENT = range(4)
+"""States of a value of a 0/1 column: 0, 1, an unknown category, missing. For a column of booleans
+these are its category codes."""
+
+SEPARATORS = "_=-.:/| "
+"""Characters between the name of an encoded column and a category."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneHotColumn(Column):
+    """Categorical column in place of neighbouring 0/1 columns, of which at most one is usually 1.
+
+    A row's category is the column that is 1, or `NONE`. Rows in which several columns are 1 have
+    the category `OTHER`. So have rows in which only columns without public ones are 1. Every row
+    has exactly one category, and it depends on this row alone.
+
+    Attributes
+    ----------
+    members : tuple of Column
+        The 0/1 columns in order.
+    category_codes : tuple of int
+        Category code of a row in which only this member is 1, for each member. The code of `OTHER`
+        marks members without public ones. They are ignored in rows with another 1.
+    """
+
+    members: tuple[Column, ...] = ()
+    category_codes: tuple[int, ...] = ()
+
+    def fold(self, states: Sequence[NDArray[Any]]) -> NDArray[np.int32]:
+        """Return the category code of each row, shape (n,), from the states of all members.
+
+        Parameters
+        ----------
+        states : sequence of ndarray, shape (n,)
+            `indicator_states` of each member.
+        """
+        none, other, missing = np.arange(self.n_categories - 3, self.n_categories, dtype=np.int32)
+        codes = np.full(len(states[0]), none)
+        is_taken, is_other = np.zeros((2, len(codes)), dtype=bool)
+        for code, member_states in zip(self.category_codes, states, strict=True):
+            is_one = member_states == ONE
+            if code == other:
+                codes[is_one & ~is_taken] = other
+            else:
+                is_other |= is_one & is_taken
+                is_taken |= is_one
+                codes[is_one] = code
+            is_other |= member_states == UNKNOWN
+        codes[is_other] = other
+        for member_states in states:
+            codes[member_states == ABSENT] = missing
+        return codes
+
+
+def indicator_states(column: Column, values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the state of each raw value of a 0/1 column, as a function of this value alone."""
+    encoded = column.as_numeric(values)
+    return encoded_indicator_states(column, encoded)
+
+
+def encoded_indicator_states(column: Column, encoded: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the state of each encoded value of a 0/1 column; numbers above 1/2 count as 1."""
+    if column.categorical:
+        return encoded.astype(np.uint8)
+    return np.where(np.isnan(encoded), ABSENT, encoded > 0.5).astype(np.uint8)
+
+
+class ColumnRun(NamedTuple):
+    """Neighbouring columns of a table, from `start` to before `stop`."""
+
+    start: int
+    stop: int
+
+
+def find_one_hot_runs(
+    schema: Schema, X_public: Floats, bounded: Collection[int]
+) -> tuple[ColumnRun, ...]:
+    """Return the runs of neighbouring 0/1 columns to fold, of which no public row has two ones.
+
+    They are chosen so that as few columns as possible remain. A run needs evidence that its columns
+    exclude each other: `MAX_CHANCE` bounds the probability of disjoint ones by chance. So columns
+    with few ones remain separate.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows.
+    bounded : collection of int
+        Positions of the numeric columns with bounds. Bounds other than (0, 1) show that a column
+        has other values.
+    """
+    ones = [
+        _public_ones(column, values, position in bounded)
+        for position, (column, values) in enumerate(zip(schema.columns, X_public.T, strict=True))
+    ]
+    m, n_columns = len(X_public), len(ones)
+    # by dynamic programming: the smallest number of columns that the first columns become
+    fewest = [0, *[n_columns] * n_columns]
+    best_start = list(range(-1, n_columns))
+    for start in range(n_columns):
+        single = fewest[start] + 1
+        if single < fewest[start + 1]:
+            fewest[start + 1], best_start[start + 1] = single, start
+        for stop in _stops_of_runs(ones[start:], m):
+            if single <= fewest[start + stop]:
+                fewest[start + stop], best_start[start + stop] = single, start
+    ends = [n_columns]
+    while ends[-1]:
+        ends.append(best_start[ends[-1]])
+    runs = (ColumnRun(start, stop) for start, stop in pairwise(reversed(ends)))
+    return tuple(run for run in runs if run.stop - run.start > 1)
+
+
+def _public_ones(column: Column, values: Floats, is_bounded: bool) -> int | None:
+    """Return the public rows in which a 0/1 column is 1, as bits; ``None`` for other columns."""
+    if column.categorical:
+        is_binary = column.values.tolist() == [False, True]
+    else:
+        is_binary = not is_bounded or (column.low, column.high) == (0.0, 1.0)
+    if not is_binary or not np.isin(values, (0.0, 1.0)).all():
+        return None
+    return int.from_bytes(np.packbits(values == 1.0).tobytes())
+
+
+def _stops_of_runs(ones: Sequence[int | None], m: int) -> list[int]:
+    """Return the numbers of first columns that may be folded into one.
+
+    Parameters
+    ----------
+    ones : sequence of int or None
+        `_public_ones` of the columns.
+    m : int
+        Number of public rows.
+    """
+    taken, log_chance, stops = 0, 0.0, []
+    for stop, bits in enumerate(ones, start=1):
+        if bits is None or taken & bits:
+            break
+        # the ones of this column fall into rows without any: C(m - taken, n) / C(m, n)
+        log_chance += _log_binomial(m - taken.bit_count(), bits.bit_count())
+        log_chance -= _log_binomial(m, bits.bit_count())
+        taken |= bits
+        if math.exp(log_chance) <= MAX_CHANCE:
+            stops.append(stop)
+    return stops
+
+
+def _log_binomial(n: int, k: int) -> float:
+    """Return the logarithm of the number of subsets of k of n elements."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def folded_schema(schema: Schema, X_public: Floats, runs: Sequence[ColumnRun]) -> Schema:
+    """Return the schema in which each run of 0/1 columns is one column of categories."""
+    columns: list[Column] = []
+    end = 0
+    for start, stop in runs:
+        columns += schema.columns[end:start]
+        members, end = schema.columns[start:stop], stop
+        has_ones = (X_public[:, start:stop] == 1.0).any(axis=0)
+        names = {column.name for column in (*schema.columns, *columns)}
+        columns.append(_one_hot_column(members, has_ones.tolist(), names))
+    return Schema((*columns, *schema.columns[end:]), schema.container)
+
+
+def _one_hot_column(
+    members: tuple[Column, ...], has_ones: Sequence[bool], names: Collection[str]
+) -> OneHotColumn:
+    """Return the column of categories for 0/1 columns, with a category for each with public ones.
+
+    Its name is the common prefix of their names, unless this is one of the other `names`.
+    """
+    seen = [column.name for column, is_seen in zip(members, has_ones, strict=True) if is_seen]
+    categories = np.array([*seen, NONE], dtype=object)
+    codes = np.where(has_ones, np.cumsum(has_ones) - 1, len(categories))
+    name = _common_prefix(seen)
+    if not name or name in names:
+        name = ", ".join(seen if len(seen) < 4 else [*seen[:2], "...", seen[-1]])
+    return OneHotColumn(
+        name, categories, categorical=True, members=members, category_codes=tuple(codes.tolist())
+    )
+
+
+def _common_prefix(names: Sequence[str]) -> str:
+    """Return the longest common prefix of names that ends before a separator.
+
+    >>> _common_prefix(["job_farm", "job_sea", "job_shop"])
+    'job'
+    >>> _common_prefix(["x7", "x8"])
+    ''
+    """
+    low, high = min(names), max(names)
+    n_equal = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+    end = max(low.rfind(separator, 0, n_equal) for separator in SEPARATORS)
+    return low[: end + 1].strip(SEPARATORS)
+
+
+def source_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns of the user's table: the members in place of each one-hot column."""
+    return tuple(
+        source
+        for column in columns
+        for source in (column.members if isinstance(column, OneHotColumn) else (column,))
+    )
+
+
+def fold_rows(columns: Sequence[Column], rows: Floats) -> Floats:
+    """Return encoded rows of the user's table with one category code for each one-hot column.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Columns after folding.
+    rows : ndarray of float64, shape (n, n_source_columns)
+        Encoded rows of the user's table.
+    """
+    folded = np.empty((len(rows), len(columns)), order="F")
+    start = 0
+    for position, column in enumerate(columns):
+        if isinstance(column, OneHotColumn):
+            sources = rows[:, start : start + len(column.members)].T
+            folded[:, position] = column.fold(
+                [*map(encoded_indicator_states, column.members, sources)]
+            )
+            start += len(column.members)
+        else:
+            folded[:, position] = rows[:, start]
+            start += 1
+    return folded
