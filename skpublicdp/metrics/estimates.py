@@ -114,7 +114,7 @@ class TwoSampleUStatistic:
         noise_variance = noise_a - 2 * ratio * noise_b + ratio**2 * noise_c
         # gradients at noisy counts include the variance of the noise product twice; half of the
         # excess is subtracted, because the estimate itself varies
-        product_variance = table.variance**2 * ((self.kernel - ratio) ** 2).sum()
+        product_variance = table.variance.prod() * ((self.kernel - ratio) ** 2).sum()
         shrinkage = 1.0
         if noise_variance > 0:
             shrinkage = max(1 - product_variance / noise_variance / 2, MIN_SHRINKAGE)

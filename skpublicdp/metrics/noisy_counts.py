@@ -72,12 +72,13 @@ class NoisyTable:
         The nearest table without negative counts, in Euclidean distance, with the same totals.
     n : int
         Number of rows.
-    variance : float
-        Variance of the noise of each cell, before the adjustment to the totals.
+    variance : ndarray of shape (n_labels,)
+        Variance of the noise of each cell by label, before the adjustment to the totals.
     total_variance : float
-        Variance of the noise of the number of correct predictions.
+        Variance of the noise of the total of the first group.
     groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
-        Groups of cells whose total was adjusted: all cells, or correct and incorrect ones.
+        Groups of cells whose total was adjusted: all cells, or two groups with released totals,
+        such as correct and incorrect predictions. Cells of one group have one noise variance.
     event : Noise
         As in `NoisyCount`.
     design_effect : float
@@ -87,7 +88,7 @@ class NoisyTable:
     counts: Floats
     nonnegative: Floats
     n: int
-    variance: float
+    variance: Floats
     total_variance: float
     groups: tuple[Mask, ...]
     event: Noise
@@ -98,9 +99,9 @@ class NoisyTable:
 
         `u` and `v` have shape (..., n_labels * n_bins), and the result has shape (...).
         """
-        products = (self._cell_weights(u) * self._cell_weights(v)).sum(-1)
+        products = self._cell_weights(u) * self._cell_weights(v)
         return np.asarray(
-            self.variance * products
+            self._sum_by_label(products) @ self.variance
             + self.total_variance * self._total_weight(u) * self._total_weight(v)
         )
 
@@ -109,9 +110,13 @@ class NoisyTable:
 
         It is 0 for Gaussian noise. For independent noise it adds up, with fourth powers of weights.
         """
-        cell_part = self.variance**2 * (self._cell_weights(u) ** 4).sum(-1)
+        cell_part = self._sum_by_label(self._cell_weights(u) ** 4) @ self.variance**2
         total_part = self.total_variance**2 * self._total_weight(u) ** 4
         return np.asarray(self.event.excess_kurtosis * (cell_part + total_part))
+
+    def _sum_by_label(self, u: Floats) -> Floats:
+        """Return the sums over the cells of each label: (..., n_labels * n_bins) to n_labels."""
+        return np.asarray(u.reshape(*u.shape[:-1], *self.counts.shape).sum(-1))
 
     def _cell_weights(self, u: Floats) -> Floats:
         """Return the coefficient of each cell's noise in u · counts.
@@ -125,14 +130,15 @@ class NoisyTable:
         return weights
 
     def _total_weight(self, u: Floats) -> Floats:
-        """Return the coefficient in u · counts of the noise of the number of correct predictions.
+        """Return the coefficient in u · counts of the noise of the total of the first group.
 
-        That noise is added in equal parts to the correct cells, and subtracted from the others.
+        That noise is added in equal parts to the cells of the first group, and subtracted from the
+        others, since both totals add up to the number of rows.
         """
         if len(self.groups) == 1:  # adjusted to the exact number of rows
             return np.zeros(u.shape[:-1])
-        correct, incorrect = self.groups
-        return np.asarray(u[..., correct].mean(-1) - u[..., incorrect].mean(-1))
+        first, second = self.groups
+        return np.asarray(u[..., first].mean(-1) - u[..., second].mean(-1))
 
 
 def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
@@ -229,21 +235,32 @@ def release_contingency_table(
         totals = [float(count.value), float(n - count.value)]
         clipped_totals = [count.clipped, n - count.clipped]
         total_variance = count.noise.variance
-    counts, nonnegative = values.copy(), values.copy()
-    for group, total, clipped_total in zip(groups, totals, clipped_totals, strict=True):
-        # the same shift for all cells is the least-squares adjustment to the total
-        counts[group] += (total - values[group].sum()) / np.count_nonzero(group)
-        nonnegative[group] = nearest_nonnegative(counts[group], clipped_total)
+    counts, nonnegative = adjust_to_totals(values, groups, totals, clipped_totals)
     return NoisyTable(
         counts=counts.reshape(shape),
         nonnegative=nonnegative.reshape(shape),
         n=n,
-        variance=noisy.variance,
+        variance=np.full(shape[0], noisy.variance),
         total_variance=total_variance,
         groups=groups,
         event=noise,
         design_effect=1.0 if count is None else count.design_effect,
     )
+
+
+def adjust_to_totals(
+    values: Floats, groups: tuple[Mask, ...], totals: list[float], clipped_totals: list[float]
+) -> tuple[Floats, Floats]:
+    """Return noisy counts with given totals of groups of cells: unbiased and nonnegative ones.
+
+    The same shift for all cells of a group is the least-squares adjustment to its total. The
+    nonnegative counts add up to the clipped totals.
+    """
+    counts, nonnegative = values.copy(), values.copy()
+    for group, total, clipped_total in zip(groups, totals, clipped_totals, strict=True):
+        counts[group] += (total - values[group].sum()) / np.count_nonzero(group)
+        nonnegative[group] = nearest_nonnegative(counts[group], clipped_total)
+    return counts, nonnegative
 
 
 def nearest_nonnegative(values: Floats, total: float) -> Floats:

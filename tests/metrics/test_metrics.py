@@ -433,7 +433,7 @@ class TestMathematics:
                 moved = private_scores(Scored(), X, y, random_state=0)._table
             moves.append((moved.counts - base).ravel())
         moves = np.array(moves)
-        variances = np.array([moved.total_variance] + [moved.variance] * len(table.outcome))
+        variances = np.array([moved.total_variance, *np.repeat(moved.variance, base.shape[1])])
         u, v = RNG.normal(size=(2, base.size))
         expected = (moves @ u * variances * (moves @ v)).sum()
         assert moved.covariance(u, v) == pytest.approx(expected)
@@ -457,7 +457,7 @@ class TestMathematics:
     def test_intervals_are_all_ratios_that_are_not_refuted(self):
         counts = np.array([[30.0, 20.0], [12.0, 40.0]])
         whole = (np.ones(4, dtype=bool),)
-        table = NoisyTable(counts, counts, 102, 9.0, 0.0, whole, Gaussian(1))
+        table = NoisyTable(counts, counts, 102, np.full(2, 9.0), 0.0, whole, Gaussian(1))
         upper, lower = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 1, 1])
         flat = counts.ravel()
         low, high = ratio_interval(
