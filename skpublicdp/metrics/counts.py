@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpublicdp.data.roles import cap_rows_per_group, read_persons
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
@@ -21,7 +21,7 @@ from skpublicdp.metrics.label_codes import (
     unknown_as_error,
 )
 from skpublicdp.metrics.score_bins import ScoreBins
-from skpublicdp.typing import Integers, Mask
+from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -101,6 +101,25 @@ class _GroupCap:
     max_rows_per_group: int
 
 
+class ExactCounts(NamedTuple):
+    """Exact counts of scored rows, which are private.
+
+    Attributes
+    ----------
+    n_correct : ndarray of int64, shape (1,)
+        Number of correct predictions.
+    table : ndarray of int64, shape (n_labels, n_bins)
+        Number of rows by label and bin. With two labels, row 0 has the negative label.
+    by_label : ndarray of int64, shape (n_labels, 2, n_bins), or (0, 2, n_bins)
+        For each of more than two labels: the number of other rows and of its own rows, by the bin
+        of its score.
+    """
+
+    n_correct: Integers
+    table: Integers
+    by_label: Integers
+
+
 @dataclass(frozen=True, eq=False)
 class LabelCounter:
     """Function that counts correct predictions, and rows by label and bin.
@@ -115,79 +134,114 @@ class LabelCounter:
         The public labels.
     positive : int
         Index of the positive label among `labels`.
-    column : int
-        Index of the positive label in the estimator's `classes_`: its column in `predict_proba`.
+    score_labels : list
+        The labels of the estimator's columns of scores, its `classes_`.
     response : str
         Method that returns scores: "predict_proba" or "decision_function". "predict" if there are
         no scores.
     score_bins : ScoreBins or None
-        Bins of the scores for two labels, else None.
+        Bins of the scores, or None without scores of more than two labels.
     """
 
     estimator: Any
     labels: list[Any]
     positive: int
-    column: int
+    score_labels: list[Any]
     response: str
     score_bins: ScoreBins | None = None
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (n_labels, n_bins) of the table. Without scores, predicted labels are the bins."""
+    def n_scored_labels(self) -> int:
+        """Number of labels with scores. Two labels without a score method count as scored."""
         n_labels = len(self.labels)
-        return n_labels, n_labels if self.score_bins is None else self.score_bins.n_bins
+        return n_labels if n_labels == 2 or (n_labels > 2 and self.response != "predict") else 0
+
+    @property
+    def table_bins(self) -> ScoreBins | None:
+        """Bins of the table of two labels, or None where predicted labels are its bins."""
+        return self.score_bins if len(self.labels) == 2 else None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (n_labels, n_bins) of the table."""
+        n_labels = len(self.labels)
+        return n_labels, n_labels if self.table_bins is None else self.table_bins.n_bins
 
     @property
     def is_correct(self) -> Mask:
         """Mask of the cells of the table whose rows are predicted correctly."""
-        if self.score_bins is None:
+        if self.table_bins is None:
             return np.eye(len(self.labels), dtype=bool)
-        predicts_positive = self.score_bins.predicts_positive
+        predicts_positive = self.table_bins.predicts_positive
         return np.stack([~predicts_positive, predicts_positive])
 
     def __call__(self, chunk: Chunk) -> Integers:
         """Return the counts of one batch of streamed rows; see `count`."""
         return self.count(chunk.X, chunk.y, table_height(chunk.X))
 
+    @property
+    def by_label_shape(self) -> tuple[int, int, int]:
+        """Shape of `ExactCounts.by_label`."""
+        if self.score_bins is None or len(self.labels) == 2:
+            return 0, 2, 1
+        return len(self.labels), 2, self.score_bins.n_bins
+
+    def split(self, flat: Integers) -> ExactCounts:
+        """Return the parts of an array of `count`, or of a sum of these arrays."""
+        n_correct, table, by_label = np.split(flat, [1, 1 + math.prod(self.shape)])
+        return ExactCounts(
+            n_correct, table.reshape(self.shape), by_label.reshape(self.by_label_shape)
+        )
+
     def count(self, X: Any, y: Any, n: int) -> Integers:
-        """Return the number of correct predictions, followed by the counts by label and bin.
-
-        Parameters
-        ----------
-        X, y
-            Rows and labels.
-        n : int
-            Number of rows.
-
-        Returns
-        -------
-        ndarray of int64, shape (1 + n_labels * n_bins,)
-            Number of correct predictions, then the flattened table. With two labels, row 0 of the
-            table has the negative label.
-        """
-        n_labels, n_bins = self.shape
+        """Return the counts of `ExactCounts` over n rows, as one flat array of int64."""
         if not n:  # some estimators reject an empty X
-            return np.zeros(1 + n_labels * n_bins, dtype=np.int64)
+            n_counts = 1 + math.prod(self.shape) + math.prod(self.by_label_shape)
+            return np.zeros(n_counts, dtype=np.int64)
         codes = label_codes("y", y, self.labels)
         predicted = label_codes(
             "predict", call_estimator(self.estimator, "predict", X, n), self.labels
         )
         n_correct = np.count_nonzero((codes == predicted) & (codes >= 0))
-        codes, predicted = unknown_as_error(codes, predicted, n_labels)
-        bins = predicted
-        if self.score_bins is not None:
+        codes, predicted = unknown_as_error(codes, predicted, len(self.labels))
+        bins, by_label = predicted, np.zeros(0, dtype=np.int64)
+        if self.table_bins is not None:
             codes = (codes == self.positive).astype(np.intp)
-            bins = self.score_bins.bin_of_score(self._scores(X, n), predicted == self.positive)
+            bins = self.table_bins.bin_of_score(self._scores(X, n), predicted == self.positive)
+        elif self.score_bins is not None:
+            by_label = self._count_by_label(codes, self.score_bins, self._label_scores(X, n))
         table = contingency_table(codes, bins, self.shape)
-        return np.concatenate([[n_correct], table.ravel()]).astype(np.int64)
+        return np.concatenate([[n_correct], table.ravel(), by_label.ravel()]).astype(np.int64)
 
-    def _scores(self, X: Any, n: int) -> NDArray[np.float64]:
-        """Return the score of the positive label, shape (n,). It is 0 without a score method."""
+    def _scores(self, X: Any, n: int) -> Floats:
+        """Return the score of the positive label of two, shape (n,). It is 0 without a method."""
+        column = self.score_labels.index(self.labels[self.positive])
         if self.response == "predict_proba":
             probabilities = call_estimator(self.estimator, self.response, X, n, width=2)
-            return score_column(self.response, probabilities[:, self.column])
+            return score_column(self.response, probabilities[:, column])
         if self.response == "predict":
             return np.zeros(n)
         scores = score_column(self.response, call_estimator(self.estimator, self.response, X, n))
         # decision_function is the score of classes_[1]
-        return scores if self.column == 1 else -scores
+        return scores if column == 1 else -scores
+
+    def _label_scores(self, X: Any, n: int) -> list[Floats]:
+        """Return the score of each of more than two labels, each of shape (n,)."""
+        scores = call_estimator(self.estimator, self.response, X, n, width=len(self.labels))
+        columns = [self.score_labels.index(label) for label in self.labels]
+        return [score_column(self.response, scores[:, column]) for column in columns]
+
+    def _count_by_label(
+        self, codes: Codes, score_bins: ScoreBins, label_scores: list[Floats]
+    ) -> Integers:
+        """Return the number of other rows and of own rows of each label, by its score bin."""
+        return np.stack(
+            [
+                contingency_table(
+                    (codes == label).astype(np.intp),
+                    score_bins.bin_of_score(scores, None),
+                    self.by_label_shape[1:],
+                )
+                for label, scores in enumerate(label_scores)
+            ]
+        )

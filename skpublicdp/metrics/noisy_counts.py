@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ SCORES_PROOF = "docs/proofs/scores.md"
 COUNT_SENSITIVITY, TABLE_SENSITIVITY = Sensitivity(1, 1), Sensitivity(2, 2)
 """Replacing one row changes a count by at most 1, and at most two cells of a table by 1 each."""
 
+
 TARGET_NOISE_RATIO = 0.3
 """Target noise (standard deviation) of the number of correct predictions, in units of √n.
 
@@ -26,7 +28,17 @@ MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
 """Bounds on the share of the budget for the number of correct predictions."""
 
 ACCURACY_SHARE_DENOMINATOR = 64
-"""Denominator of the share, so that privacy parameters stay short fractions."""
+LABEL_SHARE_DENOMINATOR = 256
+"""Denominators of shares of the budget, so that privacy parameters stay short fractions."""
+
+
+def others_sensitivity(n_labels: int) -> Sensitivity:
+    """Return the sensitivity of the counts of the other rows of each label.
+
+    A row is among the others of n_labels - 1 labels. A replacement takes one unit from a cell of
+    each of them, and adds one to a cell of as many.
+    """
+    return Sensitivity(2 * (n_labels - 1), 2 * (n_labels - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +126,10 @@ class NoisyTable:
         total_part = self.total_variance**2 * self._total_weight(u) ** 4
         return np.asarray(self.event.excess_kurtosis * (cell_part + total_part))
 
+    def without_noise(self) -> NoisyTable:
+        """Return the same counts as if they were exact, for intervals of the sampling alone."""
+        return replace(self, variance=np.zeros_like(self.variance), total_variance=0.0)
+
     def _sum_by_label(self, u: Floats) -> Floats:
         """Return the sums over the cells of each label: (..., n_labels * n_bins) to n_labels."""
         return np.asarray(u.reshape(*u.shape[:-1], *self.counts.shape).sum(-1))
@@ -168,13 +184,52 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     return Fraction(round(ACCURACY_SHARE_DENOMINATOR * share), ACCURACY_SHARE_DENOMINATOR)
 
 
-def split_noise(ledger: Ledger, n: int) -> tuple[Noise, Noise]:
-    """Return the budget for the number of correct predictions, and the budget for the table."""
+class SplitNoise(NamedTuple):
+    """Budgets of the measurements of one release, which add up to the whole budget.
+
+    Attributes
+    ----------
+    accuracy : Gaussian or Pure
+        Budget of the number of correct predictions.
+    table : Gaussian or Pure
+        Budget of the table by label and bin.
+    own, other : Gaussian or Pure, or None
+        Budgets of the rows of each label and of the other rows, by the score of the label. None
+        unless there are scores of more than two labels.
+    """
+
+    accuracy: Noise
+    table: Noise
+    own: Noise | None = None
+    other: Noise | None = None
+
+
+def split_noise(ledger: Ledger, n: int, n_scored_labels: int) -> SplitNoise:
+    """Return the budgets of the measurements.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger with the whole budget.
+    n : int
+        Number of rows.
+    n_scored_labels : int
+        Number of labels with scores. With more than two, the table and own rows have equal parts.
+        The part of other rows relative to them minimizes the noise of areas under the curves
+        (docs/proofs/scores.md): 1 with Laplace noise, (n_scored_labels - 1) ** -1/2 with Gaussian.
+    """
     noise = ledger.noise
     # r rows per person multiply the noise by r. Relative to the sampling error, that is the noise
     # for n / r² rows
     share = accuracy_share(noise, n / ledger.rows_per_person**2)
-    return noise.scaled(share), noise.scaled(1 - share)
+    accuracy, tables = noise.scaled(share), noise.scaled(1 - share)
+    if n_scored_labels <= 2:
+        return SplitNoise(accuracy, tables)
+    power = noise.variance_power
+    other_part = (n_scored_labels - 1) ** ((power - 2) / (power + 1))
+    own_share = Fraction(round(LABEL_SHARE_DENOMINATOR / (2 + other_part)), LABEL_SHARE_DENOMINATOR)
+    own = tables.scaled(own_share)
+    return SplitNoise(accuracy, own, own, tables.scaled(1 - 2 * own_share))
 
 
 def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:

@@ -70,7 +70,9 @@ PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)
 """Bins for an estimator without scores. All scores are 0, so bins are the predicted labels."""
 
 
-def make_score_bins(noise: Noise, persons: float, response: str, threshold: float) -> ScoreBins:
+def make_score_bins(
+    noise: Noise, persons: float, response: str, threshold: float, n_labels: int = 2
+) -> ScoreBins:
     """Return score bins. The less noise a count has, relative to the rows, the more bins there are.
 
     Parameters
@@ -83,6 +85,8 @@ def make_score_bins(noise: Noise, persons: float, response: str, threshold: floa
         Method of the scores: probabilities, or log-odds.
     threshold : float
         Decision threshold, which becomes one of the edges.
+    n_labels : int, default=2
+        Number of labels. The spacing is symmetric, in log-odds, around the share 1 / n_labels.
 
     Examples
     --------
@@ -98,6 +102,8 @@ def make_score_bins(noise: Noise, persons: float, response: str, threshold: floa
     # arcsine spacing, so that the standard error of a proportion is similar in all bins
     grid = np.sin(np.arange(1, n_bins) * np.pi / (2 * n_bins)) ** 2
     grid[n_bins // 2 - 1] = 0.5  # exactly, without rounding error
+    if n_labels > 2:
+        grid = grid / (grid + (1 - grid) * (n_labels - 1))  # odds divided by n_labels - 1
     edges = np.union1d(logit(grid) if response == "decision_function" else grid, threshold)
     centers = None
     if response == "predict_proba":

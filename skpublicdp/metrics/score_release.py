@@ -6,7 +6,6 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpublicdp._internal.parameters import (
@@ -18,10 +17,14 @@ from skpublicdp._internal.parameters import (
 from skpublicdp.accounting import Noise
 from skpublicdp.metrics.counts import LabelCounter, read_scored_rows
 from skpublicdp.metrics.label_codes import public_labels
+from skpublicdp.metrics.label_tables import release_label_tables
 from skpublicdp.metrics.noisy_counts import (
     COUNT_SENSITIVITY,
     TABLE_SENSITIVITY,
+    NoisyTable,
+    SplitNoise,
     check_noise_scale,
+    others_sensitivity,
     release_contingency_table,
     release_n_correct,
     split_noise,
@@ -81,12 +84,14 @@ def private_scores(
         few counts released here. A positive δ uses Gaussian noise, which costs less in a
         `PrivacyBudget` with δ > 0.
     pos_label : label, default=None
-        Positive class of two classes; by default the second.
+        Positive class of curves; by default the last. With more than two classes, curves of each
+        class against the others are in the release.
     classes : array-like, default=None
         Public set of labels, if the estimator has no `classes_`.
     response_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
-        Method that returns scores. "auto" takes the first that the estimator has; "predict" uses
-        no scores.
+        Method that returns scores, for more than two classes one column for each. "auto" takes
+        the first that the estimator has, and no decision function of more than two classes, which
+        may compare pairs. "predict" uses no scores.
     threshold : float, default=None
         Score above which the estimator predicts the positive class. By default 0.5 for
         probabilities and 0 for decision functions.
@@ -164,31 +169,48 @@ def private_scores(
     assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
     rows = read_scored_rows(X, y, groups, max_rows_per_group)
     counter = _label_counter(estimator, classes, pos_label, response_method)
-    accuracy_noise, table_noise = split_noise(ledger, rows.n)
-    check_noise_scale(accuracy_noise, ledger.for_person(COUNT_SENSITIVITY))
-    check_noise_scale(table_noise, ledger.for_person(TABLE_SENSITIVITY))
+    noise = split_noise(ledger, rows.n, counter.n_scored_labels)
+    _check_noise(noise, ledger, len(counter.labels))
     ledger.read(rows.n)
-    if len(counter.labels) == 2:
+    if counter.n_scored_labels:
         n_persons = rows.n / ledger.rows_per_person
-        bins = _make_bins(table_noise, n_persons, counter.response, threshold)
+        bins = _make_bins(noise.own or noise.table, n_persons, counter, threshold)
         counter = replace(counter, score_bins=bins)
-    n_correct, exact_table = np.split(rows.count(counter), [1])
+    exact = counter.split(rows.count(counter))
     # the budget is charged from here on, and no later step can fail
-    count = release_n_correct(n_correct, rows.n, accuracy_noise, ledger, rows.design_effect)
+    count = release_n_correct(exact.n_correct, rows.n, noise.accuracy, ledger, rows.design_effect)
     table = None
+    label_tables: tuple[NoisyTable, ...] = ()
     if len(counter.labels) > 1:
-        exact_table = exact_table.reshape(counter.shape)
         table = release_contingency_table(
-            exact_table, rows.n, table_noise, ledger, counter.is_correct, count
+            exact.table, rows.n, noise.table, ledger, counter.is_correct, count
         )
+        if noise.own is not None and noise.other is not None:
+            label_tables = release_label_tables(
+                exact.by_label, noise.own, noise.other, ledger, table
+            )
     return PrivateScores(
         classes=counter.labels,
         positive=counter.positive,
         score_bins=counter.score_bins,
         count=count,
         table=table,
+        label_tables=label_tables,
         privacy=ledger.receipt(assumptions=assumptions),
     )
+
+
+def _check_noise(noise: SplitNoise, ledger: Ledger, n_labels: int) -> None:
+    """Raise ValueError if the noise of a measurement is too large to be drawn."""
+    sensitivities = (
+        (noise.accuracy, COUNT_SENSITIVITY),
+        (noise.table, TABLE_SENSITIVITY),
+        (noise.own, TABLE_SENSITIVITY),
+        (noise.other, others_sensitivity(n_labels)),
+    )
+    for event, sensitivity in sensitivities:
+        if event is not None:
+            check_noise_scale(event, ledger.for_person(sensitivity))
 
 
 def _label_counter(
@@ -196,17 +218,18 @@ def _label_counter(
 ) -> LabelCounter:
     """Return the function that counts the rows of an estimator, still without score bins.
 
-    The positive label has the last position without `pos_label`. Its column of scores is its
-    position in the estimator's `classes_`.
+    The positive label has the last position without `pos_label`. Columns of scores are in the
+    order of the estimator's `classes_`.
     """
     labels = labels_of_estimator(estimator, classes)
-    response = _response_method(estimator, response_method, len(labels))
     has_classes = getattr(estimator, "classes_", None) is not None
+    score_labels = labels_of_estimator(estimator, None if has_classes else labels)
     positive = _label_index(pos_label, labels)
-    column = _label_index(
-        labels[positive], labels_of_estimator(estimator, None if has_classes else labels)
-    )
-    return LabelCounter(estimator, labels, positive, column, response)
+    _label_index(labels[positive], score_labels)
+    response = _response_method(estimator, response_method, len(labels))
+    if len(labels) > 2 and set(labels) != set(score_labels):
+        response = "predict"  # some label has no score
+    return LabelCounter(estimator, labels, positive, score_labels, response)
 
 
 def check_score_parameters(
@@ -230,11 +253,16 @@ def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
 
 
 def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
-    """Return the estimator's method for scores, or "predict" if no scores are used."""
-    if n_labels != 2 or requested == "predict":
+    """Return the estimator's method for scores, or "predict" if no scores are used.
+
+    Decision functions of more than two labels may compare pairs of labels, so they are used on
+    request only.
+    """
+    if n_labels == 1 or requested == "predict":
         return "predict"
     if requested == "auto":
-        return next((name for name in RESPONSE_METHODS if hasattr(estimator, name)), "predict")
+        methods = RESPONSE_METHODS if n_labels == 2 else RESPONSE_METHODS[:1]
+        return next((name for name in methods if hasattr(estimator, name)), "predict")
     if not hasattr(estimator, requested):
         raise ValueError(
             f"response_method must be a method of the estimator; {type(estimator).__name__} has "
@@ -252,12 +280,13 @@ def _label_index(pos_label: Any, labels: list[Any]) -> int:
     return labels.index(pos_label)
 
 
-def _make_bins(noise: Noise, n: float, response: str, threshold: float | None) -> ScoreBins:
-    """Return the score bins of a response method. `threshold` None is 0.5, or 0 for log-odds."""
+def _make_bins(noise: Noise, n: float, counter: LabelCounter, threshold: float | None) -> ScoreBins:
+    """Return the score bins of a counter. `threshold` None is 0.5, or 0 for log-odds."""
+    response = counter.response
     if response == "predict":
         return PREDICTED_LABEL_BINS
     if threshold is None:
         threshold = 0.5 if response == "predict_proba" else 0.0
     elif response == "predict_proba" and not 0 < threshold < 1:
         raise ValueError(f"threshold must be between 0 and 1 for probabilities; got {threshold!r}.")
-    return make_score_bins(noise, n, response, float(threshold))
+    return make_score_bins(noise, n, response, float(threshold), counter.n_scored_labels)

@@ -20,6 +20,7 @@ from skpublicdp.metrics.estimates import (
     roc_auc_kernel,
     roc_rates,
 )
+from skpublicdp.metrics.label_means import LabelMean
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 from skpublicdp.metrics.score_bins import ScoreBins
 from skpublicdp.metrics.score_intervals import extend_interval, share_interval
@@ -28,8 +29,21 @@ from skpublicdp.typing import Floats
 FAILURE_SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
 """Share of the total failure probability 1 - level that the interval of each metric may use."""
 
+LABEL_FAILURE_SHARES = FAILURE_SHARES | {
+    "roc_auc": 0.16,
+    "roc_auc_weighted": 0.04,
+    "roc_auc_per_class": 0.12,
+}
+"""The same with more than two labels. The areas of all labels have equal parts of their share."""
+
 OTHER_FAILURE_SHARE = 0.04
 """Share that all entries of the confusion matrix and all points of curves use together."""
+
+TABLE_METRICS = {"balanced_accuracy", "confusion_matrix"}
+"""Metrics of the table of all labels. Curves of more than two labels have a table for each."""
+
+LABEL_MEANS = {"roc_auc": 1, "roc_auc_weighted": 1, "roc_auc_per_class": 1, "brier": 2}
+"""Metrics of more than two labels that combine the tables of all labels: their largest values."""
 
 
 class PrivateScores:
@@ -43,11 +57,14 @@ class PrivateScores:
     ----------
     classes_ : ndarray
         The labels of the estimator.
+    pos_label_ : label
+        The positive class of curves.
     metrics_ : tuple of str
-        Metrics that `interval` accepts. For two classes and an estimator with scores: "accuracy",
+        Metrics that `interval` accepts. For an estimator with scores: "accuracy",
         "balanced_accuracy", "confusion_matrix", "roc_auc", "roc_curve", "precision_recall_curve"
-        and, if the scores are probabilities, "brier" and "calibration_curve". Otherwise the first
-        three, or "accuracy" alone for a single class.
+        and, if the scores are probabilities, "brier" and "calibration_curve". With more than two
+        classes also "roc_auc_weighted" and "roc_auc_per_class". Without scores the first three,
+        or "accuracy" alone for a single class.
     thresholds_ : ndarray
         Thresholds of the curves: edges of the score bins, increasing.
     n_rows_ : int
@@ -68,9 +85,11 @@ class PrivateScores:
         score_bins: ScoreBins | None,
         count: NoisyCount,
         table: NoisyTable | None,
+        label_tables: tuple[NoisyTable, ...],
         privacy: PrivacyReceipt,
     ) -> None:
         self.classes_ = np.array(classes)
+        self.pos_label_ = classes[positive]
         self.n_rows_ = count.n
         self.privacy_ = privacy
         self.thresholds_ = np.empty(0)
@@ -78,11 +97,14 @@ class PrivateScores:
         self._score_bins = score_bins
         self._count = count
         self._table = table
+        self._label_tables = label_tables
         names = ["accuracy"]
         if table is not None:
             names += ["balanced_accuracy", "confusion_matrix"]
         if score_bins is not None and score_bins.n_bins > 2:  # two bins are the predicted labels
             names += ["roc_auc", "roc_curve", "precision_recall_curve"]
+            if label_tables:
+                names += ["roc_auc_weighted", "roc_auc_per_class"]
             self.thresholds_ = score_bins.edges.copy()
             if score_bins.centers is not None:
                 names += ["brier", "calibration_curve"]
@@ -105,48 +127,77 @@ class PrivateScores:
 
     @property
     def roc_auc(self) -> float:
-        """Area under the ROC curve. Scores in one bin count as ties."""
+        """Area under the ROC curve. Scores in one bin count as ties.
+
+        With more than two classes, the mean of the areas of each class against the others, as of
+        scikit-learn's `roc_auc_score` with ``multi_class="ovr"``.
+        """
         return float(self._value("roc_auc"))
 
     @property
+    def roc_auc_weighted(self) -> float:
+        """Mean of the areas of more than two classes, weighted by their numbers of rows."""
+        return float(self._value("roc_auc_weighted"))
+
+    @property
+    def roc_auc_per_class(self) -> Floats:
+        """Area under the ROC curve of each of more than two classes against the others."""
+        return np.asarray(self._value("roc_auc_per_class"))
+
+    @property
     def brier(self) -> float:
-        """Brier score, with each probability replaced by the center of its bin."""
+        """Brier score, with each probability replaced by the center of its bin.
+
+        With more than two classes it is the sum over the classes, at most 2.
+        """
         return float(self._value("brier"))
 
-    def accuracy_at(self, threshold: float) -> float:
+    def accuracy_at(self, threshold: float, pos_label: Any = None) -> float:
         """Return the accuracy of predicting the positive class above a threshold.
 
         Parameters
         ----------
         threshold : float
             Decision threshold. It is replaced by the nearest of `thresholds_`.
+        pos_label : label, default=None
+            The positive class, against the others. By default that of the release.
 
         Returns
         -------
         float
             Estimated accuracy. Its interval is ``interval("accuracy", threshold=...)``.
         """
-        table = self._table_for("roc_curve")
+        table = self._table_for("roc_curve", pos_label)
         values = accuracies(table.nonnegative.shape[1]).value(table)
         return float(values[self._nearest_edge(threshold)])
 
-    def roc_curve(self) -> tuple[Floats, Floats, Floats]:
+    def roc_curve(self, pos_label: Any = None) -> tuple[Floats, Floats, Floats]:
         """Return the ROC curve as scikit-learn's `roc_curve` does.
+
+        Parameters
+        ----------
+        pos_label : label, default=None
+            The positive class, against the others. By default that of the release.
 
         Returns
         -------
         fpr, tpr, thresholds : ndarray of shape (n_thresholds + 1,)
             False and true positive rates at each threshold. Thresholds decrease from infinity.
         """
-        fpr, tpr = self._value("roc_curve")
+        fpr, tpr = self._value("roc_curve", pos_label)
         return (
             np.concatenate([[0.0], fpr[::-1], [1.0]]),
             np.concatenate([[0.0], tpr[::-1], [1.0]]),
             np.concatenate([[np.inf], self.thresholds_[::-1], [-np.inf]]),
         )
 
-    def precision_recall_curve(self) -> tuple[Floats, Floats, Floats]:
+    def precision_recall_curve(self, pos_label: Any = None) -> tuple[Floats, Floats, Floats]:
         """Return precision and recall as scikit-learn's `precision_recall_curve` does.
+
+        Parameters
+        ----------
+        pos_label : label, default=None
+            The positive class, against the others. By default that of the release.
 
         Returns
         -------
@@ -155,20 +206,34 @@ class PrivateScores:
         thresholds : ndarray of shape (n_thresholds,)
             Increasing. Scores above a threshold are predicted positive.
         """
-        precision, recall = self._value("precision_recall_curve"), self._value("roc_curve")[1]
+        precision = self._value("precision_recall_curve", pos_label)
+        recall = self._value("roc_curve", pos_label)[1]
         return np.append(precision, 1.0), np.append(recall, 0.0), self.thresholds_.copy()
 
-    def calibration_curve(self) -> tuple[Floats, Floats]:
+    def calibration_curve(self, pos_label: Any = None) -> tuple[Floats, Floats]:
         """Return the calibration curve as scikit-learn's `calibration_curve` does.
+
+        Parameters
+        ----------
+        pos_label : label, default=None
+            The positive class, against the others. By default that of the release.
 
         Returns
         -------
         prob_true, prob_pred : ndarray of shape (n_bins,)
             Fraction of positive rows and mean predicted probability in up to eight bins.
         """
-        return self._value("calibration_curve"), self._mean_predictions()
+        table = self._table_for("calibration_curve", pos_label)
+        return self._value("calibration_curve", pos_label), self._mean_predictions(table)
 
-    def interval(self, metric: str, level: float = 0.95, *, threshold: float | None = None) -> Any:
+    def interval(
+        self,
+        metric: str,
+        level: float = 0.95,
+        *,
+        threshold: float | None = None,
+        pos_label: Any = None,
+    ) -> Any:
         """Return the confidence interval of a metric in the population.
 
         All intervals of one release, for all metrics and all points of curves, hold simultaneously
@@ -184,19 +249,21 @@ class PrivateScores:
             Probability, in (0, 1), that all intervals of the release hold.
         threshold : float, default=None
             With "accuracy": the threshold of `accuracy_at`.
+        pos_label : label, default=None
+            The positive class of a curve and of `accuracy_at`. By default that of the release.
 
         Returns
         -------
         tuple of float or ndarray
             Two ends. For a matrix or a curve, an array with one more axis of length 2: for each
-            entry of the confusion matrix, for the true positive rate at each false positive rate
-            of `roc_curve`, for each precision of `precision_recall_curve` but the last, or for
-            each `prob_true` of `calibration_curve`.
+            entry of the confusion matrix or class of `roc_auc_per_class`, for the true positive
+            rate at each false positive rate of `roc_curve`, for each precision of
+            `precision_recall_curve` but the last, or for each `prob_true` of `calibration_curve`.
 
         Raises
         ------
         ValueError
-            If the metric is unknown or the level is not in (0, 1).
+            If the metric or the label is unknown or the level is not in (0, 1).
         """
         if metric not in self.metrics_:
             raise ValueError(f"metric must be one of {list(self.metrics_)}; got {metric!r}.")
@@ -206,26 +273,34 @@ class PrivateScores:
         failure = self._failure(metric, level, threshold)
         if threshold is not None:
             intervals = accuracies(len(self.thresholds_) + 1).interval(
-                self._table_for("roc_curve"), failure
+                self._table_for("roc_curve", pos_label), failure
             )
             interval = intervals[self._nearest_edge(threshold)]
-            return extend_interval(interval, self.accuracy_at(threshold))
+            return extend_interval(interval, self.accuracy_at(threshold, pos_label))
         if metric == "accuracy":
             return share_interval(self._count, failure)
-        intervals = self._statistic(metric).interval(self._table_for(metric), failure)
+        if metric == "roc_auc_per_class":
+            return self._label_mean(metric).intervals(self._label_tables, failure)
+        if metric in LABEL_MEANS and self._label_tables:
+            ends = self._label_mean(metric).interval(self._label_tables, failure)
+            return extend_interval(np.clip(ends, 0, LABEL_MEANS[metric]), self._value(metric))
+        table = self._table_for(metric, pos_label)
+        intervals = self._statistic(metric, table).interval(table, failure)
         if metric == "roc_curve":
-            return self._roc_band(intervals)
+            return self._roc_band(intervals, pos_label)
         if metric == "confusion_matrix":
             return self.n_rows_ * self._in_class_order(intervals)
-        return extend_interval(intervals, self._value(metric))
+        return extend_interval(intervals, self._value(metric, pos_label))
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None, *, pos_label: Any = None) -> Any:
         """Draw the ROC curve with its confidence band.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw into. The default is a new figure.
+        pos_label : label, default=None
+            The positive class, against the others. By default that of the release.
 
         Returns
         -------
@@ -236,7 +311,7 @@ class PrivateScores:
         from skpublicdp import plotting  # matplotlib is optional
 
         display: Any = plotting.ScoresDisplay
-        return display.from_scores(self, ax=ax)
+        return display.from_scores(self, ax=ax, pos_label=pos_label)
 
     def __repr__(self) -> str:
         lines = [f"PrivateScores of {self.n_rows_} rows, epsilon = {self.privacy_.epsilon:g}"]
@@ -246,47 +321,70 @@ class PrivateScores:
                 lines.append(f"  {name:<18}{getattr(self, name):.3f}  [{low:.3f}, {high:.3f}]")
         return "\n".join(lines)
 
-    def _table_for(self, metric: str) -> NoisyTable:
+    def _table_for(self, metric: str, pos_label: Any = None) -> NoisyTable:
         """Return the noisy table that a metric needs, or raise AttributeError without it."""
         if metric not in self.metrics_ or self._table is None:
             raise AttributeError(
                 f"{metric} is not in this release; it has {', '.join(self.metrics_)}: curves need "
-                "two classes and an estimator with scores, and Brier scores probabilities."
+                "an estimator with scores, and Brier scores probabilities."
             )
-        return self._table
+        if metric in TABLE_METRICS:
+            return self._table
+        classes = self.classes_.tolist()
+        # the only table of two labels is that of the positive one
+        known = classes if self._label_tables else [self.pos_label_]
+        pos_label = self.pos_label_ if pos_label is None else pos_label
+        if pos_label not in known:
+            raise ValueError(f"pos_label must be one of the labels {known}; got {pos_label!r}.")
+        return self._label_tables[classes.index(pos_label)] if self._label_tables else self._table
 
-    def _value(self, metric: str) -> Any:
+    def _value(self, metric: str, pos_label: Any = None) -> Any:
         """Return the estimate of a metric, or raise AttributeError if the release has none."""
-        table = self._table_for(metric)
-        return self._statistic(metric).value(table)
+        table = self._table_for(metric, pos_label)
+        if metric == "roc_auc_per_class":
+            return self._label_mean(metric).values(self._label_tables)
+        if metric in LABEL_MEANS and self._label_tables:
+            value = self._label_mean(metric).value(self._label_tables)
+            return min(value, LABEL_MEANS[metric])
+        return self._statistic(metric, table).value(table)
 
-    def _statistic(self, metric: str) -> Statistic:
-        """Return the statistic of the noisy table that estimates a metric."""
+    def _label_mean(self, metric: str) -> LabelMean:
+        """Return the sum over more than two labels that estimates a metric."""
+        n_labels = len(self.classes_)
+        statistic = self._statistic(metric, self._label_tables[0])
+        if metric == "roc_auc_weighted":
+            assert self._table is not None
+            fractions = self._table.nonnegative.sum(1) / self.n_rows_
+            return LabelMean(statistic, fractions, self._table)
+        return LabelMean(statistic, np.full(n_labels, 1.0 if metric == "brier" else 1 / n_labels))
+
+    def _statistic(self, metric: str, table: NoisyTable) -> Statistic:
+        """Return the statistic of a noisy table that estimates a metric."""
         n_labels, score_bins = len(self.classes_), self._score_bins
+        table_bins = None if self._label_tables else score_bins
         if metric == "balanced_accuracy":
-            return balanced_accuracy_statistic(n_labels, score_bins)
+            return balanced_accuracy_statistic(n_labels, table_bins)
         if metric == "confusion_matrix":
-            return confusion_shares(n_labels, score_bins)
+            return confusion_shares(n_labels, table_bins)
         assert score_bins is not None
-        if metric == "roc_auc":
+        if metric.startswith("roc_auc"):
             return roc_auc_kernel(score_bins.n_bins)
         if metric == "roc_curve":
             return roc_rates(score_bins.n_bins)
         if metric == "precision_recall_curve":
             return precisions(score_bins.n_bins)
         if metric == "calibration_curve":
-            return calibration(score_bins.n_bins, self._mean_predictions())
+            return calibration(score_bins.n_bins, self._mean_predictions(table))
         assert score_bins.centers is not None
         return brier_scores(score_bins.centers)
 
-    def _mean_predictions(self) -> Floats:
-        """Return the mean predicted probability of each calibration bin.
+    def _mean_predictions(self, table: NoisyTable) -> Floats:
+        """Return the mean predicted probability of each calibration bin of a table.
 
         An empty bin gets the mean of its bin centers.
         """
         assert self._score_bins is not None
         assert self._score_bins.centers is not None
-        table = self._table_for("calibration_curve")
         is_member = calibration_bins(self._score_bins.n_bins)
         weights = is_member * table.nonnegative.sum(0)
         is_empty = weights.sum(1) == 0
@@ -298,7 +396,7 @@ class PrivateScores:
 
         Tables of two labels have the negative class first, which may be the second of `classes_`.
         """
-        is_reversed = self._score_bins is not None and self._positive == 0
+        is_reversed = len(self.classes_) == 2 and self._positive == 0
         return entries[::-1, ::-1] if is_reversed else entries
 
     def _nearest_edge(self, threshold: float) -> int:
@@ -311,21 +409,21 @@ class PrivateScores:
         The shares of the metrics that this release has are scaled up to add to 1. All entries and
         points of the metrics without a share of their own have equal parts of the rest.
         """
-        share_of_release = sum(
-            share for name, share in FAILURE_SHARES.items() if name in self.metrics_
-        )
+        shares = LABEL_FAILURE_SHARES if self._label_tables else FAILURE_SHARES
+        share_of_release = sum(share for name, share in shares.items() if name in self.metrics_)
         share_of_release += OTHER_FAILURE_SHARE if self._table is not None else 0
         release_failure = (1 - level) / share_of_release
-        if metric in FAILURE_SHARES and threshold is None:
-            return release_failure * FAILURE_SHARES[metric]
+        if metric in shares and threshold is None:
+            n_intervals = len(self.classes_) if metric == "roc_auc_per_class" else 1
+            return release_failure * shares[metric] / n_intervals
         n_intervals = len(self.classes_) ** 2
         if self._score_bins is not None:
-            n_bins = self._score_bins.n_bins
+            n_bins, n_curves = self._score_bins.n_bins, max(len(self._label_tables), 1)
             # at each threshold: accuracy, precision, and two rates of the ROC curve
-            n_intervals += 4 * (n_bins - 1) + len(calibration_bins(n_bins))
+            n_intervals += n_curves * (4 * (n_bins - 1) + len(calibration_bins(n_bins)))
         return release_failure * OTHER_FAILURE_SHARE / n_intervals
 
-    def _roc_band(self, intervals: Floats) -> Floats:
+    def _roc_band(self, intervals: Floats, pos_label: Any) -> Floats:
         """Return a confidence band of the true positive rate at each false positive rate.
 
         `intervals` are those of false and of true positive rates, shape (2, n_thresholds, 2).
@@ -335,7 +433,7 @@ class PrivateScores:
         end of its interval. The upper band is symmetric.
         """
         (low_fpr, high_fpr), (low_tpr, high_tpr) = intervals.swapaxes(1, 2)
-        fpr, tpr, _ = self.roc_curve()
+        fpr, tpr, _ = self.roc_curve(pos_label)
         low = np.where(high_fpr <= fpr[:, None], low_tpr, 0.0).max(1)
         high = np.where(low_fpr >= fpr[:, None], high_tpr, 1.0).min(1)
         return np.stack([np.minimum(low, tpr), np.maximum(high, tpr)], axis=1)

@@ -72,7 +72,9 @@ class ScoresDisplay(Display):
     label: str
 
     @classmethod
-    def from_scores(cls, scores: PrivateScores, *, level: float = 0.95, ax: Any = None) -> Self:
+    def from_scores(
+        cls, scores: PrivateScores, *, level: float = 0.95, ax: Any = None, pos_label: Any = None
+    ) -> Self:
         """Draw the ROC curve of a release.
 
         Parameters
@@ -83,6 +85,8 @@ class ScoresDisplay(Display):
             Confidence level of the band, in (0, 1).
         ax : matplotlib Axes, default=None
             Axes to draw on; by default of a new figure.
+        pos_label : label, default=None
+            The positive class, against the others. By default that of the release.
 
         Returns
         -------
@@ -95,13 +99,17 @@ class ScoresDisplay(Display):
             If matplotlib is missing.
         """
         check_matplotlib(f"{cls.__name__}.from_scores")
-        fpr, tpr, _ = scores.roc_curve()
-        low, high = scores.interval("roc_auc", level)
-        label = (
-            f"released, ε = {scores.privacy_.epsilon:g}\nAUC {scores.roc_auc:.3f} "
-            f"[{low:.3f}, {high:.3f}]"
-        )
-        band = scores.interval("roc_curve", level)
+        fpr, tpr, _ = scores.roc_curve(pos_label)
+        band = scores.interval("roc_curve", level, pos_label=pos_label)
+        label = f"released, ε = {scores.privacy_.epsilon:g}\nAUC"
+        area, (low, high) = scores.roc_auc, scores.interval("roc_auc", level)
+        if "roc_auc_per_class" in scores.metrics_:
+            pos_label = scores.pos_label_ if pos_label is None else pos_label
+            position = scores.classes_.tolist().index(pos_label)
+            area = scores.roc_auc_per_class[position]
+            low, high = scores.interval("roc_auc_per_class", level)[position]
+            label += f" of {pos_label}"
+        label += f" {area:.3f} [{low:.3f}, {high:.3f}]"
         return cls(fpr, tpr, band, level=level, label=label).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:

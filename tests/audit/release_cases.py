@@ -23,6 +23,7 @@ from tests.audit.subjects import (
     is_sick,
     release_balanced_accuracy,
     release_confusion_matrix,
+    release_label_scores,
     release_roc_auc,
     release_scores,
 )
@@ -96,18 +97,22 @@ def frame_cases() -> list[Case]:
 
 def score_cases() -> list[Case]:
     """Return the audit cases of private scores, with Laplace and with Gaussian noise."""
-    options: dict[str, Any] = {"labels": ("no", "yes"), "max_fits": 60}
+    labels = ("no", "yes")
     releases = {
         "private_scores": release_scores,
+        "private_scores, three labels": release_label_scores,
         "private_roc_auc_score": release_roc_auc,
         "private_confusion_matrix": release_confusion_matrix,
         "private_balanced_accuracy_score": release_balanced_accuracy,
     }
     return [
-        Case(f"{name}{suffix}", _make_score(release, delta), [[0.1], [0.6], [0.9]], 2, **options)
+        Case(
+            f"{name}{suffix}", _make_score(release, delta), [[0.1], [0.6], [0.9]], 2,
+            labels=(*labels, "other") if "three" in name else labels, max_fits=60,
+        )
         for name, release in releases.items()
         for suffix, delta in ((", pure", 0), ("", 1e-5))
-    ]
+    ]  # fmt: skip
 
 
 def _make_score(release: Callable[..., Any], delta: float) -> Callable[[], Any]:

@@ -47,6 +47,20 @@ class ScoreClassifier:
         return self.classes_[(X[:, 0] > 0.5).astype(int)]
 
 
+class LabelClassifier:
+    """Public classifier of three labels, whose probabilities follow from its only feature."""
+
+    classes_ = np.array(["no", "yes", "other"])
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probabilities of "no", "yes" and "other"."""
+        return np.column_stack([1 - X[:, 0], X[:, 0] / 2, X[:, 0] / 2])
+
+    def predict(self, X: Any) -> Any:
+        """Return "yes" for features above 0.5."""
+        return self.classes_[(X[:, 0] > 0.5).astype(int)]
+
+
 class RowSampledBoosting(SemiPrivateBoostingClassifier):
     """Boosting that draws a small subsample of rows, for which it would need millions of rows."""
 
@@ -59,6 +73,11 @@ class RowSampledBoosting(SemiPrivateBoostingClassifier):
 def release_scores(scores: Any, y: Any, **settings: Any) -> Any:
     """Return private scores of `ScoreClassifier`, such as its ROC curve."""
     return private_scores(ScoreClassifier(), scores[:, None], y, **settings)
+
+
+def release_label_scores(scores: Any, y: Any, **settings: Any) -> Any:
+    """Return private scores of `LabelClassifier`, such as the area of each label."""
+    return private_scores(LabelClassifier(), scores[:, None], y, **settings)
 
 
 def release_roc_auc(scores: Any, y: Any, **settings: Any) -> Any:

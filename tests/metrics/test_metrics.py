@@ -174,7 +174,7 @@ class TestWithoutNoise:
         np.testing.assert_allclose(scores.confusion_matrix, confusion_matrix(y, predicted))
         assert scores.balanced_accuracy == pytest.approx(balanced_accuracy_score(y, predicted))
         assert scores.metrics_ == ("accuracy", "balanced_accuracy", "confusion_matrix")
-        with pytest.raises(AttributeError, match="need two classes"):
+        with pytest.raises(AttributeError, match="need an estimator with scores"):
             scores.roc_auc  # noqa: B018
 
     def test_plain_arrays(self):
@@ -318,7 +318,8 @@ def numbers_of(scores):
         ends = np.asarray(scores.interval(name))
         if name == "precision_recall_curve":
             value = value[:-1]
-        most = scores.n_rows_ if name == "confusion_matrix" else 1
+        brier = 1 if len(scores.classes_) == 2 else 2
+        most = {"confusion_matrix": scores.n_rows_, "brier": brier}.get(name, 1)
         assert ends.shape == (*value.shape, 2)
         assert (ends[..., 0] >= 0).all()
         assert (ends[..., 1] <= most).all()

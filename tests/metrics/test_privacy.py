@@ -25,9 +25,23 @@ SCORES, LABELS = (0.1, 0.6, float("nan")), ("no", "yes", "other", None)
 ROWS = list(itertools.product(SCORES, LABELS))
 N = 2
 
+
+class Rated:
+    """Scores of three labels, which all depend on the only feature."""
+
+    classes_ = np.array(["no", "yes", "other"])
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, 0], X[:, 0], X[:, 0] / 2])
+
+    def predict(self, X):
+        return self.classes_[(X[:, 0] > 0.5).astype(int)]
+
+
 RELEASES = {
     "scores": lambda X, y, **kw: private_scores(Scored(), X, y, **kw),
     "decisions": lambda X, y, **kw: private_scores(Decided(), X - 0.5, y, **kw),
+    "scores of labels": lambda X, y, **kw: private_scores(Rated(), X, y, **kw),
     "many classes": lambda X, y, **kw: private_scores(
         Predicting(), (X > 0.5) * 1, [{"no": "a", "yes": "b"}.get(label) for label in y], **kw
     ),
@@ -41,7 +55,16 @@ RELEASES = {
     "area": lambda X, y, **kw: private_roc_auc_score(y, X[:, 0], pos_label="yes", **kw),
     "scorer": lambda X, y, **kw: make_private_scorer("roc_auc", **kw)(Scored(), X, y),
 }
-ATTAINED = {"decisions", "scores", "accuracy", "matrix", "balanced accuracy", "area", "scorer"}
+ATTAINED = {
+    "decisions",
+    "scores",
+    "scores of labels",
+    "accuracy",
+    "matrix",
+    "balanced accuracy",
+    "area",
+    "scorer",
+}
 
 
 def arrays(rows):
@@ -122,6 +145,10 @@ def of_persons(X, y, **kw):
     return private_scores(Scored(), X, y, groups=PERSONS, max_rows_per_group=2, **kw)
 
 
+def labels_of_persons(X, y, **kw):
+    return private_scores(Rated(), X, y, groups=PERSONS, max_rows_per_group=2, **kw)
+
+
 def of_a_stream(X, y, **kw):
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"x": X[:, 0], "y": pa.array(list(y), pa.string())})
@@ -136,12 +163,13 @@ def of_two(first, second):
 
 
 @pytest.mark.parametrize("delta", [Fraction(0), DELTA])
-def test_the_loss_when_a_person_is_replaced(delta):
+@pytest.mark.parametrize("release", [of_persons, labels_of_persons])
+def test_the_loss_when_a_person_is_replaced(release, delta):
     settings = {"epsilon": EPSILON, "delta": delta}
     persons = list(itertools.combinations_with_replacement(FEW_ROWS, 2))
     worst = Fraction(0)
     for other in (persons[0], persons[4]):
-        known = [answers(of_persons, of_two(one, other), **settings) for one in persons]
+        known = [answers(release, of_two(one, other), **settings) for one in persons]
         for mine, yours in itertools.product(known, repeat=2):
             loss = Fraction(0)
             for one, two in zip(mine, yours, strict=True):
@@ -174,7 +202,7 @@ def test_a_stream_releases_what_rows_in_memory_do():
         assert all((a[0] == b[0]).all() and a[1:] == b[1:] for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("release", [of_persons, of_a_stream])
+@pytest.mark.parametrize("release", [of_persons, labels_of_persons, of_a_stream])
 def test_nothing_else_leaves_of_persons_and_streams(release):
     def seen(rows):
         made = release(*arrays(rows), epsilon=EPSILON, random_state=0)

@@ -110,11 +110,11 @@ MUTANTS = (
         "edges of a curve at quantiles of private scores",
         STRUCTURE,
         "metrics/score_release.py",
-        "_make_bins(table_noise, n_persons, counter.response, threshold)\n",
+        "_make_bins(noise.own or noise.table, n_persons, counter, threshold)\n",
         """_make_bins(
-            table_noise,
+            noise.own or noise.table,
             rows.n,
-            counter.response,
+            counter,
             min(max(float(sorted(X[:, 0])[rows.n // 2]), 0.01), 0.99),
         )
 """,
@@ -124,14 +124,22 @@ MUTANTS = (
         "a share of a label beside the table",
         LEAK,
         "metrics/score_release.py",
-        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef _label_counter",
+        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef _check_noise",
         """        privacy=ledger.receipt(
-            assumptions=(*assumptions, f"{exact_table[1].sum()} rows are positive")
+            assumptions=(*assumptions, f"{exact.table[1].sum()} rows are positive")
         ),
     )
 
 
-def _label_counter""",
+def _check_noise""",
         ("private_scores, pure",),
+    ),
+    Mutant(
+        "rows of other labels that are priced as if they counted once",
+        SENSITIVITY,
+        "metrics/label_tables.py",
+        "    sensitivity = others_sensitivity(n_labels)\n",
+        "    sensitivity = TABLE_SENSITIVITY\n",
+        ("private_scores, three labels, pure",),
     ),
 )

@@ -1,0 +1,83 @@
+"""Means over labels of metrics of one label against the others, with confidence intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from skpublicdp.metrics.estimates import Statistic
+from skpublicdp.metrics.noisy_counts import NoisyTable
+from skpublicdp.metrics.score_intervals import extend_interval
+from skpublicdp.typing import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMean:
+    """Weighted sum over labels of a statistic of the table of each label.
+
+    Attributes
+    ----------
+    statistic : Statistic
+        Metric of one label against the others, a number.
+    weights : ndarray of shape (n_labels,)
+        Weight of each label.
+    confusion : NoisyTable or None
+        Confusion matrix from which the weights are estimated, as fractions of rows by true label.
+        None for weights that are not estimated.
+    """
+
+    statistic: Statistic
+    weights: Floats
+    confusion: NoisyTable | None = None
+
+    def values(self, tables: tuple[NoisyTable, ...]) -> Floats:
+        """Return the metric of each label, shape (n_labels,)."""
+        return np.array([self.statistic.value(table) for table in tables])
+
+    def intervals(self, tables: tuple[NoisyTable, ...], failure: float) -> Floats:
+        """Return the interval of the metric of each label, shape (n_labels, 2)."""
+        ends = np.array([self.statistic.interval(table, failure) for table in tables])
+        extended: Floats = extend_interval(ends, self.values(tables))
+        return extended
+
+    def value(self, tables: tuple[NoisyTable, ...]) -> float:
+        """Return the estimated sum."""
+        return float(self.weights @ self.values(tables))
+
+    def interval(self, tables: tuple[NoisyTable, ...], failure: float) -> Floats:
+        """Return the two ends of a confidence interval, shape (2,).
+
+        Distances to the ends are combined as standard errors are (MOVER, Zou and Donner 2008). The
+        noise of labels is nearly uncorrelated, so its distances add up in squares. Labels share
+        their rows, so distances of the sampling add up linearly, which bounds any correlation.
+        An interval that ends at 0 or 1 may be cut off, and all of its distance adds up linearly.
+        """
+        values = self.values(tables)
+        ends = self.intervals(tables, failure)
+        sampling_ends = [
+            self.statistic.interval(table.without_noise(), failure) for table in tables
+        ]
+        distances = np.abs(ends - values[:, None])
+        sampling = np.minimum(np.abs(np.array(sampling_ends) - values[:, None]), distances)
+        is_cut_off = (ends[:, 0] <= 0) | (ends[:, 1] >= 1)
+        sampling[is_cut_off] = distances[is_cut_off]
+        noise_squared = self.weights**2 @ (distances**2 - sampling**2)
+        z = float(norm.isf(failure / 2))
+        weight_squared = z**2 * self._weight_variance(values)
+        distance = np.sqrt((self.weights @ sampling) ** 2 + noise_squared + weight_squared)
+        return np.asarray(self.weights @ values + distance * np.array([-1, 1]))
+
+    def _weight_variance(self, values: Floats) -> float:
+        """Return the variance of the sum of given values with the estimated weights."""
+        if self.confusion is None:
+            return 0.0
+        n_labels, n = len(self.weights), self.confusion.n
+        cell_values = np.repeat(values, n_labels)  # by true label, flattened
+        deviations = np.repeat(values - self.weights @ values, n_labels)
+        noise = self.confusion.covariance(cell_values, cell_values)
+        sampling = self.confusion.design_effect * (
+            deviations**2 @ self.confusion.nonnegative.ravel()
+        )
+        return float(noise + sampling) / n**2
