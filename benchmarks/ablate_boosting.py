@@ -48,12 +48,12 @@ def tables(data_dir, epsilons, delta=1e-6, labelled=False):
     }
 
 
-def several_case(name, label, data_dir, epsilon, seed):
-    """Return the errors of one fit to more than two labels, without δ."""
+def several_case(name, label, data_dir, epsilon, delta, seed):
+    """Return the errors of one fit to more than two labels."""
     (X, X_test, _, _), public = table(name, data_dir, seed % 1000)
     y, y_test = X[label], X_test[label]
     clf = SemiPrivateBoostingClassifier(
-        epsilon=epsilon, delta=0, classes=np.union1d(y, y_test), random_state=seed
+        epsilon=epsilon, delta=delta, classes=np.union1d(y, y_test), random_state=seed
     )
     X, X_test, X_public = (part.drop(columns=label) for part in (X, X_test, public["X_public"]))
     p = clf.fit(X, y, X_public=X_public).predict_proba(X_test)
@@ -63,12 +63,12 @@ def several_case(name, label, data_dir, epsilon, seed):
     }
 
 
-def several(data_dir):
+def several(data_dir, epsilons=LITTLE, delta=0):
     """Return a case for each table at hand and each ε."""
     names = [name for name in SEVERAL if name in available(data_dir)]
     return {
-        (name, epsilon): partial(several_case, name, SEVERAL[name], data_dir, epsilon)
-        for name, epsilon in itertools.product(names, LITTLE)
+        (name, epsilon): partial(several_case, name, SEVERAL[name], data_dir, epsilon, delta)
+        for name, epsilon in itertools.product(names, epsilons)
     }
 
 
@@ -93,6 +93,7 @@ def one_hot(data_dir):
 WORKLOADS = {
     "one-hot": one_hot,
     "several labels": several,
+    "several labels, little": partial(several, epsilons=(0.03, 0.1), delta=1e-6),
     "little": partial(tables, epsilons=LITTLE),
     "little, public labels": partial(tables, epsilons=(0.1, 1.0), labelled=True),
     "much": partial(tables, epsilons=MUCH),
@@ -130,6 +131,12 @@ LINES = (
     ("budget_split", "MAX_SHIFT_NOISE", "little", {"1/4": 1 / 4}),
     ("covariate_shift", "MIN_EFFECTIVE_FRACTION", "little", {"0": 0.0}),
     ("budget_split", "SIGNAL_PER_TREE", "several labels", {"4": 4, "64": 64}),
+    (
+        "budget_split",
+        "MIN_ROWS_PER_LABEL_NOISE",
+        "several labels, little",
+        {"never": 0, "7": 7, "30": 30},
+    ),
     # Newton boosting
     ("budget_split", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),

@@ -74,6 +74,10 @@ MIN_ROWS_PER_NOISE = 700
 """Smallest ratio of rows to noise for Newton boosting. The noise is the standard deviation of one
 count for each column, released with the whole budget."""
 
+MIN_ROWS_PER_LABEL_NOISE = 15
+"""Smallest number of rows, per label and unit of noise, for histograms of more than two labels.
+Below it trees with noisy leaves are more accurate (ablation: "several labels, little")."""
+
 MAX_FIRST_NOISE = 5000
 """Largest noise of the additive fit before boosting, in rows. The sampler cannot draw more."""
 
@@ -303,6 +307,28 @@ def can_afford_boosting(
         min_rows_per_noise = math.sqrt(2) * N_PASSES * MIN_ROWS_PER_NOISE
     noise = math.sqrt(budget.variance(sensitivity))
     return noise <= min(effective_rows / min_rows_per_noise, MAX_FIRST_NOISE)
+
+
+def label_effects_below_noise(
+    budget: StageBudget, n: float, n_labels: int, sensitivity: Sensitivity
+) -> bool:
+    """Indicate whether trees learn more about several labels than histograms of all columns.
+
+    A histogram has as many noisy sums for each bin as there are labels, and each label has a part
+    of the rows. A tree has four leaves.
+
+    Parameters
+    ----------
+    budget : StageBudget
+        The whole budget.
+    n : float
+        Number of rows.
+    n_labels : int
+        Number of labels.
+    sensitivity : Sensitivity
+        Sensitivity of one count for each column.
+    """
+    return n < MIN_ROWS_PER_LABEL_NOISE * n_labels * math.sqrt(budget.variance(sensitivity))
 
 
 def additive_share(

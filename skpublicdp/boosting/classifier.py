@@ -40,8 +40,9 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         ``"moments"`` fits noisy histograms only and draws no tree. ``"votes"`` fits trees only,
         which need no public rows: voting trees for two labels, trees with noisy leaves for more.
         ``"auto"`` uses both. It falls back to ``"votes"`` without public rows, or if the noise of
-        histograms is too large to be drawn. It does so too for more than two labels with
-        ``delta=0`` and a small budget.
+        histograms is too large to be drawn. For more than two labels it does so too if the budget
+        is small for the numbers of columns and labels and public rows have no labels, or with
+        ``delta=0``.
     max_rounds : int, default=None
         Maximum number of rounds of histograms or of trees with noisy leaves, or number of voting
         trees. By default it is chosen by the number of rows and the budget.

@@ -18,6 +18,7 @@ from skpublicdp.boosting.budget_split import (
     StageBudget,
     can_afford_boosting,
     effects_below_noise,
+    label_effects_below_noise,
     make_stage_budget,
     signal_to_noise,
 )
@@ -124,9 +125,10 @@ def choose_algorithm(
     """Choose by public numbers: the sizes of the table, the parameters, and the budget.
 
     Newton boosting is for budgets that are large for the number of columns. Trees alone are for
-    classification without public rows, for several classes under pure differential privacy, where
-    the histograms of all classes and columns cost too much, and for budgets whose histograms would
-    have too much noise to be drawn.
+    classification without public rows, for several classes where the histograms of all classes and
+    columns cost too much, and for budgets whose histograms would have too much noise to be drawn.
+    Histograms of several classes cost too much under pure differential privacy, and without labels
+    of public rows at a budget that is small for the numbers of columns and classes.
 
     Raises
     ------
@@ -140,7 +142,13 @@ def choose_algorithm(
     if can_afford_boosting(budget, training.rows.n, columns):
         return Algorithm.NEWTON
     trees_are_allowed = _may_use_trees_alone(training, method)
-    too_expensive = training.n_targets > 1 and budget.pure
+    too_expensive = training.n_targets > 1 and (
+        budget.pure
+        or (
+            training.public_labels is None  # whose labels have no noise
+            and label_effects_below_noise(budget, training.rows.n, training.n_targets, columns)
+        )
+    )
     if trees_are_allowed and (not training.n_public or too_expensive):
         return Algorithm.TREES
     # a column and the count of rows move by less than 4 MAX_GRADIENT STRATEGY_UNIT each

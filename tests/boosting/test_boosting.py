@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingClassifier
 from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
+from skpublicdp.boosting.budget_split import MIN_ROWS_PER_LABEL_NOISE
 from skpublicdp.exceptions import (
     DriftWarning,
     NoPublicDataWarning,
@@ -267,6 +268,34 @@ def test_three_labels_and_little_budget(parameters):
     assert clf.score(NEW, NEW_THREE) > 0.87
     assert min(tree.deviations.min() for tree in clf.trees_) > 0
     assert max(shape.deviations.max() for shape in clf.shapes_) == 0
+
+
+@may_drift
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+@pytest.mark.parametrize("k", [None, 2])
+def test_more_labels_need_more_rows_for_histograms(k):
+    """Trees alone below 15 rows per label and unit of noise, unless public rows have labels."""
+    n, delta = 1200, Fraction(1, 10**6)
+    groups = None if k is None else np.arange(n) // k
+
+    def uses_histograms(epsilon, n_labels, *, labelled=False, **settings):
+        clf = SemiPrivateBoostingClassifier(
+            epsilon=epsilon, classes=range(n_labels), max_rows_per_group=k, random_state=0,
+            **settings,
+        )  # fmt: skip
+        y_public = np.arange(len(PUBLIC)) % n_labels if labelled else None
+        clf.fit(X[:n], np.arange(n) % n_labels, X_public=PUBLIC, y_public=y_public, groups=groups)
+        return any("histogram" in step.name for step in clf.privacy_.mechanisms)
+
+    for n_labels in (3, 8):
+        # one count for each column has noise of the standard deviation k sqrt(n_columns) / mu
+        mu = MIN_ROWS_PER_LABEL_NOISE * n_labels * (k or 1) * np.sqrt(X.shape[1]) / n
+        little, more = (gaussian_epsilon(Fraction(f * mu) ** 2, delta) for f in (0.98, 1.02))
+        assert not uses_histograms(little, n_labels)
+        assert uses_histograms(more, n_labels)
+        assert uses_histograms(little, n_labels, labelled=True)
+        assert uses_histograms(little, n_labels, method="moments")
+        assert uses_histograms(little, 2)
 
 
 def test_trees_for_three_labels_see_drift():
