@@ -196,6 +196,10 @@ def boosting_cases() -> list[Case]:
             {"X_public": PUBLIC_LINE}, max_fits=60,
         ),
         Case(
+            name + "Classifier, three labels, few rows",
+            boost(classes=(0, 1, 2)), LINE, 6, (0, 1, 2), {"X_public": PUBLIC_LINE}, max_fits=60,
+        ),
+        Case(
             name + "Classifier, three labels, drift",
             boost(classes=(0, 1, 2), epsilon=20), LINE, 30, (0, 1, 2),
             {"X_public": np.repeat(LINE, [300, 2, 1], axis=0)}, max_fits=60,
