@@ -51,6 +51,14 @@ GROUP_PARAMETERS: dict[str, Any] = {
 """Constraints of estimators that protect persons with several rows."""
 
 
+def read_outcome_bounds(bounds: Any) -> tuple[float, float]:
+    """Return declared bounds of outcomes as a pair of floats, or raise ValueError."""
+    ends = np.asarray(bounds, dtype=np.float64)
+    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise ValueError("outcome_bounds must be a finite pair (low, high) with low < high.")
+    return float(ends[0]), float(ends[1])
+
+
 def check_parameters(estimator: Any) -> None:
     """Validate the parameters of an estimator against its `_parameter_constraints`."""
     constraints, parameters = estimator._parameter_constraints, estimator.get_params(deep=False)

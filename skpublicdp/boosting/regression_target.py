@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
+from skpublicdp._internal.parameters import read_outcome_bounds
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
 from skpublicdp.boosting.model import TARGET_LEVELS
 from skpublicdp.data.labels import TargetReader, Targets, check_flat, refuse_types
@@ -114,9 +115,7 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
         Public outcomes, which give the bounds if none are declared.
     """
     if declared is not None:
-        ends = np.asarray(declared, dtype=np.float64)
-        if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-            raise ValueError("outcome_bounds must be a finite pair (low, high) with low < high.")
+        ends = np.array(read_outcome_bounds(declared))
     elif not len(public):
         raise ValueError(
             "Outcomes need bounds that do not depend on private rows: pass outcome_bounds=(low, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +22,16 @@ from skpublicdp.metrics.label_codes import (
 )
 from skpublicdp.metrics.score_bins import ScoreBins
 from skpublicdp.typing import Codes, Floats, Integers, Mask
+
+
+class RowCounter(Protocol):
+    """Function that adds up integers over rows, each of which depends on one row alone."""
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        """Return the sums over one batch of streamed rows."""
+
+    def count(self, X: Any, y: Any, n: int) -> Integers:
+        """Return the sums over n rows in memory."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -48,7 +58,7 @@ class ScoredRows:
     n: int
     design_effect: float
 
-    def count(self, counter: LabelCounter) -> Integers:
+    def count(self, counter: RowCounter) -> Integers:
         """Return the counts of `counter` over all rows; those of streamed batches are added up."""
         if self.source is not None:
             return np.asarray(self.source.fold(counter))

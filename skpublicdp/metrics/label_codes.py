@@ -1,4 +1,4 @@
-"""Conversion of private labels to integer codes and of scores to floats, row by row.
+"""Conversion of private labels to integer codes, and of scores and outcomes to floats, by row.
 
 The result for a row does not depend on other rows, and errors quote no private value.
 """
@@ -105,6 +105,15 @@ def score_column(name: str, scores: Any) -> Floats:
     return np.asarray(call_or_raise(_as_float_column, scores, error=unreadable(name)))
 
 
+def outcome_column(name: str, outcomes: Any) -> Floats:
+    """Return outcomes as floats of shape (n,). An entry that is not a number becomes NaN."""
+    column = label_entries(name, outcomes)
+    if column.dtype.kind in _NUMERIC_KINDS:
+        return column.astype(np.float64)
+    entries = call_or_raise(_as_floats, column.tolist(), error=unreadable(name))
+    return np.array(entries, dtype=np.float64)
+
+
 def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
     """Return the result of an estimator's method on private rows.
 
@@ -141,6 +150,17 @@ def _encode_objects(column: NDArray[Any], code_of_class: dict[Any, int]) -> Code
 def _compare_pairs(pairs: Any) -> list[bool]:
     """Indicate for each pair of labels whether they are equal."""
     return [_comparable_scalar(true) == _comparable_scalar(predicted) for true, predicted in pairs]
+
+
+def _as_floats(entries: list[Any]) -> list[float]:
+    """Return each entry as a float. An entry that cannot be converted becomes NaN."""
+    floats = []
+    for entry in entries:
+        try:
+            floats.append(float(entry))
+        except Exception:
+            floats.append(np.nan)
+    return floats
 
 
 def _as_float_column(scores: Any) -> Floats:

@@ -13,9 +13,10 @@ from skpublicdp._internal.parameters import (
     GROUP_PARAMETERS,
     SPENDING_PARAMETERS,
     check_values,
+    read_outcome_bounds,
 )
 from skpublicdp.accounting import Noise
-from skpublicdp.metrics.counts import LabelCounter, read_scored_rows
+from skpublicdp.metrics.counts import LabelCounter, ScoredRows, read_scored_rows
 from skpublicdp.metrics.label_codes import public_labels
 from skpublicdp.metrics.label_tables import release_label_tables
 from skpublicdp.metrics.noisy_counts import (
@@ -28,6 +29,11 @@ from skpublicdp.metrics.noisy_counts import (
     release_contingency_table,
     release_n_correct,
     split_noise,
+)
+from skpublicdp.metrics.residual_sums import (
+    SUM_SENSITIVITY,
+    ResidualCounter,
+    release_residual_sums,
 )
 from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, ScoreBins, make_score_bins
 from skpublicdp.metrics.scores import PrivateScores
@@ -57,26 +63,29 @@ def private_scores(
     classes: Any = None,
     response_method: str = "auto",
     threshold: float | None = None,
+    outcome_bounds: Any = None,
     groups: Any = None,
     max_rows_per_group: int | None = None,
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateScores:
-    """Release all metrics of a fitted classifier on private rows.
+    """Release all metrics of a fitted classifier or regressor on private rows.
 
-    Rows are counted by label and score bin, and exact noise is added. The bins do not depend on
-    private rows. Accuracy, ROC curve, calibration and the other metrics are computed from the
-    noisy counts, so together they cost one ε.
+    Rows of a classifier are counted by label and score bin, and exact noise is added. The bins do
+    not depend on private rows. Accuracy, ROC curve, calibration and the other metrics are computed
+    from the noisy counts, so together they cost one ε. Of a regressor, noisy sums of powers of the
+    residuals and outcomes give R² and the errors.
 
     Parameters
     ----------
-    estimator : classifier
-        Public classifier or pipeline, fitted to other rows, with or without privacy.
+    estimator : classifier or regressor
+        Public estimator or pipeline, fitted to other rows, with or without privacy.
     X : array-like, DataFrame or streamed rows
         Private rows in any container that the estimator accepts. Streamed rows (`open_rows`, Dask)
         are predicted batch by batch, with few batches in memory at once.
     y : array-like of shape (n,), or a column of the same streamed rows
-        Their labels. A label that the estimator does not know counts as an error.
+        Their labels or outcomes. A label that the estimator does not know counts as an error, and
+        a missing outcome as a residual as wide as the bounds.
     epsilon : float, default=1.0
         ε > 0 of the release.
     delta : float, default=0.0
@@ -95,6 +104,10 @@ def private_scores(
     threshold : float, default=None
         Score above which the estimator predicts the positive class. By default 0.5 for
         probabilities and 0 for decision functions.
+    outcome_bounds : pair of float, default=None
+        Public bounds of the outcomes of a regressor. Outcomes and predictions are clipped to them,
+        so the metrics are those of clipped ones. By default `outcome_bounds_` of the estimator.
+        Noise is in proportion to the width of the bounds.
     groups : array-like of shape (n,), or a column of the same streamed rows, default=None
         Person of each row, for `max_rows_per_group`. It is public.
     max_rows_per_group : int, default=None
@@ -142,6 +155,16 @@ def private_scores(
     True
     >>> scores.privacy_.epsilon
     1.0
+
+    Of a regressor:
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> y = X[:, 0] + rng.normal(size=3000)
+    >>> reg = LinearRegression().fit(X[:1000], y[:1000])
+    >>> scores = private_scores(reg, X[1000:], y[1000:], outcome_bounds=(-4, 4), random_state=0)
+    >>> low, high = scores.interval("rmse")
+    >>> low < 1.0 < high and high - low < 0.7
+    True
     """
     check_score_parameters(
         "private_scores",
@@ -168,7 +191,40 @@ def private_scores(
     )
     assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
     rows = read_scored_rows(X, y, groups, max_rows_per_group)
-    counter = _label_counter(estimator, classes, pos_label, response_method)
+    bounds = outcome_bounds
+    if bounds is None and classes is None:
+        bounds = getattr(estimator, "outcome_bounds_", None)
+    if bounds is None:
+        counter = _label_counter(estimator, classes, pos_label, response_method)
+        return _score_classifier(counter, rows, threshold, ledger, assumptions)
+    for name, value in (("classes", classes), ("pos_label", pos_label), ("threshold", threshold)):
+        if value is not None:
+            raise ValueError(f"{name} is for classifiers, and outcome_bounds for regressors.")
+    regressor_rows = ResidualCounter(estimator, read_outcome_bounds(bounds))
+    return _score_regressor(regressor_rows, rows, ledger, assumptions)
+
+
+def _score_regressor(
+    counter: ResidualCounter, rows: ScoredRows, ledger: Ledger, assumptions: tuple[str, ...]
+) -> PrivateScores:
+    """Return the private scores of a regressor."""
+    check_noise_scale(ledger.noise, ledger.for_person(SUM_SENSITIVITY))
+    ledger.read(rows.n)
+    exact = rows.count(counter)
+    # the budget is charged from here on, and no later step can fail
+    sums = release_residual_sums(exact, rows.n, counter.bounds, ledger, rows.design_effect)
+    receipt = ledger.receipt(assumptions=assumptions)
+    return PrivateScores(n_rows=rows.n, sums=sums, privacy=receipt)
+
+
+def _score_classifier(
+    counter: LabelCounter,
+    rows: ScoredRows,
+    threshold: float | None,
+    ledger: Ledger,
+    assumptions: tuple[str, ...],
+) -> PrivateScores:
+    """Return the private scores of a classifier, whose counter has no score bins yet."""
     noise = split_noise(ledger, rows.n, counter.n_scored_labels)
     _check_noise(noise, ledger, len(counter.labels))
     ledger.read(rows.n)
@@ -190,7 +246,8 @@ def private_scores(
                 exact.by_label, noise.own, noise.other, ledger, table
             )
     return PrivateScores(
-        classes=counter.labels,
+        n_rows=rows.n,
+        classes=tuple(counter.labels),
         positive=counter.positive,
         score_bins=counter.score_bins,
         count=count,
@@ -247,7 +304,7 @@ def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
     if classes is None:
         raise ValueError(
             f"{type(estimator).__name__} must be a fitted classifier with classes_; fit it, or "
-            "pass its labels as classes."
+            "pass its labels as classes. A regressor needs outcome_bounds."
         )
     return public_labels("classes", classes)
 

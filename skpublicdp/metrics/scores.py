@@ -22,11 +22,18 @@ from skpublicdp.metrics.estimates import (
 )
 from skpublicdp.metrics.label_means import LabelMean
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
+from skpublicdp.metrics.residual_metrics import (
+    RESIDUAL_METRICS,
+    residual_interval,
+    residual_value,
+)
+from skpublicdp.metrics.residual_sums import NoisySums
 from skpublicdp.metrics.score_bins import ScoreBins
 from skpublicdp.metrics.score_intervals import extend_interval, share_interval
 from skpublicdp.typing import Floats
 
 FAILURE_SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
+RESIDUAL_FAILURE_SHARES = {"r2": 0.4, "rmse": 0.3, "mae": 0.3}
 """Share of the total failure probability 1 - level that the interval of each metric may use."""
 
 LABEL_FAILURE_SHARES = FAILURE_SHARES | {
@@ -47,24 +54,26 @@ LABEL_MEANS = {"roc_auc": 1, "roc_auc_weighted": 1, "roc_auc_per_class": 1, "bri
 
 
 class PrivateScores:
-    """Metrics of a classifier and their intervals, computed from one private release.
+    """Metrics of a classifier or regressor and their intervals, computed from one private release.
 
-    `private_scores` returns it. It holds noisy counts only, so further metrics are
+    `private_scores` returns it. It holds noisy counts or sums only, so further metrics are
     post-processing and cost no ε. Values are estimates for the population of the scored rows. Few
     rows, or rows of one class, give wide intervals and no errors.
 
     Attributes
     ----------
     classes_ : ndarray
-        The labels of the estimator.
-    pos_label_ : label
+        The labels of the estimator. Empty for a regressor.
+    pos_label_ : label or None
         The positive class of curves.
+    outcome_bounds_ : tuple of float, or None
+        Bounds to which outcomes and predictions of a regressor are clipped.
     metrics_ : tuple of str
         Metrics that `interval` accepts. For an estimator with scores: "accuracy",
         "balanced_accuracy", "confusion_matrix", "roc_auc", "roc_curve", "precision_recall_curve"
         and, if the scores are probabilities, "brier" and "calibration_curve". With more than two
         classes also "roc_auc_weighted" and "roc_auc_per_class". Without scores the first three,
-        or "accuracy" alone for a single class.
+        or "accuracy" alone for a single class. For a regressor "r2", "rmse" and "mae".
     thresholds_ : ndarray
         Thresholds of the curves: edges of the score bins, increasing.
     n_rows_ : int
@@ -80,17 +89,20 @@ class PrivateScores:
     def __init__(
         self,
         *,
-        classes: list[Any],
-        positive: int,
-        score_bins: ScoreBins | None,
-        count: NoisyCount,
-        table: NoisyTable | None,
-        label_tables: tuple[NoisyTable, ...],
+        n_rows: int,
         privacy: PrivacyReceipt,
+        classes: tuple[Any, ...] = (),
+        positive: int = 0,
+        score_bins: ScoreBins | None = None,
+        count: NoisyCount | None = None,
+        table: NoisyTable | None = None,
+        label_tables: tuple[NoisyTable, ...] = (),
+        sums: NoisySums | None = None,
     ) -> None:
         self.classes_ = np.array(classes)
-        self.pos_label_ = classes[positive]
-        self.n_rows_ = count.n
+        self.pos_label_ = classes[positive] if classes else None
+        self.outcome_bounds_ = None if sums is None else sums.bounds
+        self.n_rows_ = n_rows
         self.privacy_ = privacy
         self.thresholds_ = np.empty(0)
         self._positive = positive
@@ -98,7 +110,8 @@ class PrivateScores:
         self._count = count
         self._table = table
         self._label_tables = label_tables
-        names = ["accuracy"]
+        self._sums = sums
+        names = ["accuracy"] if count is not None else list(RESIDUAL_METRICS)
         if table is not None:
             names += ["balanced_accuracy", "confusion_matrix"]
         if score_bins is not None and score_bins.n_bins > 2:  # two bins are the predicted labels
@@ -113,7 +126,7 @@ class PrivateScores:
     @property
     def accuracy(self) -> float:
         """Fraction of rows that `predict` labels correctly."""
-        return self._count.clipped / self._count.n
+        return self._count_for("accuracy").clipped / self.n_rows_
 
     @property
     def balanced_accuracy(self) -> float:
@@ -151,6 +164,21 @@ class PrivateScores:
         With more than two classes it is the sum over the classes, at most 2.
         """
         return float(self._value("brier"))
+
+    @property
+    def r2(self) -> float:
+        """R², the coefficient of determination, of clipped outcomes and predictions."""
+        return residual_value("r2", self._sums_for("r2"))
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error of clipped outcomes and predictions."""
+        return residual_value("rmse", self._sums_for("rmse"))
+
+    @property
+    def mae(self) -> float:
+        """Mean absolute error of clipped outcomes and predictions."""
+        return residual_value("mae", self._sums_for("mae"))
 
     def accuracy_at(self, threshold: float, pos_label: Any = None) -> float:
         """Return the accuracy of predicting the positive class above a threshold.
@@ -239,7 +267,8 @@ class PrivateScores:
         All intervals of one release, for all metrics and all points of curves, hold simultaneously
         with probability `level`, over the sampling of the test rows and the noise. Three fifths of
         the failure probability are for the accuracy, a third is for the area under the ROC curve,
-        and the rest for all other intervals.
+        and the rest for all other intervals. Of a regressor, R² has two fifths and the two errors
+        have the rest.
 
         Parameters
         ----------
@@ -278,7 +307,10 @@ class PrivateScores:
             interval = intervals[self._nearest_edge(threshold)]
             return extend_interval(interval, self.accuracy_at(threshold, pos_label))
         if metric == "accuracy":
-            return share_interval(self._count, failure)
+            return share_interval(self._count_for(metric), failure)
+        if self._sums is not None:
+            ends = residual_interval(metric, self._sums, failure)
+            return extend_interval(ends, residual_value(metric, self._sums))
         if metric == "roc_auc_per_class":
             return self._label_mean(metric).intervals(self._label_tables, failure)
         if metric in LABEL_MEANS and self._label_tables:
@@ -315,7 +347,7 @@ class PrivateScores:
 
     def __repr__(self) -> str:
         lines = [f"PrivateScores of {self.n_rows_} rows, epsilon = {self.privacy_.epsilon:g}"]
-        for name in ("accuracy", "balanced_accuracy", "roc_auc", "brier"):
+        for name in ("accuracy", "balanced_accuracy", "roc_auc", "brier", *RESIDUAL_METRICS):
             if name in self.metrics_:
                 low, high = self.interval(name)
                 lines.append(f"  {name:<18}{getattr(self, name):.3f}  [{low:.3f}, {high:.3f}]")
@@ -324,10 +356,7 @@ class PrivateScores:
     def _table_for(self, metric: str, pos_label: Any = None) -> NoisyTable:
         """Return the noisy table that a metric needs, or raise AttributeError without it."""
         if metric not in self.metrics_ or self._table is None:
-            raise AttributeError(
-                f"{metric} is not in this release; it has {', '.join(self.metrics_)}: curves need "
-                "an estimator with scores, and Brier scores probabilities."
-            )
+            raise self._absent(metric)
         if metric in TABLE_METRICS:
             return self._table
         classes = self.classes_.tolist()
@@ -337,6 +366,25 @@ class PrivateScores:
         if pos_label not in known:
             raise ValueError(f"pos_label must be one of the labels {known}; got {pos_label!r}.")
         return self._label_tables[classes.index(pos_label)] if self._label_tables else self._table
+
+    def _count_for(self, metric: str) -> NoisyCount:
+        """Return the number of correct predictions, or raise AttributeError without it."""
+        if self._count is None:
+            raise self._absent(metric)
+        return self._count
+
+    def _sums_for(self, metric: str) -> NoisySums:
+        """Return the sums of a regressor, or raise AttributeError without them."""
+        if self._sums is None:
+            raise self._absent(metric)
+        return self._sums
+
+    def _absent(self, metric: str) -> AttributeError:
+        """Return the error for a metric that the release does not have."""
+        return AttributeError(
+            f"{metric} is not in this release; it has {', '.join(self.metrics_)}: curves need an "
+            "estimator with scores, Brier scores probabilities, and errors a regressor."
+        )
 
     def _value(self, metric: str, pos_label: Any = None) -> Any:
         """Return the estimate of a metric, or raise AttributeError if the release has none."""
@@ -409,6 +457,8 @@ class PrivateScores:
         The shares of the metrics that this release has are scaled up to add to 1. All entries and
         points of the metrics without a share of their own have equal parts of the rest.
         """
+        if self._sums is not None:
+            return (1 - level) * RESIDUAL_FAILURE_SHARES[metric]
         shares = LABEL_FAILURE_SHARES if self._label_tables else FAILURE_SHARES
         share_of_release = sum(share for name, share in shares.items() if name in self.metrics_)
         share_of_release += OTHER_FAILURE_SHARE if self._table is not None else 0

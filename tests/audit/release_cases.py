@@ -24,6 +24,7 @@ from tests.audit.subjects import (
     release_balanced_accuracy,
     release_confusion_matrix,
     release_label_scores,
+    release_residuals,
     release_roc_auc,
     release_scores,
 )
@@ -97,20 +98,21 @@ def frame_cases() -> list[Case]:
 
 def score_cases() -> list[Case]:
     """Return the audit cases of private scores, with Laplace and with Gaussian noise."""
-    labels = ("no", "yes")
+    labels: tuple[Any, ...] = ("no", "yes")
     releases = {
-        "private_scores": release_scores,
-        "private_scores, three labels": release_label_scores,
-        "private_roc_auc_score": release_roc_auc,
-        "private_confusion_matrix": release_confusion_matrix,
-        "private_balanced_accuracy_score": release_balanced_accuracy,
+        "private_scores": (release_scores, labels),
+        "private_scores, three labels": (release_label_scores, (*labels, "other")),
+        "private_scores, outcomes": (release_residuals, (0.0, 1.0, 7.0)),
+        "private_roc_auc_score": (release_roc_auc, labels),
+        "private_confusion_matrix": (release_confusion_matrix, labels),
+        "private_balanced_accuracy_score": (release_balanced_accuracy, labels),
     }
+    rows = [[0.1], [0.6], [0.9]]
     return [
         Case(
-            f"{name}{suffix}", _make_score(release, delta), [[0.1], [0.6], [0.9]], 2,
-            labels=(*labels, "other") if "three" in name else labels, max_fits=60,
+            f"{name}{suffix}", _make_score(release, delta), rows, 2, labels=targets, max_fits=60
         )
-        for name, release in releases.items()
+        for name, (release, targets) in releases.items()
         for suffix, delta in ((", pure", 0), ("", 1e-5))
     ]  # fmt: skip
 

@@ -61,6 +61,14 @@ class LabelClassifier:
         return self.classes_[(X[:, 0] > 0.5).astype(int)]
 
 
+class ScoreRegressor:
+    """Public regressor that predicts its only feature."""
+
+    def predict(self, X: Any) -> Any:
+        """Return the feature."""
+        return X[:, 0]
+
+
 class RowSampledBoosting(SemiPrivateBoostingClassifier):
     """Boosting that draws a small subsample of rows, for which it would need millions of rows."""
 
@@ -78,6 +86,11 @@ def release_scores(scores: Any, y: Any, **settings: Any) -> Any:
 def release_label_scores(scores: Any, y: Any, **settings: Any) -> Any:
     """Return private scores of `LabelClassifier`, such as the area of each label."""
     return private_scores(LabelClassifier(), scores[:, None], y, **settings)
+
+
+def release_residuals(scores: Any, y: Any, **settings: Any) -> Any:
+    """Return private scores of `ScoreRegressor`, for outcomes from 0 to 1."""
+    return private_scores(ScoreRegressor(), scores[:, None], y, outcome_bounds=(0, 1), **settings)
 
 
 def release_roc_auc(scores: Any, y: Any, **settings: Any) -> Any:

@@ -319,9 +319,10 @@ def numbers_of(scores):
         if name == "precision_recall_curve":
             value = value[:-1]
         brier = 1 if len(scores.classes_) == 2 else 2
-        most = {"confusion_matrix": scores.n_rows_, "brier": brier}.get(name, 1)
+        low, high = scores.outcome_bounds_ or (0, 1)
+        most = {"confusion_matrix": scores.n_rows_, "brier": brier, "r2": 1}.get(name, high - low)
         assert ends.shape == (*value.shape, 2)
-        assert (ends[..., 0] >= 0).all()
+        assert name == "r2" or (ends[..., 0] >= 0).all()
         assert (ends[..., 1] <= most).all()
         assert (ends[..., 0] <= ends[..., 1]).all()
         if name != "confusion_matrix":

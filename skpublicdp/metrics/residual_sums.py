@@ -1,0 +1,143 @@
+"""Release of noisy sums over rows of powers of the residual and of the outcome of a regressor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skpublicdp.accounting import Noise, Sensitivity
+from skpublicdp.data.streaming import Chunk
+from skpublicdp.data.tables import table_height
+from skpublicdp.metrics.label_codes import call_estimator, outcome_column
+from skpublicdp.metrics.noisy_counts import SCORES_PROOF
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.typing import Floats, Integers
+
+MAX_POWER = 4
+"""Largest power of the residual and of the outcome in a sum."""
+
+POWERS = np.array([(2, 0), (1, 0), (4, 0), (0, 1), (0, 2), (0, 3), (0, 4), (2, 1), (2, 2)])
+"""Powers (a, b) of the released sums of rᵃ zᵇ, for the residuals r and outcomes z of `scaled_rows`.
+
+The metrics need powers up to 2, and their sampling variances the others.
+"""
+
+SUM_UNITS = np.array([1 << 20] + [1 << 19] * 8)
+"""Integers that stand for 1 in each sum. The sum of squared residuals has twice the weight of the
+others, since its noise is the largest relative to the sum."""
+
+SUM_RANGES = SUM_UNITS // [1, 1, 1, 1, 4, 4, 16, 1, 4]
+"""Largest less smallest summand of each sum, for r in [0, 1] and z in [-1/2, 1/2]."""
+
+SUM_SENSITIVITY = Sensitivity(3 * (1 << 20) + len(SUM_UNITS), int((SUM_RANGES**2).sum()))
+"""Replacing one row changes all sums together by at most 3 units of the first, and by 1 each for
+rounding (docs/proofs/scores.md). Squares are bounded by those of the ranges."""
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualCounter:
+    """Function that adds up powers of residuals and outcomes.
+
+    It is a class, not a closure, so that it can be pickled for worker processes.
+
+    Attributes
+    ----------
+    estimator : regressor
+        Fitted regressor.
+    bounds : tuple of float
+        Public bounds (low, high) to which outcomes and predictions are clipped.
+    """
+
+    estimator: Any
+    bounds: tuple[float, float]
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        """Return the sums of one batch of streamed rows; see `count`."""
+        return self.count(chunk.X, chunk.y, table_height(chunk.X))
+
+    def count(self, X: Any, y: Any, n: int) -> Integers:
+        """Return the sums over n rows in units of `SUM_UNITS`, shape (n_sums,)."""
+        if not n:  # some estimators reject an empty X
+            return np.zeros(len(POWERS), dtype=np.int64)
+        outcomes = outcome_column("y", y)
+        predicted = outcome_column("predict", call_estimator(self.estimator, "predict", X, n))
+        residuals, positions = scaled_rows(outcomes, predicted, self.bounds)
+        summands = residuals[:, None] ** POWERS[:, 0] * positions[:, None] ** POWERS[:, 1]
+        return np.asarray(np.rint(summands * SUM_UNITS).astype(np.int64).sum(0))
+
+
+def scaled_rows(
+    outcomes: Floats, predicted: Floats, bounds: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    """Return residuals in [0, 1] and outcomes in [-1/2, 1/2], in units of the width of the bounds.
+
+    Outcomes and predictions are clipped to the bounds. If one is missing, the residual is 1 and the
+    outcome is in the middle.
+    """
+    low, high = bounds
+    clipped, prediction = np.clip(outcomes, low, high), np.clip(predicted, low, high)
+    residuals = np.minimum(np.abs(clipped - prediction) / (high - low), 1)
+    positions = np.clip((clipped - low) / (high - low), 0, 1) - 0.5
+    is_missing = np.isnan(residuals)
+    return np.where(is_missing, 1.0, residuals), np.where(is_missing, 0.0, positions)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisySums:
+    """Released sums of rᵃ zᵇ, with the variances of their noise.
+
+    Arrays have the axes a and b, and length MAX_POWER + 1 along both. The noise of all sums is
+    independent. The sum of 1 is the number of rows, without noise.
+
+    Attributes
+    ----------
+    sums : ndarray of shape (5, 5)
+        Noisy sums; 0 where none is released.
+    variances : ndarray of shape (5, 5)
+        Variances of their noise.
+    bounds : tuple of float
+        Bounds of the outcomes.
+    event : Gaussian or Pure
+        Privacy cost, which determines the distribution of the noise.
+    design_effect : float
+        As in `NoisyCount`.
+    """
+
+    sums: Floats
+    variances: Floats
+    bounds: tuple[float, float]
+    event: Noise
+    design_effect: float
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.sums[0, 0])
+
+    def total(self, polynomial: Floats) -> float:
+        """Return the sum over rows of a polynomial in r and z, given its coefficients."""
+        return float((polynomial * self.sums).sum())
+
+    def covariance(self, u: Floats, v: Floats) -> float:
+        """Return the noise covariance of the sums of two polynomials."""
+        return float((u * v * self.variances).sum())
+
+    def fourth_cumulant(self, u: Floats) -> float:
+        """Return the fourth cumulant of the noise of the sum of a polynomial."""
+        return float(self.event.excess_kurtosis * (u**4 * self.variances**2).sum())
+
+
+def release_residual_sums(
+    exact: Integers, n: int, bounds: tuple[float, float], ledger: Ledger, design_effect: float
+) -> NoisySums:
+    """Release the sums of `ResidualCounter` over n rows, and spend the whole budget of a ledger."""
+    noise = ledger.noise
+    name = f"{noise.noise_name} on sums of powers of residuals and outcomes"
+    noisy = ledger.add_noise(exact, SUM_SENSITIVITY, noise, name=name, proof=SCORES_PROOF)
+    sums, variances = np.zeros((2, MAX_POWER + 1, MAX_POWER + 1))
+    sums[0, 0] = n
+    sums[tuple(POWERS.T)] = noisy.values / SUM_UNITS
+    variances[tuple(POWERS.T)] = noisy.variance / SUM_UNITS.astype(np.float64) ** 2
+    return NoisySums(sums, variances, bounds, noise, design_effect)
