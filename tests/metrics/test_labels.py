@@ -1,5 +1,7 @@
 """Scores of more than two labels: one label against the others, and means over the labels."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -14,12 +16,15 @@ from sklearn.metrics import (
 )
 from sklearn.svm import SVC
 
+from skpublicdp.accounting import Pure
 from skpublicdp.data import open_rows
 from skpublicdp.metrics import private_scores
 from skpublicdp.metrics.estimates import roc_auc_kernel
 from skpublicdp.metrics.label_means import LabelMean
+from skpublicdp.metrics.noisy_counts import release_contingency_table
 from tests.helpers import FALSE_ALARM
 from tests.kit import Recorder
+from tests.metrics.test_coverage import Quick
 from tests.metrics.test_metrics import numbers_of, silently
 
 LABELS = np.array(["a", "b", "c", "d"])
@@ -228,6 +233,26 @@ class TestIntervals:
         X, y = labelled_rows(40, np.random.default_rng(5))
         low, high = private_scores(Rated(), X, y, epsilon=0.1, random_state=0).interval("roc_auc")
         assert high - low > 0.9
+
+    def test_noise_averages_out_only_where_intervals_are_not_cut_off(self):
+        scores = self.scores(epsilon=0.1)
+        areas, mean = (np.array(scores.interval(name)) for name in ("roc_auc_per_class", "roc_auc"))
+        assert (areas[:, 1] - areas[:, 0]).min() > 0.9
+        assert mean[1] - mean[0] > 0.9
+
+    def test_the_variance_of_estimated_weights(self):
+        """Over drawn confusion matrices, of a sum of fixed values weighted by rows of labels."""
+        rng, values, n = np.random.default_rng(8), np.array([0.9, 0.6, 0.7]), 2000
+        law = np.array([[0.1, 0.02, 0.03], [0.1, 0.3, 0.05], [0.1, 0.1, 0.2]])
+        ledger, noise = Quick(rng), Pure(Fraction(1, 10))
+        sums, variances = [], []
+        for _ in range(4000):
+            exact = rng.multinomial(n, law.ravel()).reshape(3, 3)
+            confusion = release_contingency_table(exact, n, noise, ledger)
+            fractions = confusion.counts.sum(1) / n
+            sums.append(values @ fractions)
+            variances.append(LabelMean(None, fractions, confusion)._weight_variance(values))
+        assert np.var(sums) == pytest.approx(np.mean(variances), rel=0.15)
 
     def test_the_positive_class(self):
         scores = self.scores()
