@@ -88,7 +88,8 @@ def fit_additive(
     budget: StageBudget,
     log_n_trees: float | None,
     max_rounds: int | None,
-) -> LogisticFit:
+    later_share: Fraction = Fraction(0),
+) -> tuple[LogisticFit, StageBudget]:
     """Fit an additive model to noisy histograms, then perhaps interaction trees.
 
     1. If an interaction tree is likely to be found, plan for a trial of one.
@@ -103,11 +104,20 @@ def fit_additive(
     ledger : Ledger
         Pays for every release and draws its noise.
     budget : StageBudget
-        Budget of the fit.
+        Budget of the fit and of a release after it.
     log_n_trees : float, optional
         Natural logarithm of the number of candidate trees; ``None`` for a model without trees.
     max_rounds : int, optional
         Maximum number of rounds of histograms.
+    later_share : Fraction, default=0
+        Share of the budget for the later release.
+
+    Returns
+    -------
+    LogisticFit
+        The model.
+    StageBudget
+        Budget of the later release.
     """
     n, m = training.rows.n, len(training.X_public)
     may_draw_trees = not (log_n_trees is None or budget.pure or training.is_regression)
@@ -120,9 +130,10 @@ def fit_additive(
         effective_persons = n / ledger.rows_per_person * class_balance**2
         return choose_trial(signal_to_noise(budget, effective_persons, log_n_trees))
 
+    later_budget, budget = budget.fraction(later_share), budget.fraction(1 - later_share)
     plan_has_trial = promising_trial(budget, 1.0) is not None
     if plan_has_trial:
-        budget = plan_tree_trial(ledger)
+        budget, later_budget = plan_tree_trial(ledger, later_share)
     share, class_balance = Fraction(1), 1.0
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
     if not budget.pure or n_histogram_rounds(n, m, budget.variance(columns)) > 1:
@@ -133,10 +144,11 @@ def fit_additive(
         # each option allows for histograms with all of the budget, so any covers a fit without tree
         ledger.take_option(trial_event(budget, trial or TREE_TRIALS[0]))
     if trial is None:
-        return fit_histograms(training, ledger, budget, share, class_balance, max_rounds).result()
+        fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
+        return fit.result(), later_budget
     share -= trial.first + trial.second
     fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
-    return _try_interaction_tree(fit, training, ledger, budget, trial)
+    return _try_interaction_tree(fit, training, ledger, budget, trial), later_budget
 
 
 def fit_histograms(
@@ -215,7 +227,12 @@ def _try_interaction_tree(
         add_tree(trial.second)
         result = fit.result()
         covariances = [*result.covariances, *booster.tree_covariances]
-        return replace(result, model=booster.model, covariances=covariances)
+        return replace(
+            result,
+            model=booster.model,
+            covariances=covariances,
+            variances=result.variances + booster.tree_variances(fit.design.weights),
+        )
     fit.run_round(ledger, budget.fraction(trial.second))
     return fit.result()
 
@@ -293,7 +310,11 @@ class AdditiveFit:
         drift, drifted = self.drift, self.drifted
         if self.shift is not None and self.shift.drifted:
             drift, drifted = self.shift.drift, True
-        return LogisticFit(self.model, self.data, self.design, self.covariances, drift, drifted)
+        weights = self.design.weights
+        variances = np.array([posterior.mean_variance(weights) for posterior in self.posteriors])
+        return LogisticFit(
+            self.model, self.data, self.design, self.covariances, drift, drifted, variances
+        )
 
     @property
     def covariances(self) -> list[Floats]:

@@ -154,6 +154,12 @@ class BinPosterior:
             for residual, L in zip(self.residual_covariances, loadings, strict=True)
         ]
 
+    def mean_variance(self, row_weights: Floats) -> float:
+        """Return the variance of the centred margin, averaged over the weighted public rows."""
+        centred = self.X - row_weights @ self.X
+        covariance = self.factors.covariance[:-1, :-1]
+        return float(row_weights @ np.einsum("ij,jk,ik->i", centred, covariance, centred))
+
 
 def row_space(rows: Floats) -> tuple[Floats, Floats]:
     """Return an orthonormal basis of the row space of a matrix, and the rows' coordinates in it.

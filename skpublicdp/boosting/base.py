@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
@@ -29,6 +30,8 @@ from skpublicdp.boosting.explain import (
 )
 from skpublicdp.boosting.fit import FitOptions, fit_boosting
 from skpublicdp.boosting.fitted_model import FittedModel
+from skpublicdp.boosting.model import MARGIN_UNIT
+from skpublicdp.boosting.public_model import is_fitted
 from skpublicdp.boosting.terms import (
     LocalExplanation,
     Term,
@@ -41,6 +44,7 @@ from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader
 from skpublicdp.data.schema import Column
+from skpublicdp.data.tables import Table
 from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
@@ -58,6 +62,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         "max_rounds": [Interval(Integral, 1, 1000, closed="both"), None],
         "bounds": ["array-like", dict, None],
         "monotonic_cst": ["array-like", dict, None],
+        "public_model": [StrOptions({"auto"}), HasMethods("fit"), None],
         "n_jobs": N_JOBS,
         **SPENDING_PARAMETERS,
         **GROUP_PARAMETERS,
@@ -129,6 +134,12 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         options = FitOptions(self.method, self.max_rounds, learning_rate, directions)
         fitted = fit_boosting(training, ledger, options)
         self._model, self._binner, self._loss = fitted.model, fitted.data.binner, fitted.loss
+        self._public_term = fitted.public_term
+        self.public_model_, self.public_weight_ = None, 0.0
+        self.boosting_weight_ = fitted.boosting_weight
+        if fitted.public_term is not None:
+            self.public_model_ = fitted.public_term.public.model.estimator
+            self.public_weight_ = fitted.public_term.weight
         self._set_explanations(training, fitted)
         # without public rows the statistic would compare private rows with a reference grid
         self.drift_ = fitted.drift if training.n_public else None
@@ -138,6 +149,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
                 f"the number of private rows, the types of the columns{label_assumption} may be "
                 "known",
                 *training.assumptions,
+                *(() if training.public_margins is None else training.public_margins.assumptions),
             )
         )
         if fitted.drifted and training.n_public:
@@ -160,7 +172,10 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             # the slope of `SquaredLoss`: a margin of 1 changes the scaled mean by 1/4
             unit, labels = (high - low) / 4, np.array(["lower", "higher"])
         assert labels is not None
+        self._output_unit = unit
         self.shapes_, self.intercept_ = shape_functions(fitted, unit)
+        if fitted.public_term is not None:
+            self.intercept_ += fitted.public_term.public_means[:, 0] * (unit / MARGIN_UNIT)
         self.trees_ = describe_trees(fitted, labels, unit)
         self.pairs_ = describe_pairs(fitted, self.trees_)
         data = fitted.data
@@ -181,8 +196,34 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             Maps integer margins, shape (n_targets, n), to predictions, shape (n, ...).
         """
         check_is_fitted(self)
-        model, binner = self._model, self._binner
-        return lambda table: f(model.raw_predict(binner.codes(table)))
+        margins = self._margins_rule()
+        return lambda table: f(margins(table))
+
+    def _margins_rule(self) -> Callable[[Table], Integers]:
+        """Return the function from a table to integer margins, shape (n_targets, n)."""
+        model, binner, term = self._model, self._binner, self._public_term
+        if term is None:
+            return lambda table: model.raw_predict(binner.codes(table))
+
+        def margins(table: Table) -> Integers:
+            """Return the sum of the model's and the public model's contributions."""
+            rows = binner.encode_source(table)
+            codes = binner.encoded_codes(binner.fold_rows(rows))
+            total: Integers = model.raw_predict(codes) + term.of_rows(rows)
+            return total
+
+        return margins
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy, whose fitted `public_model` remains fitted."""
+        parameters = {
+            name: value if is_fitted(value) else clone(value, safe=False)
+            for name, value in self.get_params(deep=False).items()
+        }
+        copied = type(self)(**parameters)
+        if hasattr(self, "_metadata_request"):  # what `set_fit_request` has set
+            copied._metadata_request = copy.deepcopy(self._metadata_request)
+        return copied
 
     def explain_local(self, X: Any) -> LocalExplanation:
         """Return the prediction of each row as a sum over columns, pairs of columns and trees.
@@ -201,19 +242,30 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             the rows of `X`.
         """
         check_is_fitted(self)
+        binner, term, unit = self._binner, self._public_term, self._output_unit
+        rows = apply_rule(self, X, binner.encode_source)
+        of_public_model = None
+        if term is not None:
+            deviations = (term.of_rows(rows) - term.public_means).astype(np.float64)
+            of_public_model = deviations * np.float64(unit / MARGIN_UNIT)
         return explain_rows(
-            apply_rule(self, X, self._binner.codes),
+            binner.encoded_codes(binner.fold_rows(rows)),
             self._model,
             self._terms(),
             self.shapes_,
             self.pairs_,
             self.trees_,
             np.atleast_1d(self.intercept_),
+            of_public_model,
         )
 
     def _terms(self) -> tuple[Term, ...]:
-        """Return the columns, pairs and other trees of the model, with their importances."""
-        return list_terms(self.shapes_, self.pairs_, self.trees_, columns_of_trees(self._model))
+        """Return the terms of the model, with their importances."""
+        importance = None
+        if self._public_term is not None:
+            importance = self._output_unit * self._public_term.importance
+        columns = columns_of_trees(self._model)
+        return list_terms(self.shapes_, self.pairs_, self.trees_, columns, importance)
 
     def _explain_as_text(self, target_name: str, labels: Sequence[str], decimals: int) -> str:
         """Return the intercepts and the strongest terms as text.

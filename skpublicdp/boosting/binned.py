@@ -32,6 +32,9 @@ SPANS_PER_THREAD = 8
 """Number of spans of rows per thread. A span is a run of chunks that one thread adds up. With
 several spans per thread no thread waits long for the slowest one."""
 
+NO_MARGINS: NDArray[np.int16] = np.empty((0, 1), dtype=np.int16)
+"""Margins of rows without a public model, for any number of rows."""
+
 RowIndex = slice | NDArray[np.intp]
 """Selection of rows: a slice, or indices."""
 
@@ -59,6 +62,8 @@ class FineBinnedRows:
         Number of joblib threads. Results do not depend on it.
     bytes_used : int, default=0
         Memory that is in use already.
+    n_margins : int, default=0
+        Number of margins of a public model.
 
     Attributes
     ----------
@@ -66,6 +71,8 @@ class FineBinnedRows:
         Fine bin of each row, one array for each column.
     y : ndarray, shape (n,)
         Codes of labels, or targets of a regression from 0 to 1.
+    public_margins : ndarray of int16, shape (n_margins, n)
+        Margins of a public model, in units of 1 / MARGIN_UNIT.
     """
 
     def __init__(
@@ -75,11 +82,15 @@ class FineBinnedRows:
         dtype: DTypeLike,
         n_jobs: int | None = None,
         bytes_used: int = 0,
+        n_margins: int = 0,
     ) -> None:
         self.fine_binner, self.n, self.n_jobs = fine_binner, n, n_jobs
         self._bytes_used = bytes_used
         self.columns = [self.allocate((n,), bins.dtype) for bins in fine_binner.columns]
         self.y = self.allocate((n,), dtype)
+        self.public_margins: NDArray[np.int16] = np.empty((0, n), dtype=np.int16)
+        if n_margins:
+            self.public_margins = self.allocate((n_margins, n), np.int16)
 
     @classmethod
     def from_encoded(
@@ -90,17 +101,18 @@ class FineBinnedRows:
         dtype: DTypeLike,
     ) -> FineBinnedRows:
         """Return chunks of encoded rows (X, y), binned and concatenated, as `from_codes` does."""
-        codes = (encode_rows(fine_binner, dtype, X, y) for X, y in chunks)
+        codes = ((*encode_rows(fine_binner, dtype, X, y), NO_MARGINS) for X, y in chunks)
         return cls.from_codes(fine_binner, codes, n, dtype)
 
     @classmethod
     def from_codes(
         cls,
         fine_binner: Binner,
-        chunks: Iterable[tuple[list[BinCodes], NDArray[Any]]],
+        chunks: Iterable[tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]],
         n: int,
         dtype: DTypeLike,
         n_jobs: int | None = None,
+        n_margins: int = 0,
     ) -> FineBinnedRows:
         """Return the concatenation of chunks of binned rows, whatever the sizes of the chunks.
 
@@ -108,21 +120,25 @@ class FineBinnedRows:
         ----------
         fine_binner : Binner
             The fine bins.
-        chunks : iterable of (list of ndarray, shape (k,), ndarray, shape (k,))
-            Fine bins and `y` of all `n` rows, as `encode_rows` returns them.
+        chunks : iterable of (list of ndarray, shape (k,), ndarray, shape (k,), ndarray)
+            Fine bins and `y` of all `n` rows, as `encode_rows` returns them, and their margins of a
+            public model, shape (n_margins, k), or `NO_MARGINS`.
         n : int
             Number of rows.
         dtype : dtype
             Type of `y`.
         n_jobs : int, optional
             Number of joblib threads.
+        n_margins : int, default=0
+            Number of margins of each row.
         """
-        rows, end = cls(fine_binner, n, dtype, n_jobs), 0
-        for columns, y in chunks:
+        rows, end = cls(fine_binner, n, dtype, n_jobs, n_margins=n_margins), 0
+        for columns, y, margins in chunks:
             start, end = end, end + len(y)
             if end > n:  # more rows than on the first pass, which is an error below
                 break
             rows.y[start:end] = y
+            rows.public_margins[:, start:end] = margins
             for column, codes in zip(rows.columns, columns, strict=True):
                 column[start:end] = codes
         if end != n:
@@ -132,9 +148,13 @@ class FineBinnedRows:
     def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:
         """Return a copy of the rows at given indices."""
         n_rows, dtype = len(indices), self.y.dtype
-        subset = FineBinnedRows(self.fine_binner, n_rows, dtype, self.n_jobs, self._bytes_used)
-        pairs = zip([*subset.columns, subset.y], [*self.columns, self.y], strict=True)
-        for destination, source in pairs:
+        n_margins = len(self.public_margins)
+        subset = FineBinnedRows(
+            self.fine_binner, n_rows, dtype, self.n_jobs, self._bytes_used, n_margins
+        )
+        destinations = [*subset.columns, subset.y, *subset.public_margins]
+        sources = [*self.columns, self.y, *self.public_margins]
+        for destination, source in zip(destinations, sources, strict=True):
             np.take(source, indices, out=destination)
         return subset
 

@@ -187,11 +187,18 @@ class Binner:
         n_sources = [len(source_columns([bins.column])) for bins in self.columns]
         return np.cumsum([0, *n_sources[:-1]]).astype(np.intp)
 
+    def encode_source(self, X: Table) -> Floats:
+        """Return rows as numbers and category codes of the user's columns."""
+        encoders = [partial(column.encode, clamp=False) for column in self.source_columns]
+        return np.array([X.map_distinct(i, encode) for i, encode in enumerate(encoders)]).T
+
+    def fold_rows(self, source_rows: Floats) -> Floats:
+        """Return rows of `encode_source` with one code for each one-hot column."""
+        return fold_rows([bins.column for bins in self.columns], source_rows)
+
     def encode(self, X: Table) -> Floats:
         """Return rows as numbers and category codes, shape (n, n_columns)."""
-        encoders = [partial(column.encode, clamp=False) for column in self.source_columns]
-        rows = np.array([X.map_distinct(i, encode) for i, encode in enumerate(encoders)]).T
-        return fold_rows([bins.column for bins in self.columns], rows)
+        return self.fold_rows(self.encode_source(X))
 
     @property
     def dtype(self) -> np.dtype[Any]:

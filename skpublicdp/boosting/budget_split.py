@@ -181,19 +181,39 @@ def make_stage_budget(ledger: Ledger) -> StageBudget:
     return StageBudget(ledger.epsilon, pure=True)
 
 
-def plan_tree_trial(ledger: Ledger) -> StageBudget:
-    """Return the budget of all steps if a tree may be tried, and register their plan."""
-    amount = ledger.calibrate(_plan_with_trees)
-    ledger.plan(_plan_with_trees(amount))
-    return StageBudget(amount, pure=False)
+def plan_tree_trial(
+    ledger: Ledger, later_share: Fraction = Fraction(0)
+) -> tuple[StageBudget, StageBudget]:
+    """Register the plan of a fit in which a tree may be tried.
 
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger of the fit.
+    later_share : Fraction, default=0
+        Share of the budget for a release after the fit.
 
-def _plan_with_trees(amount: Fraction) -> Event:
-    """Return the plan of class counts, histograms and perhaps a tree trial, for an amount of μ²."""
+    Returns
+    -------
+    StageBudget
+        Budget of all steps of the fit.
+    StageBudget
+        Budget of the later release.
+    """
+
+    def make_plan(amount: Fraction) -> Event:
+        """Return the plan of class counts, histograms and perhaps a trial, for an amount of μ²."""
+        budget = StageBudget(amount, pure=False)
+        fit_budget = budget.fraction(1 - later_share)
+        # the released class counts determine the trial
+        trials = Either(tuple(trial_event(fit_budget, trial) for trial in TREE_TRIALS))
+        steps = (fit_budget.fraction(CLASS_COUNT_SHARE).event, trials)
+        return Steps((*steps, budget.fraction(later_share).event) if later_share else steps)
+
+    amount = ledger.calibrate(make_plan)
+    ledger.plan(make_plan(amount))
     budget = StageBudget(amount, pure=False)
-    # the released class counts determine the trial
-    trials = Either(tuple(trial_event(budget, trial) for trial in TREE_TRIALS))
-    return Steps((budget.fraction(CLASS_COUNT_SHARE).event, trials))
+    return budget.fraction(1 - later_share), budget.fraction(later_share)
 
 
 def trial_event(budget: StageBudget, trial: TreeTrial) -> Event:

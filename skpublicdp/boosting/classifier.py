@@ -62,6 +62,14 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         decrease, -1 if it must not increase, and 0 for no constraint. Missing values are not
         constrained. Scores are projected onto the constraints, which costs no privacy. Predictions
         satisfy them exactly.
+    public_model : estimator, "auto" or None, default="auto"
+        Model of public data, which released sums of the private rows weigh against boosting. A
+        fitted estimator, such as last year's model or a published score, is used as it is. It must
+        have been made without the private rows, and predict each row from this row alone. An
+        estimator that is not fitted is fitted to the public rows with labels, by
+        cross-fitting. ``"auto"`` does this with the mean of gradient boosting and a linear model,
+        if at least 30 public rows have labels, no monotone constraint is set and `method` is
+        not ``"votes"``. ``None`` uses no model.
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
@@ -91,6 +99,10 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
         Mean absolute deviation of a column's contribution, over the public rows. That of one-hot
         columns is divided among them.
+    public_model_ : estimator, tuple of estimators, or None
+        The fitted public model; the two models of ``"auto"``.
+    public_weight_, boosting_weight_ : float
+        Weights of the margins of the public model and of boosting.
     drift_ : float or None
         Drift statistic of the public rows, about 1 without a covariate shift. ``None`` if no counts
         were released.
@@ -180,6 +192,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         classes: ArrayLike | None = None,
         bounds: ArrayLike | dict[Any, Any] | None = None,
         monotonic_cst: ArrayLike | dict[Any, Any] | None = None,
+        public_model: Any = "auto",
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
@@ -193,6 +206,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         self.classes = classes
         self.bounds = bounds
         self.monotonic_cst = monotonic_cst
+        self.public_model = public_model
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group

@@ -9,6 +9,7 @@ import numpy as np
 
 from skpublicdp.boosting.bin_splits import BinSplits
 from skpublicdp.boosting.binner import ColumnBins
+from skpublicdp.boosting.fitted_model import PublicTerm
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.one_hot import OneHotColumn
 
@@ -60,6 +61,7 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
             "intercept": model.intercepts.tolist(),
             "columns": columns,
             "trees": trees,
+            "public_model": _public_term_to_json(estimator._public_term),
             "drift": estimator.drift_,
             "privacy": estimator.privacy_.to_dict(),
         },
@@ -67,6 +69,23 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
         allow_nan=False,
         default=str,  # categories and labels may be of any type
     )
+
+
+def _public_term_to_json(term: PublicTerm | None) -> dict[str, Any] | None:
+    """Return the JSON object of a public model, which cannot be exported itself.
+
+    Its margin is multiplied by the slope, rounded to the unit, and multiplied by the weight.
+    """
+    if term is None:
+        return None
+    estimators = term.public.model.estimator
+    if not isinstance(estimators, tuple):
+        estimators = (estimators,)
+    return {
+        "estimators": [type(estimator).__name__ for estimator in estimators],
+        "slope": term.public.slope,
+        "weight": term.weight,
+    }
 
 
 def _column_to_json(bins: ColumnBins) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from skpublicdp.boosting.monotone import Directions, project_monotone
 from skpublicdp.boosting.newton_fit import fit_newton
 from skpublicdp.boosting.private_trees import fit_trees
 from skpublicdp.boosting.residual_histogram import RESIDUAL_SHARE, noisy_residual_histogram
+from skpublicdp.boosting.stacking import STACKING_SHARE, stack_public_model
 from skpublicdp.boosting.strategy import STRATEGY_UNIT
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.exceptions import TooFewRowsWarning, warn
@@ -79,15 +80,17 @@ class FitOptions:
 def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) -> FittedModel:
     """Fit an additive model with interaction trees to private rows, with the help of public rows.
 
-    1. Set a part of the budget aside for the residuals of a regression.
+    1. Set a part of the budget aside for the residuals of a regression, and for a public model.
     2. Choose an algorithm by public numbers, and run it. All that it reads of private rows are
        noisy sums and exact draws of trees; `Algorithm` lists them in order.
-    3. Project the model onto monotone constraints.
-    4. Release a histogram of the residuals of a regression.
+    3. With a public model, release two sums that say how far it is believed, and add it.
+    4. Project the model onto monotone constraints.
+    5. Release a histogram of the residuals of a regression.
     """
     whole_budget = make_stage_budget(ledger)
     residual_share = RESIDUAL_SHARE if training.is_regression else Fraction(0)
     budget = whole_budget.fraction(1 - residual_share)
+    stacking_share = Fraction(0) if training.public_margins is None else STACKING_SHARE
     trees = training.candidate_trees(training.binned)
     _warn_about_too_few_rows(training, ledger, budget, trees, options.method)
     loss = training.loss(pure=not ledger.delta)
@@ -95,16 +98,24 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     match choose_algorithm(training, ledger, budget, options.method):
         case Algorithm.TREES:
             # draws are accounted as pure steps, so the budget is the whole ε
-            fit = fit_trees(training, ledger, trees, max_rounds, options.learning_rate)
+            fit, stacking_budget = fit_trees(
+                training, ledger, trees, max_rounds, options.learning_rate, stacking_share
+            )
             fitted = fit.with_loss(loss)
         case Algorithm.ADDITIVE:
             log_n_trees = math.log(trees.size) if may_have_trees else None
-            fit = fit_additive(training, ledger, budget, log_n_trees, max_rounds)
+            fit, stacking_budget = fit_additive(
+                training, ledger, budget, log_n_trees, max_rounds, stacking_share
+            )
             fitted = fit.with_loss(loss)
         case Algorithm.NEWTON:
+            stacking_budget = budget.fraction(stacking_share)
+            budget = budget.fraction(1 - stacking_share)
             fitted = fit_newton(
                 training, ledger, budget, loss, trees=may_have_trees, max_rounds=max_rounds
             )
+    if training.public_margins is not None:
+        fitted = stack_public_model(fitted, training, ledger, stacking_budget)
     if options.directions is not None:
         binner, codes = fitted.data.binner, fitted.data.public_codes
         model = project_monotone(
@@ -114,7 +125,7 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     if training.is_regression:
         data = replace(fitted.data, rows=training.rows)  # all rows, if the fit used a sample
         residual_budget = whole_budget.fraction(residual_share)
-        counts = noisy_residual_histogram(fitted.model, data, fitted.loss, ledger, residual_budget)
+        counts = noisy_residual_histogram(replace(fitted, data=data), ledger, residual_budget)
         fitted = replace(fitted, residual_counts=counts)
     return fitted
 

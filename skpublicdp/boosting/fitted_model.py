@@ -2,13 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.loss import Loss
-from skpublicdp.boosting.model import AdditiveModel, probabilities
+from skpublicdp.boosting.binner import BinCodes
+from skpublicdp.boosting.loss import Loss, Margins
+from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, probabilities
+from skpublicdp.boosting.public_margins import PublicMargins
 from skpublicdp.typing import Floats, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTerm:
+    """Contribution of a public model to the margins.
+
+    Attributes
+    ----------
+    public : PublicMargins
+        The public model.
+    weight : float
+        Factor on its margins.
+    variance : float
+        Expected squared error of the contribution, in squared logits.
+    """
+
+    public: PublicMargins
+    weight: float
+    variance: float
+
+    def of_margins(self, margins: Margins) -> Integers:
+        """Return the contribution to each row's margins, given the public model's margins.
+
+        Margins and contributions are in units of 1 / MARGIN_UNIT, shape (n_targets, n).
+        """
+        contributions: Integers = np.rint(self.weight * margins).astype(np.int64)
+        return contributions
+
+    @property
+    def public_means(self) -> Integers:
+        """Mean contribution to the margins of the public rows, rounded, shape (n_targets, 1)."""
+        means = self.of_margins(self.public.of_public).mean(axis=1, keepdims=True)
+        rounded: Integers = np.rint(means).astype(np.int64)
+        return rounded
+
+    @property
+    def importance(self) -> float:
+        """Mean absolute deviation of its contribution in logits, over public rows and targets."""
+        contributions = self.of_margins(self.public.of_public)
+        return float(np.abs(contributions - self.public_means).mean() / MARGIN_UNIT)
+
+    def of_rows(self, rows: Floats) -> Integers:
+        """Return the contribution to the margins of encoded rows of the user's table."""
+        return self.of_margins(self.public.margins(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +79,17 @@ class FittedModel:
         Drift statistic of the public rows; about 1 if both samples are of one population.
     drifted : bool
         Whether the drift is statistically significant.
+    row_weights : ndarray of float64, shape (m,)
+        Weights of the public rows, of sum 1.
+    variance : float
+        Posterior variance of the centred margins of an average public row, in squared logits,
+        summed over the targets. Zero for voting trees.
     residual_counts : ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,), or None
         Noisy histogram of the residuals of a regression, from -1 to 1.
+    public_term : PublicTerm, optional
+        Contribution of a public model, which is added to `model`.
+    boosting_weight : float
+        Factor on all scores of `model` that weighs it against the public model.
     """
 
     model: AdditiveModel
@@ -40,7 +98,46 @@ class FittedModel:
     covariances: list[Floats]
     drift: float | None
     drifted: bool
+    row_weights: Floats
+    variance: float = 0.0
     residual_counts: Integers | None = None
+    public_term: PublicTerm | None = None
+    boosting_weight: float = 1.0
+
+    def margins(self, chunk: slice) -> Integers:
+        """Return the margins of a slice of the private rows of `data`, shape (n_targets, k)."""
+        margins = self.model.raw_predict(self.data.codes(chunk))
+        if self.public_term is not None:
+            margins += self.public_term.of_margins(self.data.rows.public_margins[:, chunk])
+        return margins
+
+
+def mean_variances(
+    codes: Iterable[BinCodes], covariances: Sequence[Floats], row_weights: Floats
+) -> Floats:
+    """Return the variance of each target's centred margins, averaged over the public rows.
+
+    Scores of different terms are taken as independent.
+
+    Parameters
+    ----------
+    codes : iterable of ndarray of int, shape (m,)
+        Bins or leaves of the public rows, for each term.
+    covariances : sequence of ndarray, shape (n_targets, n_bins, n_bins)
+        Posterior covariance of the scores of each term.
+    row_weights : ndarray of float64, shape (m,)
+        Weights of the public rows, of sum 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_targets,), or zero without terms
+    """
+    total = np.zeros(1)
+    for bins, covariance in zip(codes, covariances, strict=True):
+        shares = np.bincount(bins, row_weights, minlength=covariance.shape[-1])
+        total = total + np.diagonal(covariance, axis1=1, axis2=2) @ shares
+        total = total - np.einsum("j,tjk,k->t", shares, covariance, shares)
+    return np.maximum(total, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +158,8 @@ class LogisticFit:
         Drift statistic of the public rows.
     drifted : bool
         Whether the drift is statistically significant.
+    variances : ndarray of float64, shape (n_targets,)
+        Posterior variance of the centred margins of an average public row, for each target.
     """
 
     model: AdditiveModel
@@ -69,6 +168,7 @@ class LogisticFit:
     covariances: list[Floats]
     drift: float | None = None
     drifted: bool = False
+    variances: Floats = field(default_factory=lambda: np.zeros(1))
 
     def with_loss(self, loss: Loss) -> FittedModel:
         """Return the fit with its scores rescaled to a loss."""
@@ -76,4 +176,7 @@ class LogisticFit:
         factors = loss.logistic_rescaling(probabilities(self.model.raw_predict(codes)) @ weights)
         model = loss.from_logistic(self.model, codes, weights)
         covariances = [factors[:, None, None] ** 2 * block for block in self.covariances]
-        return FittedModel(model, self.data, loss, covariances, self.drift, self.drifted)
+        variance = float((factors**2 * self.variances).sum())
+        return FittedModel(
+            model, self.data, loss, covariances, self.drift, self.drifted, weights, variance
+        )

@@ -157,6 +157,11 @@ class NewtonBooster:
         """
         return [term.posterior.covariance for term in self._terms]
 
+    @property
+    def public_bins(self) -> list[BinCodes]:
+        """Bins or leaves of the public rows in each term, columns first, then trees."""
+        return [term.public_bins for term in self._terms]
+
     def fit(
         self,
         budget: StageBudget,

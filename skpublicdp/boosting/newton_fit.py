@@ -30,7 +30,7 @@ from skpublicdp.boosting.budget_split import (
     can_afford_boosting,
     subsample_size,
 )
-from skpublicdp.boosting.fitted_model import FittedModel, LogisticFit
+from skpublicdp.boosting.fitted_model import FittedModel, LogisticFit, mean_variances
 from skpublicdp.boosting.histograms import (
     count_sensitivity,
     noisy_class_balance,
@@ -109,8 +109,17 @@ def fit_newton(
     splits = _refined_splits(start.data, data.binner) if trees else None
     all_data = None if sample is training else replace(data, rows=training.rows)
     booster.fit(budget, effective_rows, splits, max_rounds, all_data)
-    covariances = booster.covariances
-    return FittedModel(booster.model, data, loss, covariances, start.drift, start.drifted)
+    variance = float(mean_variances(booster.public_bins, booster.covariances, weights).sum())
+    return FittedModel(
+        booster.model,
+        data,
+        loss,
+        booster.covariances,
+        start.drift,
+        start.drifted,
+        weights,
+        variance,
+    )
 
 
 def _sample_rows(

@@ -35,7 +35,7 @@ from skpublicdp.boosting.budget_split import (
     vote_step,
 )
 from skpublicdp.boosting.covariate_shift import noisy_shift
-from skpublicdp.boosting.fitted_model import LogisticFit
+from skpublicdp.boosting.fitted_model import LogisticFit, mean_variances
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, histogram_sums
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
@@ -76,8 +76,9 @@ def fit_trees(
     trees: TreeCover,
     max_trees: int | None,
     learning_rate: float | None,
-) -> LogisticFit:
-    """Spend the whole budget on trees: voting trees for two labels, else with noisy leaves.
+    later_share: Fraction,
+) -> tuple[LogisticFit, StageBudget]:
+    """Plan the whole budget, and spend it on trees: voting trees for two labels, else noisy leaves.
 
     Parameters
     ----------
@@ -91,10 +92,19 @@ def fit_trees(
         Maximum number of trees; for two labels, their number.
     learning_rate : float, optional
         Half of the absolute score of a voting tree's leaves.
+    later_share : Fraction
+        Share of the budget for a release after the trees.
+
+    Returns
+    -------
+    LogisticFit
+        The model.
+    StageBudget
+        Budget of the later release.
     """
     if training.n_targets > 1:
-        return _fit_trees_with_noisy_leaves(training, ledger, trees, max_trees)
-    return _fit_voting_trees(training, ledger, trees, max_trees, learning_rate)
+        return _fit_trees_with_noisy_leaves(training, ledger, trees, max_trees, later_share)
+    return _fit_voting_trees(training, ledger, trees, max_trees, learning_rate, later_share)
 
 
 def _fit_voting_trees(
@@ -103,34 +113,84 @@ def _fit_voting_trees(
     trees: TreeCover,
     n_trees: int | None,
     learning_rate: float | None,
-) -> LogisticFit:
-    """Spend the whole budget on trees for two labels, each of which changes the log-odds."""
+    later_share: Fraction,
+) -> tuple[LogisticFit, StageBudget]:
+    """Fit trees for two labels, each of which changes the log-odds. Arguments as in `fit_trees`."""
     data = training.binned
     if n_trees is None:
         budget = StageBudget(ledger.epsilon, pure=True)
         n_trees = n_voting_trees(_signal_to_noise(budget, data, ledger, trees))
         if not basic_composition_is_better(ledger, n_trees):
             n_trees = MAX_TREES
-    draw = Draw(ledger.equal_draws(n_trees))
-    ledger.plan(Steps((draw,) * n_trees))
+    draw, later_budget = _plan_equal_draws(ledger, n_trees, later_share)
     pure = basic_composition_is_better(ledger, n_trees)
     rate = vote_step(n_trees, pure=pure) if learning_rate is None else learning_rate
     null = WarmStart(null_model(data.binner.offsets, n_targets=1), [])
     booster = PrivateTreeBooster([null], trees, data, ledger)
     for _ in range(n_trees):
         booster.add_voting_tree(draw, rate)
-    return LogisticFit(booster.model, data, WeightedPublicRows.from_data(data), covariances=[])
+    design = WeightedPublicRows.from_data(data)
+    return LogisticFit(booster.model, data, design, covariances=[]), later_budget
+
+
+def _plan_equal_draws(
+    ledger: Ledger, n_trees: int, later_share: Fraction
+) -> tuple[Draw, StageBudget]:
+    """Set the plan of equal draws and of noise afterwards, and return the draw and the noise.
+
+    The plan has either Laplace noise, so that all steps add up in ε, or Gaussian noise. The one
+    with the better draws is chosen.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger of the fit.
+    n_trees : int
+        Number of draws.
+    later_share : Fraction
+        Share of the budget for the noise; if it is 0 there is no noise.
+    """
+    if not later_share:
+        draw = Draw(ledger.equal_draws(n_trees))
+        ledger.plan(Steps((draw,) * n_trees))
+        return draw, StageBudget(Fraction(0), pure=True)
+    share_of_draw = (1 - later_share) / n_trees
+
+    def make_plan(budget: StageBudget) -> Steps:
+        """Return the plan of all steps with a budget."""
+        draws = (budget.fraction(share_of_draw).draw,) * n_trees
+        return Steps((*draws, budget.fraction(later_share).event))
+
+    budgets = []
+    pure_budget = StageBudget(ledger.epsilon, pure=True)
+    if ledger.fits(make_plan(pure_budget)):
+        budgets.append(pure_budget)
+    if ledger.delta:
+        amount = ledger.calibrate(lambda amount: make_plan(StageBudget(amount, pure=False)))
+        budgets.append(StageBudget(amount, pure=False))
+    budget = max(budgets, key=lambda budget: budget.fraction(share_of_draw).draw.epsilon)
+    ledger.plan(make_plan(budget))
+    return budget.fraction(share_of_draw).draw, budget.fraction(later_share)
 
 
 def _fit_trees_with_noisy_leaves(
-    training: TrainingData, ledger: Ledger, trees: TreeCover, max_trees: int | None
-) -> LogisticFit:
-    """Estimate the covariate shift, then spend the rest on trees with noisy leaves."""
+    training: TrainingData,
+    ledger: Ledger,
+    trees: TreeCover,
+    max_trees: int | None,
+    later_share: Fraction,
+) -> tuple[LogisticFit, StageBudget]:
+    """Estimate the covariate shift, then spend the rest on trees with noisy leaves.
+
+    Arguments and returned values are as in `fit_trees`.
+    """
     budget, data = StageBudget(ledger.epsilon, pure=True), training.binned
     if ledger.fits(budget.event):
         ledger.plan(budget.event)
     else:  # an accountant of Gaussian noise charges too much for pure steps
         budget = make_stage_budget(ledger)
+    later_budget = budget.fraction(later_share)
+    budget = budget.fraction(1 - later_share)
 
     def n_affordable_trees(budget: StageBudget) -> int:
         """Return the number of trees that a budget is divided among."""
@@ -158,8 +218,11 @@ def _fit_trees_with_noisy_leaves(
     for _ in range(n_trees):
         booster.add_tree_with_noisy_leaves(draw, leaf_noise, design)
     covariances = [*booster.column_covariances, *booster.tree_covariances]
+    variances = mean_variances(data.public_codes, booster.column_covariances, design.weights)
+    variances = variances + booster.tree_variances(design.weights)
     drift, drifted = (None, False) if shift is None else (shift.drift, shift.drifted)
-    return LogisticFit(booster.model, data, design, covariances, drift, drifted)
+    fit = LogisticFit(booster.model, data, design, covariances, drift, drifted, variances)
+    return fit, later_budget
 
 
 def _signal_to_noise(
@@ -214,6 +277,12 @@ class PrivateTreeBooster:
         """Replace the current model, and recompute the margins of all rows."""
         self.model, self.column_covariances = start.model, start.covariances
         self._margins = self._data.margins(start.model)
+
+    def tree_variances(self, row_weights: Floats) -> Floats:
+        """Return the variance of each target's leaf values, averaged over the public rows."""
+        public_codes = self._data.public_codes
+        leaves = [apply_tree(tree.splits, public_codes) for tree in self.model.trees]
+        return mean_variances(leaves, self.tree_covariances, row_weights)
 
     def add_voting_tree(self, event: Draw, rate: float) -> None:
         """Draw a tree for two labels and add it: its leaves change the log-odds by ± 2 `rate`.

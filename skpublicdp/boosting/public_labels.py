@@ -132,11 +132,9 @@ def warm_starts(
         return starts
     blocks = prior_covariances(binner, design)
     log_variances = np.full(len(blocks), LOG_VARIANCE_MEAN)
-    n_labelled = public_labels.outcomes.shape[1]
-    min_rate = 1 / (n_labelled + 2)
-    rates = np.clip(public_labels.outcomes.mean(axis=1), min_rate, 1 - min_rate)
     priors = [
-        bin_prior(blocks, log_variances, float(intercept), design.X) for intercept in logit(rates)
+        bin_prior(blocks, log_variances, float(intercept), design.X)
+        for intercept in logit(clipped_rates(public_labels))
     ]
     X = priors[0].X[public_labels.rows]
     for exponent in POWER_PRIORS[1:]:
@@ -151,6 +149,13 @@ def warm_starts(
         columns = zip(*(posterior.covariances for posterior in posteriors), strict=True)
         starts.append(WarmStart(model, [np.array(column) for column in columns]))
     return starts
+
+
+def clipped_rates(public_labels: PublicLabels) -> Floats:
+    """Return the mean of each public target, kept away from 0 and 1, shape (n_targets,)."""
+    min_rate = 1 / (public_labels.outcomes.shape[1] + 2)
+    rates: Floats = np.clip(public_labels.outcomes.mean(axis=1), min_rate, 1 - min_rate)
+    return rates
 
 
 def evidence_weights(log_evidence: Floats) -> Floats:

@@ -67,6 +67,14 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         if it must not increase, and 0 for no constraint. Missing values are not constrained. Scores
         are projected onto the constraints, which costs no privacy. Predictions satisfy them
         exactly.
+    public_model : estimator, "auto" or None, default="auto"
+        Model of public data, which released sums of the private rows weigh against boosting. A
+        fitted estimator, such as last year's model or a published score, is used as it is. It must
+        have been made without the private rows, and predict each row from this row alone. An
+        estimator that is not fitted is fitted to the public rows with outcomes, by
+        cross-fitting. ``"auto"`` does this with the mean of gradient boosting and a linear model,
+        if at least 30 public rows have outcomes and no monotone constraint is set. ``None`` uses no
+        model.
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
@@ -95,6 +103,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
         Mean absolute deviation of a column's contribution, over the public rows. That of one-hot
         columns is divided among them.
+    public_model_ : estimator, tuple of estimators, or None
+        The fitted public model; the two models of ``"auto"``.
+    public_weight_, boosting_weight_ : float
+        Weights of the margins of the public model and of boosting.
     drift_ : float or None
         Drift statistic of the public rows, about 1 without a covariate shift. ``None`` if no counts
         were released.
@@ -176,6 +188,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         outcome_bounds: ArrayLike | None = None,
         bounds: ArrayLike | dict[Any, Any] | None = None,
         monotonic_cst: ArrayLike | dict[Any, Any] | None = None,
+        public_model: Any = "auto",
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
@@ -188,6 +201,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         self.outcome_bounds = outcome_bounds
         self.bounds = bounds
         self.monotonic_cst = monotonic_cst
+        self.public_model = public_model
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
@@ -304,7 +318,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             Low and high ends, within `outcome_bounds_`.
         """
         check_is_fitted(self)
-        binner, model = self._binner, self._model
+        binner, margins = self._binner, self._margins_rule()
         prediction_variance, mean_variance = self._prediction_variance, self._mean_variance
         low, high = self.outcome_bounds_
         mean = self._loss.mean
@@ -325,7 +339,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             rows = binner.encode(table)
             codes = binner.encoded_codes(rows)
             variances = prediction_variance.variances(codes, rows)
-            means = low + (high - low) * mean(model.raw_predict(codes))[0]
+            means = low + (high - low) * mean(margins(table))[0]
             if residual_variance is not None:
                 # the residual histogram contains the mean prediction variance already
                 excess = np.maximum(variances - mean_variance, 0)

@@ -10,6 +10,7 @@ from scipy.interpolate import PchipInterpolator
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.budget_split import StageBudget
+from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
@@ -79,19 +80,13 @@ def residual_variance(
     return float(np.clip(squares / expected, MIN_RESIDUAL_VARIANCE, 1.0))
 
 
-def noisy_residual_histogram(
-    model: AdditiveModel, data: BinnedData, loss: Loss, ledger: Ledger, budget: StageBudget
-) -> Integers:
+def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageBudget) -> Integers:
     """Return a noisy histogram of the private rows' residuals (outcome minus prediction).
 
     Parameters
     ----------
-    model : AdditiveModel
-        Final model.
-    data : BinnedData
-        Private rows in bins.
-    loss : Loss
-        Maps margins to predictions.
+    fitted : FittedModel
+        Final model, with the private rows.
     ledger : Ledger
         Pays for the release and draws its noise.
     budget : StageBudget
@@ -106,11 +101,11 @@ def noisy_residual_histogram(
 
     def count_chunk(chunk: slice) -> Integers:
         """Return the number of residuals of one chunk of rows in each bin, shape (size,)."""
-        residuals = data.rows.y[chunk] - loss.mean(model.raw_predict(data.codes(chunk)))[0]
+        residuals = fitted.data.rows.y[chunk] - fitted.loss.mean(fitted.margins(chunk))[0]
         bins = np.searchsorted(RESIDUAL_EDGES, residuals, side="right") - 1
         return np.bincount(bins.clip(0, size - 1), minlength=size)
 
-    counts = data.rows.sum_over_chunks(count_chunk)
+    counts = fitted.data.rows.sum_over_chunks(count_chunk)
     # a row that changes bins lowers one count and raises another
     sensitivity, name = Sensitivity(2, 2), "noisy histogram of residuals"
     return ledger.add_noise(

@@ -16,6 +16,9 @@ from skpublicdp.boosting.explain import Pair, Shape, Tree
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.typing import Floats
 
+PUBLIC_MODEL = "public model"
+"""Name of the term of a public model."""
+
 N_TERMS_SHOWN = 10
 """Number of terms that are shown in full; the others are only named."""
 
@@ -25,16 +28,20 @@ MAX_LINES_PER_COLUMN = 12
 
 @dataclass(frozen=True)
 class Term:
-    """Summand of a fitted model with its importance: a column, a pair of columns, or another tree.
+    """Summand of a fitted model with its importance.
+
+    It is a column, a pair of columns, another tree, or a public model.
 
     Attributes
     ----------
     name : str
-        Name of the column, names of the pair joined by " & ", or the number of the tree.
+        Name of the column, names of the pair joined by " & ", the number of the tree, or
+        `PUBLIC_MODEL`.
     columns : tuple of int
-        Positions of the columns it depends on.
+        Positions of the columns it depends on; empty for a public model.
     trees : tuple of int
-        Positions of its trees in `trees_`; empty for the shape function of a column.
+        Positions of its trees in `trees_`; empty for the shape function of a column and for a
+        public model.
     importance : float
         Mean absolute deviation of its contribution, over the public rows and the targets.
     """
@@ -44,14 +51,20 @@ class Term:
     trees: tuple[int, ...]
     importance: float
 
+    @property
+    def is_public_model(self) -> bool:
+        """Whether it is the contribution of a public model."""
+        return not self.columns and not self.trees
+
 
 def list_terms(
     shapes: Sequence[Shape],
     pairs: Sequence[Pair],
     trees: Sequence[Tree],
     columns_of_trees: Sequence[tuple[int, ...]],
+    public_importance: float | None,
 ) -> tuple[Term, ...]:
-    """Return the terms of a model: its columns, its pairs, then the trees that are in no pair.
+    """Return the terms of a model: columns, pairs, trees that are in no pair, the public model.
 
     Parameters
     ----------
@@ -59,6 +72,8 @@ def list_terms(
         Descriptions of the columns, pairs and trees of the model.
     columns_of_trees : sequence of tuple of int
         Positions of the columns that each tree depends on.
+    public_importance : float, optional
+        Importance of the public model; ``None`` without one.
     """
     terms = [
         Term(shape.name, (position,), (), term_importance(shape))
@@ -75,6 +90,8 @@ def list_terms(
         if tree.names:
             name += f" of {' & '.join(tree.names)}"
         terms.append(Term(name, columns_of_trees[position], (position,), term_importance(tree)))
+    if public_importance is not None:
+        terms.append(Term(PUBLIC_MODEL, (), (), public_importance))
     return tuple(terms)
 
 
@@ -127,7 +144,7 @@ def describe_terms(
     lines = []
     for term in ranked[:N_TERMS_SHOWN]:
         lines.append(f"{term.name} (importance {term.importance:.{decimals}f})")
-        if not term.trees:
+        if term.columns and not term.trees:
             (column,) = term.columns
             lines += _describe_column(shapes[column], format_scores)
         for position in term.trees:
@@ -309,6 +326,7 @@ def explain_rows(
     pairs: Sequence[Pair],
     trees: Sequence[Tree],
     intercepts: Floats,
+    of_public_model: Floats | None,
 ) -> LocalExplanation:
     """Return the contribution of each term to the prediction of each row.
 
@@ -324,13 +342,18 @@ def explain_rows(
         Descriptions of its columns, pairs and trees, with their scores.
     intercepts : ndarray of float64, shape (n_targets,)
         Intercepts of the model, on the output scale.
+    of_public_model : ndarray of float64, shape (n_targets, n), optional
+        Contribution of the public model to each row.
     """
     pair_of_trees = {pair.trees: pair for pair in pairs}
     contributions_by_term = []
     cells = np.empty((codes.shape[1], len(terms)), dtype=object)
     for position, term in enumerate(terms):
         bins = [codes[column] for column in term.columns]
-        if not term.trees:  # a column
+        if term.is_public_model:
+            assert of_public_model is not None
+            scores = of_public_model
+        elif not term.trees:  # a column
             scores = shapes[term.columns[0]].scores[:, bins[0]]
         elif term.trees in pair_of_trees:
             scores = pair_of_trees[term.trees].scores[:, bins[0], bins[1]]
@@ -350,7 +373,8 @@ def explain_rows(
 def _cell_texts(shapes: Sequence[Shape], bins: Sequence[BinCodes]) -> list[str] | str:
     """Return the text of each row's bins in the columns of a term, joined by commas.
 
-    A term without columns is a constant tree, and has one empty text for all rows.
+    A term without columns is a constant tree or a public model, and has one empty text for all
+    rows.
     """
     if not shapes:
         return ""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
-from skpublicdp.boosting.binned import BinnedData, FineBinnedRows, encode_rows
+from skpublicdp.boosting.binned import NO_MARGINS, BinnedData, FineBinnedRows, encode_rows
 from skpublicdp.boosting.binner import BinCodes, Binner, make_binner
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
 from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
 from skpublicdp.boosting.public_labels import PublicLabels
+from skpublicdp.boosting.public_margins import PublicMargins, make_public_margins
+from skpublicdp.boosting.public_model import TargetScale
+from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
 from skpublicdp.data.one_hot import fold_rows, folded_schema
@@ -55,6 +58,8 @@ class TrainingData:
         Labels or targets of public rows.
     directions : ndarray of int8, shape (n_columns,), optional
         Monotone constraints of the columns of `schema`.
+    public_margins : PublicMargins, optional
+        Public model, with its margins of the public rows. Those of private rows are in `rows`.
     """
 
     schema: Schema
@@ -67,6 +72,7 @@ class TrainingData:
     assumptions: tuple[str, ...] = ()
     public_labels: PublicLabels | None = None
     directions: Directions | None = None
+    public_margins: PublicMargins | None = None
 
     @property
     def n_targets(self) -> int:
@@ -83,9 +89,7 @@ class TrainingData:
 
         `pure` is whether δ = 0, for which several targets have other units.
         """
-        if self.n_targets > 1:
-            return MultinomialLoss(self.n_targets, pure=pure)
-        return SQUARED if self.is_regression else LOGISTIC
+        return target_loss(self.classes, pure=pure)
 
     @cached_property
     def public(self) -> FineBinnedRows:
@@ -112,6 +116,13 @@ class TrainingData:
     def with_bins(self, binner: Binner) -> BinnedData:
         """Return all rows binned by `binner`, with cuts moved to the nearest fine cuts."""
         return BinnedData.from_fine_bins(binner, self.rows, self.public)
+
+
+def target_loss(classes: NDArray[Any] | None, *, pure: bool) -> Loss:
+    """Return the loss of labels, or of outcomes if `classes` is None, as `TrainingData.loss`."""
+    if classes is None:
+        return SQUARED
+    return LOGISTIC if len(classes) == 2 else MultinomialLoss(len(classes), pure=pure)
 
 
 def read_training_data(
@@ -167,27 +178,91 @@ def read_training_data(
     fine_binner = make_binner(schema, encoded, max_bins=None)
     # the smallest type for label codes; outcomes are floats
     dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
-    source_codes = dataset.codes(fine_binner.source_encoders, dtype, estimator.n_jobs)
-    chunks: Iterable[tuple[list[BinCodes], NDArray[Any]]]
-    chunks = ((fine_binner.fold(codes), y) for codes, y in source_codes)
+    public_labels = _public_labels(targets, dataset.is_synthetic)
+    public_margins = make_public_margins(
+        _public_model_parameter(estimator, directions),
+        dataset.schema,
+        fine_binner,
+        dataset.X_public,
+        public_labels,
+        TargetScale(classes, targets.bounds, target_loss(classes, pure=not estimator.delta)),
+    )
+    n_margins = 0 if public_margins is None else len(public_margins.of_public)
+    chunks = _encoded_chunks(dataset, fine_binner, public_margins, dtype, estimator.n_jobs)
     n = dataset.n_private
     if train_on_public_labels and classes is not None and len(classes) == 2:
-        X_labelled = fold_rows(schema.columns, dataset.X_labelled)
-        labelled = encode_rows(fine_binner, dtype, X_labelled, targets.public)
-        chunks = chain(chunks, [labelled])
+        X_labelled, margins = dataset.X_labelled, NO_MARGINS
+        if public_margins is not None:
+            margins = public_margins.margins(X_labelled)
+        X_folded = fold_rows(schema.columns, X_labelled)
+        labelled = encode_rows(fine_binner, dtype, X_folded, targets.public)
+        chunks = chain(chunks, [(*labelled, margins)])
         n += len(targets.public)
     return TrainingData(
         schema=schema,
-        rows=FineBinnedRows.from_codes(fine_binner, chunks, n, dtype, estimator.n_jobs),
+        rows=FineBinnedRows.from_codes(fine_binner, chunks, n, dtype, estimator.n_jobs, n_margins),
         X_public=encoded,
         n_private=dataset.n_private,
         n_public=dataset.n_public,
         classes=classes,
         outcome_bounds=targets.bounds,
         assumptions=dataset.assumptions,
-        public_labels=_public_labels(targets, dataset.is_synthetic),
+        public_labels=public_labels,
         directions=directions,
+        public_margins=public_margins,
     )
+
+
+def _public_model_parameter(estimator: Any, directions: Directions | None) -> Any:
+    """Return the parameter `public_model`, where ``"auto"`` is None if it has no use.
+
+    A model that is not monotone would break monotone constraints. Voting trees are trained on
+    labelled public rows already.
+    """
+    parameter = estimator.public_model
+    if not isinstance(parameter, str):
+        if parameter is not None and directions is not None:
+            raise ValueError(
+                "public_model must be None or 'auto' with monotonic_cst, since the constraints do "
+                "not hold for an estimator."
+            )
+        return parameter
+    return None if directions is not None or estimator.method == "votes" else parameter
+
+
+def _encoded_chunks(
+    dataset: Dataset,
+    fine_binner: Binner,
+    public_margins: PublicMargins | None,
+    dtype: DTypeLike,
+    n_jobs: int | None,
+) -> Iterator[tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]]:
+    """Yield the fine bins, the targets and the margins of a public model, of private rows.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Private rows.
+    fine_binner : Binner
+        Fine bins of the folded columns.
+    public_margins : PublicMargins or None
+        The public model.
+    dtype : dtype
+        Type of the targets.
+    n_jobs : int, optional
+        Number of threads.
+    """
+    if public_margins is None:
+        for codes, y in dataset.codes(fine_binner.source_encoders, dtype, n_jobs):
+            yield fine_binner.fold(codes), y, NO_MARGINS
+        return
+    public = public_margins
+
+    def encode_chunk(X: Floats, y: NDArray[Any]) -> tuple[Any, Any, Any]:
+        """Return the fine bins, the targets and the margins of one chunk of encoded rows."""
+        return (*encode_rows(fine_binner, dtype, fine_binner.fold_rows(X), y), public.margins(X))
+
+    yield from dataset.map(encode_chunk, n_jobs)
 
 
 def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLabels | None:

@@ -95,9 +95,10 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
 class PredictionVariance:
     """Posterior variance of the predicted mean, for one target.
 
-    It is the sum of the posterior variances of a row's bins and leaves, and of an estimated squared
-    discretisation error for each numeric column: the squared difference between the step function
-    and its linear interpolation.
+    It is the sum of the posterior variances of a row's bins and leaves, of the expected squared
+    error of a public model's contribution, and of an estimated squared discretisation error for
+    each numeric column: the squared difference between the step function and its linear
+    interpolation.
 
     Parameters
     ----------
@@ -115,6 +116,8 @@ class PredictionVariance:
             scores: Floats = model.scores[0, start:stop] * np.float64(margin_size / MARGIN_UNIT)
             self._lines.append(piecewise_linear(bins, scores) if len(bins.cuts) else None)
         self._trees: tuple[DecisionTree, ...] = model.trees
+        term = fitted.public_term
+        self._constant = 0.0 if term is None else margin_size**2 * term.variance
         self._variances = []  # of each bin or leaf, by term
         terms = self._codes_of_terms(fitted.data.public_codes)
         for codes, covariances in zip(terms, fitted.covariances, strict=True):
@@ -135,7 +138,7 @@ class PredictionVariance:
         rows : ndarray of float64, shape (n, n_columns)
             The same rows, encoded.
         """
-        total = np.zeros(len(rows))
+        total = np.full(len(rows), self._constant)
         for term_codes, variances in zip(self._codes_of_terms(codes), self._variances, strict=True):
             total += variances[term_codes]
         for bins, values, line in zip(codes, rows.T, self._lines, strict=True):

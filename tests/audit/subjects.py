@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skpublicdp.audit.recorder import replaced
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, newton_fit
@@ -45,6 +46,33 @@ class ScoreClassifier:
     def predict(self, X: Any) -> Any:
         """Return "yes" for probabilities above 0.5."""
         return self.classes_[(X[:, 0] > 0.5).astype(int)]
+
+
+class RiskScore(ClassifierMixin, BaseEstimator):
+    """Published model: the sum of the two first columns decides among labels 0, 1, ..."""
+
+    def __init__(self, n_classes: int = 2) -> None:
+        self.n_classes = n_classes
+
+    @property
+    def classes_(self) -> Any:
+        """The labels."""
+        return np.arange(self.n_classes)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Declare that the model is given."""
+        return True
+
+    def fit(self, X: Any, y: Any) -> RiskScore:
+        """Change nothing, since the model is given."""
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return probabilities in proportion to exp(label · score), for a bounded score."""
+        numbers = np.nan_to_num(np.asarray(X, dtype=np.float64)[:, :2], posinf=9, neginf=-9)
+        score = np.clip(numbers[:, 0] + numbers[:, -1], -3, 3)
+        weights = np.exp(score[:, None] * self.classes_ / max(1, len(self.classes_) - 1))
+        return weights / weights.sum(axis=1, keepdims=True)
 
 
 class LabelClassifier:

@@ -387,7 +387,7 @@ def test_shift_tests_leave_half_of_the_budget(monkeypatch, columns, n):
     log_n_trees = math.log(training.candidate_trees(training.binned).size)
     with Recorder() as recorder:
         fit_additive(training, ledger, make_stage_budget(ledger), log_n_trees, max_rounds=None)
-    whole = plan_tree_trial(Ledger.from_estimator(clf)).amount
+    whole = plan_tree_trial(Ledger.from_estimator(clf))[0].amount
     # a draw of a plan counts as ε² / 4
     amounts = [
         call.cost**2 / 4 if call.kind == "draw" else call.event.mu_squared

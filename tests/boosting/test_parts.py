@@ -238,7 +238,7 @@ def test_rules_are_monotone():
 def test_budgets_grow_with_both_parameters_and_are_spent_in_full():
     def amount(epsilon, delta, trees):
         ledger = Ledger(epsilon, delta)
-        return (plan_tree_trial(ledger) if trees else make_stage_budget(ledger)).amount
+        return (plan_tree_trial(ledger)[0] if trees else make_stage_budget(ledger)).amount
 
     for trees in (True, False):
         amounts = [amount(epsilon, 1e-6, trees) for epsilon in (0.1, 1, 5)]
@@ -267,9 +267,11 @@ def test_number_of_voting_trees():
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(5)])
 @pytest.mark.parametrize("attempt", TREE_TRIALS)
-def test_the_plan_holds_however_late_the_choice_of_a_tree_is_made(attempt, epsilon):
+@pytest.mark.parametrize("later_share", [Fraction(0), Fraction(1, 25)])
+def test_the_plan_holds_however_late_the_choice_of_a_tree_is_made(attempt, epsilon, later_share):
     delta = Fraction(1, 10**6)
-    amount = plan_tree_trial(Ledger(epsilon, delta)).amount
+    budget, later = plan_tree_trial(Ledger(epsilon, delta), later_share)
+    amount = budget.amount
 
     def tree(part):
         drawn = StageBudget(part * (1 - LEAF_SHARE), pure=False).draw
@@ -278,10 +280,11 @@ def test_the_plan_holds_however_late_the_choice_of_a_tree_is_made(attempt, epsil
     probe, rest = attempt.first, attempt.second
     last = Either((Gaussian(amount * rest), Steps(tree(amount * rest))))
     trees = Steps((*tree(amount * probe), last))
+    at_the_end = (later.event,) if later_share else ()
     for before in (Fraction(0), CLASS_COUNT_SHARE, Fraction(1, 4), 1 - probe - rest):
         then = Steps((Gaussian(amount * (1 - probe - rest - before)), trees))
         options = Either((Gaussian(amount * (1 - before)), then))
-        cost = plan_delta(Steps((Gaussian(amount * before), options)), epsilon)
+        cost = plan_delta(Steps((Gaussian(amount * before), options, *at_the_end)), epsilon)
         assert cost <= delta * 1.005
     assert attempt != TREE_TRIALS[0] or cost > delta * 0.97
 

@@ -57,8 +57,11 @@ from skpublicdp.boosting.strategy import (
 from skpublicdp.data.schema import Column
 from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.privacy.ledger import Ledger
+from tests.audit.subjects import RiskScore
 from tests.helpers import assert_private
 from tests.kit import Recorder
+
+WEIGHING = "noisy sums that weigh the public model"
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning"),
@@ -342,6 +345,31 @@ CONFIGURATIONS = {
     "votes, pure, three labels": {"epsilon": 2, "delta": 0, "method": "votes", "n_classes": 3},
     "no public rows": {"epsilon": 3, "public": None},
     "labelled public rows": {"epsilon": 40, "labelled": True},
+    "public model": {"epsilon": 3, "public_model": RiskScore()},
+    "public model, weak": {"epsilon": 0.01, "public_model": RiskScore()},
+    "public model, pure": {"epsilon": 3, "delta": 0, "public_model": RiskScore()},
+    "public model, persons": {"epsilon": 60, "k": 3, "public_model": RiskScore()},
+    "public model, three labels": {
+        "epsilon": 40,
+        "n_classes": 3,
+        "labelled": True,
+        "public_model": RiskScore(3),
+    },
+    "public model, pure, three labels": {
+        "epsilon": 9,
+        "delta": 0,
+        "n_classes": 3,
+        "public_model": RiskScore(3),
+    },
+    "public model, votes": {"epsilon": 2, "method": "votes", "public_model": RiskScore()},
+    "public model, many votes": {
+        "epsilon": 0.1,
+        "delta": 1e-3,
+        "method": "votes",
+        "max_rounds": 32,
+        "public_model": RiskScore(),
+    },
+    "public model, no public rows": {"epsilon": 3, "public": None, "public_model": RiskScore()},
     "persons": {"epsilon": 90, "k": 3},
     "persons, pure": {"epsilon": 40, "delta": 0, "k": 2, "n_classes": 3},
     "persons, votes": {"epsilon": 3, "k": 2, "method": "votes"},
@@ -378,7 +406,7 @@ def affordable(uses, epsilon, delta):
     gaussian = {call.gaussian for call in uses if call.kind == "noise"}
     assert len(gaussian) < 2
     total = sum(call.cost for call in uses)
-    if delta == 0 or (not gaussian and total <= epsilon):
+    if delta == 0 or (True not in gaussian and total <= epsilon):
         assert True not in gaussian
         return total <= epsilon
     assert False not in gaussian
@@ -399,6 +427,8 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     looks = [call for call in one.privacy_.mechanisms if "lower halves of columns" in call.name]
     assert len(looks) > 1 or not name.startswith("looked")
     assert not one.trees_ or options.get("method") != "moments"
+    weighed = [call.name for call in one.privacy_.mechanisms].count(WEIGHING)
+    assert weighed == ("public_model" in options or options.get("labelled", False))
 
 
 def neighbours_compared(n=60, watch=None, **options):
@@ -513,6 +543,8 @@ def forced(monkeypatch, parameters):
         {"epsilon": 2, "n_classes": 2, "delta": 0},
         {"epsilon": 2, "n_classes": 3, "delta": 0},
         {"epsilon": 5, "n_classes": 2, "k": 3},
+        {"epsilon": 2, "n_classes": 2, "public_model": RiskScore()},
+        {"epsilon": 2, "n_classes": 2, "delta": 0, "public_model": RiskScore()},
     ],
 )
 def test_no_branch_spends_more_than_the_plan(monkeypatch, parameters):

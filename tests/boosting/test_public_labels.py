@@ -128,7 +128,12 @@ def test_trees_for_three_labels_start_from_public_labels(method):
 
     def scored(y_public):
         clf = SemiPrivateBoostingClassifier(
-            epsilon=0.1, delta=0, method=method, classes=[0, 1, 2], random_state=0
+            epsilon=0.1,
+            delta=0,
+            method=method,
+            classes=[0, 1, 2],
+            public_model=None,
+            random_state=0,
         )
         clf.fit(X, three(X), X_public=PUBLIC, y_public=y_public)
         losses = log_loss(three(NEW), clf.predict_proba(NEW))
@@ -167,9 +172,10 @@ def test_public_labels_help_with_large_noise():
 
 
 def decisions(y_public=None, **parameters):
+    parameters = {"epsilon": 0.1, "public_model": None} | parameters
     found = []
     for seed in range(4):
-        clf = SemiPrivateBoostingClassifier(**{"epsilon": 0.1} | parameters, random_state=seed)
+        clf = SemiPrivateBoostingClassifier(**parameters, random_state=seed)
         clf.fit(X, Y, X_public=PUBLIC, y_public=y_public)
         found.append(clf.decision_function(NEW))
     return np.array(found)

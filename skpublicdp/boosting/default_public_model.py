@@ -1,0 +1,166 @@
+"""Default public model: gradient boosting and a linear model of the labelled public rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.public_model import PublicModel, TargetScale, columns_of_classes
+from skpublicdp.data.one_hot import fold_rows
+from skpublicdp.typing import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class DefaultPublicModel(PublicModel):
+    """Mean of the margins of gradient boosting and of a linear model, both of public rows.
+
+    Attributes
+    ----------
+    trees : HistGradientBoostingClassifier or HistGradientBoostingRegressor
+        Fitted gradient boosting.
+    linear : LogisticRegression or RidgeCV
+        Fitted linear model of standardised columns.
+    binner : Binner
+        Bins of the folded columns, whose categories are the columns' categories.
+    centres, widths : ndarray of float64, shape (n_design_columns,)
+        Means and standard deviations of the columns of the linear model.
+    target : TargetScale
+        Target of the margins.
+    """
+
+    trees: Any
+    linear: Any
+    binner: Binner
+    centres: Floats
+    widths: Floats
+    target: TargetScale
+
+    @property
+    def estimator(self) -> Any:
+        """Both estimators."""
+        return self.trees, self.linear
+
+    @classmethod
+    def fit(
+        cls, binner: Binner, rows: Floats, outcomes: Floats, target: TargetScale
+    ) -> DefaultPublicModel:
+        """Return the model that is fitted to labelled public rows.
+
+        Parameters
+        ----------
+        binner : Binner
+            Bins of the folded columns.
+        rows : ndarray of float64, shape (m, n_source_columns)
+            Encoded rows of the user's table.
+        outcomes : ndarray of float64, shape (m,)
+            Codes of labels, or outcomes from 0 to 1.
+        target : TargetScale
+            Target of the margins.
+        """
+        features = _tree_features(binner, rows)
+        is_categorical = [bins.column.categorical for bins in binner.columns]
+        make_trees: Any = HistGradientBoostingClassifier
+        if target.classes is None:
+            make_trees = HistGradientBoostingRegressor
+        trees = make_trees(
+            learning_rate=0.07,
+            max_iter=40,
+            max_leaf_nodes=8,
+            min_samples_leaf=10,
+            categorical_features=is_categorical if any(is_categorical) else None,
+            early_stopping=False,
+            random_state=0,
+        ).fit(features, outcomes)
+        design = _linear_design(binner, rows)
+        centres, widths = design.mean(axis=0), design.std(axis=0)
+        widths[widths == 0] = 1.0
+        linear: Any = LogisticRegression(C=0.01, max_iter=1000)
+        if target.classes is None:
+            linear = RidgeCV(alphas=np.logspace(-1, 4, 11))
+        linear.fit((design - centres) / widths, outcomes)
+        return cls(trees, linear, binner, centres, widths, target)
+
+    def predict_margins(self, rows: Floats) -> Floats:
+        """Return the mean of both margins of each row."""
+        if not len(rows):
+            return np.empty((self.target.loss.n_targets, 0))
+        features, scores = _tree_features(self.binner, rows), self._linear_scores(rows)
+        if self.target.classes is None:
+            of_trees = self.target.margins_of_shares(self.trees.predict(features))
+            return (of_trees + self.target.margins_of_shares(scores[0])) / 2
+        if len(scores) == 1:
+            scores = np.array([np.zeros(len(rows)), scores[0]])
+        exponentials = np.exp(scores - scores.max(axis=0))
+        total = np.zeros(len(rows))
+        for exponential in exponentials:  # in a fixed order, as in `_linear_scores`
+            total += exponential
+        of_trees, of_linear = (
+            self.target.margins_of_probabilities(
+                columns_of_classes(probabilities, np.asarray(model.classes_, dtype=np.intp), codes)
+            )
+            for probabilities, model, codes in (
+                (self.trees.predict_proba(features), self.trees, self._codes),
+                ((exponentials / total).T, self.linear, self._codes),
+            )
+        )
+        margins: Floats = (of_trees + of_linear) / 2
+        return margins
+
+    @property
+    def _codes(self) -> NDArray[np.intp]:
+        """Codes of all labels."""
+        assert self.target.classes is not None
+        return np.arange(len(self.target.classes))
+
+    def _linear_scores(self, rows: Floats) -> Floats:
+        """Return the scores of the linear model, shape (n_scores, n).
+
+        The products are added column by column. So the score of a row does not depend on its
+        position, which a product of matrices does not guarantee.
+        """
+        coefficients = np.atleast_2d(self.linear.coef_)
+        intercepts = np.atleast_1d(self.linear.intercept_)
+        scores = np.repeat(intercepts[:, None].astype(np.float64), len(rows), axis=1)
+        design = _linear_design(self.binner, rows)
+        for values, centre, width, weights in zip(
+            design.T, self.centres, self.widths, coefficients.T, strict=True
+        ):
+            scores += weights[:, None] * ((values - centre) / width)
+        return scores
+
+
+def _tree_features(binner: Binner, rows: Floats) -> Floats:
+    """Return rows for gradient boosting: numbers, and bins of categories, of the folded columns."""
+    features = fold_rows([bins.column for bins in binner.columns], rows)
+    for position, bins in enumerate(binner.columns):
+        if bins.column.categorical:
+            features[:, position] = bins.encoded_codes(features[:, position])
+    return features
+
+
+def _linear_design(binner: Binner, rows: Floats) -> Floats:
+    """Return the columns of the linear model: clipped numbers, and indicators of categories.
+
+    Numbers are clipped to the outermost cuts of their bins, as an outlier would have an unbounded
+    effect. Missing numbers are in the middle.
+    """
+    folded = fold_rows([bins.column for bins in binner.columns], rows)
+    columns = []
+    for bins, values in zip(binner.columns, folded.T, strict=True):
+        if bins.column.categorical:
+            codes = bins.encoded_codes(values)
+            columns += [codes == code for code in range(bins.size - 1)]
+        elif len(bins.cuts):
+            is_missing = np.isnan(values)
+            middle = bins.cuts[len(bins.cuts) // 2]
+            numbers = np.where(is_missing, middle, values)
+            columns += [np.clip(numbers, bins.cuts[0], bins.cuts[-1]), is_missing]
+    if not columns:
+        return np.zeros((len(rows), 1))
+    return np.column_stack(columns).astype(np.float64)

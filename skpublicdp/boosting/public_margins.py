@@ -1,0 +1,225 @@
+"""Public margins: the public model of a fit, calibrated, and its margins of the public rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
+
+from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.default_public_model import DefaultPublicModel
+from skpublicdp.boosting.public_labels import PublicLabels
+from skpublicdp.boosting.public_model import (
+    EstimatorModel,
+    PublicModel,
+    TargetScale,
+    check_classes,
+    check_kind,
+    check_rowwise,
+    is_fitted,
+    to_integers,
+)
+from skpublicdp.data.schema import Schema
+from skpublicdp.typing import Floats
+
+N_FOLDS = 10
+"""Number of folds for out-of-fold margins of the labelled public rows."""
+
+MIN_LABELLED_ROWS = 30
+"""Smallest number of labelled public rows from which ``"auto"`` makes a model."""
+
+SLOPE_DEVIATION = 0.5
+"""Prior standard deviation of the slope of public labels on out-of-fold margins. Its mean is 1."""
+
+MAX_SLOPE = 3.0
+"""Largest slope."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicMargins:
+    """Public model of a fit, calibrated to public labels, and its margins of the public rows.
+
+    Attributes
+    ----------
+    model : PublicModel
+        The model.
+    slope : float
+        Factor on its margins, from public labels.
+    of_public : ndarray of int16, shape (n_targets, m)
+        Margins of the public rows. Those of labelled rows are out of fold if the model was fitted
+        to them.
+    assumptions : tuple of str
+        Assumptions about the model, for the receipt.
+    """
+
+    model: PublicModel
+    slope: float
+    of_public: NDArray[np.int16]
+    assumptions: tuple[str, ...] = ()
+
+    def margins(self, rows: Floats) -> NDArray[np.int16]:
+        """Return the calibrated margins of encoded rows, in units of 1 / MARGIN_UNIT."""
+        return to_integers(self.slope * self.model.predict_margins(rows))
+
+
+def make_public_margins(
+    parameter: Any,
+    schema: Schema,
+    binner: Binner,
+    rows: Floats,
+    public_labels: PublicLabels | None,
+    target: TargetScale,
+) -> PublicMargins | None:
+    """Return the public model of a fit with its margins of public rows, or ``None`` without one.
+
+    Nothing here depends on private rows.
+
+    Parameters
+    ----------
+    parameter : None, "auto" or estimator
+        The parameter `public_model`.
+    schema : Schema
+        Columns of the user's table.
+    binner : Binner
+        Fine bins of the folded columns.
+    rows : ndarray of float64, shape (m, n_source_columns)
+        Encoded public rows of the user's table.
+    public_labels : PublicLabels or None
+        Labels or outcomes of public rows.
+    target : TargetScale
+        Labels or bounds.
+    """
+    if parameter is None:
+        return None
+    codes = None if public_labels is None else _outcome_codes(public_labels)
+    if isinstance(parameter, str):  # "auto"
+        if public_labels is None or codes is None or not _are_enough(codes, target):
+            return None
+
+        def fit_default(X: Floats, outcomes: Floats) -> PublicModel:
+            """Return the default model of labelled rows."""
+            return DefaultPublicModel.fit(binner, X, outcomes, target)
+
+        return _cross_fitted(fit_default, rows, public_labels, codes, target)
+    check_kind(parameter, target)
+    if is_fitted(parameter):
+        model = EstimatorModel(parameter, schema, target)
+        check_classes(parameter, target)
+        check_rowwise(model, rows)
+        margins = model.predict_margins(rows)
+        slope = 1.0 if public_labels is None else _slope(margins, public_labels, target)
+        assumption = (
+            "public_model was made without the private rows, and its prediction for a row depends "
+            "on this row alone"
+        )
+        return PublicMargins(model, slope, to_integers(slope * margins), (assumption,))
+    if public_labels is None or codes is None:
+        raise ValueError(
+            "public_model is not fitted, and there are no public rows with labels to fit it to: "
+            "fit it to public data first, or pass y_public."
+        )
+
+    def fit_clone(X: Floats, outcomes: Floats) -> PublicModel:
+        """Return a clone of the estimator that is fitted to labelled rows."""
+        y: NDArray[Any] = outcomes
+        if target.classes is not None:
+            y = target.classes[outcomes.astype(np.intp)]
+        elif target.bounds is not None:
+            low, high = target.bounds
+            y = low + (high - low) * outcomes
+        fitted = clone(parameter).fit(schema.decode_rowwise(X), y)
+        return EstimatorModel(fitted, schema, target)
+
+    result = _cross_fitted(fit_clone, rows, public_labels, codes, target)
+    check_rowwise(result.model, rows)
+    assumption = "the prediction of public_model for a row depends on this row alone"
+    return PublicMargins(result.model, result.slope, result.of_public, (assumption,))
+
+
+def _outcome_codes(public_labels: PublicLabels) -> Floats:
+    """Return codes of labels, or outcomes from 0 to 1, shape (k,)."""
+    outcomes = public_labels.outcomes
+    codes: Floats = outcomes[0] if len(outcomes) == 1 else outcomes.argmax(axis=0).astype(float)
+    return codes
+
+
+def _are_enough(codes: Floats, target: TargetScale) -> bool:
+    """Indicate whether there are enough labelled rows for a model, of at least two labels."""
+    if len(codes) < MIN_LABELLED_ROWS:
+        return False
+    if target.classes is None:
+        return bool(np.ptp(codes) > 0)
+    counts = np.bincount(codes.astype(np.intp))
+    return int((counts >= 2).sum()) >= 2
+
+
+def _cross_fitted(
+    fit: Callable[[Floats, Floats], PublicModel],
+    rows: Floats,
+    public_labels: PublicLabels,
+    codes: Floats,
+    target: TargetScale,
+) -> PublicMargins:
+    """Return a model of all labelled rows, with out-of-fold margins of these rows.
+
+    Parameters
+    ----------
+    fit : callable
+        Maps encoded rows and their outcomes to a `PublicModel`.
+    rows, public_labels, target
+        As in `make_public_margins`.
+    codes : ndarray of float64, shape (k,)
+        Codes of labels, or outcomes from 0 to 1, of the labelled rows.
+    """
+    labelled = rows[public_labels.rows]
+    model = fit(labelled, codes)
+    margins = model.predict_margins(rows)
+    out_of_fold = np.empty((target.loss.n_targets, len(codes)))
+    folds = make_folds(codes)
+    for fold in range(folds.max() + 1):
+        is_held_out = folds == fold
+        of_fold = fit(labelled[~is_held_out], codes[~is_held_out])
+        out_of_fold[:, is_held_out] = of_fold.predict_margins(labelled[is_held_out])
+    margins[:, public_labels.rows] = out_of_fold
+    slope = _slope(margins, public_labels, target)
+    return PublicMargins(model, slope, to_integers(slope * margins))
+
+
+def make_folds(codes: Floats) -> NDArray[np.intp]:
+    """Return the fold of each labelled row. Outcomes or labels are spread evenly over folds."""
+    order = np.lexsort((np.random.default_rng(0).random(len(codes)), codes))
+    folds = np.empty(len(codes), dtype=np.intp)
+    folds[order] = np.arange(len(codes)) % min(N_FOLDS, len(codes))
+    return folds
+
+
+def _slope(margins: Floats, public_labels: PublicLabels, target: TargetScale) -> float:
+    """Return the most probable factor on the margins, given the labels of public rows."""
+    of_labelled, outcomes = margins[:, public_labels.rows], public_labels.outcomes
+
+    def loss(slope: float) -> float:
+        """Return the negative log posterior of a slope."""
+        means = target.loss.mean(to_integers(slope * of_labelled).astype(np.int64))
+        likelihood = log_likelihood(means, outcomes, is_regression=target.classes is None)
+        return ((slope - 1) / SLOPE_DEVIATION) ** 2 / 2 - likelihood
+
+    return float(minimize_scalar(loss, bounds=(0.0, MAX_SLOPE), method="bounded").x)
+
+
+def log_likelihood(means: Floats, outcomes: Floats, *, is_regression: bool) -> float:
+    """Return the log likelihood of outcomes given their means, both of shape (n_targets, k).
+
+    It is Bernoulli or multinomial for labels. For outcomes it is normal, with the most likely
+    variance.
+    """
+    if is_regression:
+        mean_square = max(float(((outcomes - means) ** 2).mean()), 1e-12)
+        return -outcomes.size / 2 * float(np.log(mean_square))
+    if len(means) == 1:
+        means, outcomes = np.vstack([1 - means, means]), np.vstack([1 - outcomes, outcomes])
+    return float((outcomes * np.log(np.maximum(means, 1e-12))).sum())

@@ -1,0 +1,206 @@
+"""Public models: the margins that a model of public data predicts, as integers for each row.
+
+The margin of a row depends on this row and on public data alone, which the proof of privacy needs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp._internal.redaction import RefusedError, call_or_raise
+from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.model import MARGIN_UNIT
+from skpublicdp.data.schema import Schema
+from skpublicdp.typing import Floats, Integers
+
+MIN_PROBABILITY = 0.005
+"""Probabilities of a public model are clipped to at least this number, for two labels."""
+
+MIN_PROBABILITY_SEVERAL = 0.01
+"""Lower bound of the probabilities of a public model for more than two labels."""
+
+
+ROWWISE_SAMPLE = 64
+"""Number of public rows on which an estimator must predict each row alone as it does together."""
+
+
+@dataclass(frozen=True, eq=False)
+class TargetScale:
+    """Target of a public model: its labels or the bounds of its outcomes, and the loss.
+
+    Attributes
+    ----------
+    classes : ndarray or None
+        Sorted labels; ``None`` for a regression.
+    bounds : tuple of float, or None
+        Outcomes that are 0 and 1; ``None`` for labels.
+    loss : Loss
+        Loss that the margins are for.
+    """
+
+    classes: NDArray[Any] | None
+    bounds: tuple[float, float] | None
+    loss: Loss
+
+    def margins_of_probabilities(self, probabilities: Floats) -> Floats:
+        """Return the margins of clipped probabilities, shape (n_targets, n), in logits.
+
+        Parameters
+        ----------
+        probabilities : ndarray of float64, shape (n, n_classes)
+            Probability of each label.
+        """
+        if self.loss.n_targets == 1:
+            second = np.clip(probabilities[:, 1], MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+            margins: Floats = np.log(second) - np.log1p(-second)
+            return margins[None]
+        several: Floats = np.log(np.maximum(probabilities.T, MIN_PROBABILITY_SEVERAL))
+        return several
+
+    def margins_of_shares(self, shares: Floats) -> Floats:
+        """Return the margins of mean outcomes that are scaled to [0, 1], shape (1, n)."""
+        return self.loss.link(np.clip(shares, 0.0, 1.0))[None]
+
+
+class PublicModel(ABC):
+    """Model of public data, whose margin of a row depends on this row alone."""
+
+    @abstractmethod
+    def predict_margins(self, rows: Floats) -> Floats:
+        """Return the margins of rows in logits, shape (n_targets, n).
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (n, n_source_columns)
+            Encoded rows of the user's table.
+        """
+
+    @property
+    @abstractmethod
+    def estimator(self) -> Any:
+        """The fitted estimator or estimators, for `public_model_`."""
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatorModel(PublicModel):
+    """Public model that calls an estimator of the user on decoded rows.
+
+    Attributes
+    ----------
+    fitted : estimator
+        Fitted estimator.
+    schema : Schema
+        Columns of the user's table.
+    target : TargetScale
+        Target of the margins.
+    """
+
+    fitted: Any
+    schema: Schema
+    target: TargetScale
+
+    @property
+    def estimator(self) -> Any:
+        """The estimator."""
+        return self.fitted
+
+    def predict_margins(self, rows: Floats) -> Floats:
+        """Return the margins of rows; an error does not quote a row."""
+        if not len(rows):
+            return np.empty((self.target.loss.n_targets, 0))
+        refusal = RefusedError(
+            "public_model cannot predict some rows. It must accept every row that has the columns "
+            'of X, with the text "(other)" for categories that no public row has and "(missing)" '
+            "for missing ones; for instance, use OneHotEncoder(handle_unknown='ignore')."
+        )
+        margins: Floats = call_or_raise(self._margins, rows, error=refusal)
+        if not np.isfinite(margins).all():
+            raise refusal
+        return margins
+
+    def _margins(self, rows: Floats) -> Floats:
+        """Return the margins of at least one row, in logits."""
+        X, classes = self.schema.decode_rowwise(rows), self.target.classes
+        if classes is None:
+            assert self.target.bounds is not None
+            low, high = self.target.bounds
+            outcomes = np.asarray(self.fitted.predict(X), dtype=np.float64).reshape(len(rows))
+            return self.target.margins_of_shares((outcomes - low) / (high - low))
+        if not hasattr(self.fitted, "predict_proba"):
+            scores = np.asarray(self.fitted.decision_function(X), dtype=np.float64)
+            if len(classes) == 2:
+                scores = np.column_stack([np.zeros(len(rows)), scores])
+            exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+            probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+        else:
+            probabilities = np.asarray(self.fitted.predict_proba(X), dtype=np.float64)
+        return self.target.margins_of_probabilities(
+            columns_of_classes(probabilities, self.fitted.classes_, classes)
+        )
+
+
+def columns_of_classes(probabilities: Floats, of: NDArray[Any], classes: NDArray[Any]) -> Floats:
+    """Return probabilities with one column for each of `classes`; labels not in `of` have 0."""
+    columns = np.zeros((len(probabilities), len(classes)))
+    columns[:, np.searchsorted(classes, of)] = probabilities
+    return columns
+
+
+def to_integers(margins: Floats) -> NDArray[np.int16]:
+    """Return margins as integers in units of 1 / MARGIN_UNIT, at most 16 in absolute value."""
+    return np.rint(MARGIN_UNIT * np.clip(margins, -16.0, 16.0)).astype(np.int16)
+
+
+def check_kind(estimator: Any, target: TargetScale) -> None:
+    """Raise if an estimator cannot predict the kind of target."""
+    methods = ("predict_proba", "decision_function")
+    is_suitable = any(hasattr(estimator, method) for method in methods)
+    needed = "a classifier with predict_proba or decision_function"
+    if target.classes is None:
+        is_suitable = hasattr(estimator, "predict") and not is_suitable
+        needed = "a regressor with predict"
+    if not is_suitable:
+        raise ValueError(
+            f"public_model must be {needed}, None or 'auto'; got {type(estimator).__name__}."
+        )
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Indicate whether an estimator is fitted."""
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError, AttributeError):  # also of what is no estimator
+        return False
+    return True
+
+
+def check_classes(estimator: Any, target: TargetScale) -> None:
+    """Raise if a fitted classifier has labels that the target does not have."""
+    if target.classes is None:
+        return
+    known = np.asarray(getattr(estimator, "classes_", []))
+    if len(known) < 2 or not set(known.tolist()) <= set(target.classes.tolist()):
+        got = ", ".join(map(repr, known.tolist()[:10])) or "none"
+        raise ValueError(
+            "public_model must be a classifier whose classes_ are at least two of the labels of "
+            f"this fit; got {got}. Pass its labels in the form that y has."
+        )
+
+
+def check_rowwise(model: PublicModel, rows: Floats) -> None:
+    """Raise if the margin of a public row depends on the other rows of a table."""
+    sample = rows[:: max(1, len(rows) // ROWWISE_SAMPLE)][:ROWWISE_SAMPLE]
+    together: Integers = to_integers(model.predict_margins(sample)).astype(np.int64)
+    alone = np.hstack([to_integers(model.predict_margins(sample[[i]])) for i in range(len(sample))])
+    if (np.abs(together - alone) > 1).any():
+        raise ValueError(
+            "public_model must predict each row from this row and public data alone, but some "
+            "predictions for public rows depend on the other rows of the table."
+        )

@@ -1,0 +1,458 @@
+"""Stacking: two noisy sums over the private rows say how far a public model is believed.
+
+The final margin is α F + β s + c, for the margin F of the boosted model and the margin s of the
+public model, both centred. The sums are of the gradient at a mixture of both times F, and times s.
+Everything else is a function of public rows and of released values (docs/proofs/moments.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.additive_posterior import (
+    LOG_VARIANCE_MEAN,
+    WeightedPublicRows,
+    bin_prior,
+    prior_covariances,
+)
+from skpublicdp.boosting.budget_split import StageBudget
+from skpublicdp.boosting.fitted_model import FittedModel, PublicTerm
+from skpublicdp.boosting.histograms import BOOSTING_PROOF
+from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, gradient_scale
+from skpublicdp.boosting.public_labels import PublicLabels, clipped_rates, laplace_approximation
+from skpublicdp.boosting.public_margins import PublicMargins, log_likelihood, make_folds
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
+from skpublicdp.typing import Floats, Integers
+
+STACKING_SHARE = Fraction(1, 25)
+"""Share of the budget for the two sums that weigh a public model."""
+
+SWAP_DEVIATION, SCALE_DEVIATION = 0.4, 0.2
+"""Prior standard deviations of the weights: of what one gains and the other loses, and of a common
+factor."""
+
+OTHER_POPULATION = 0.1
+"""Prior probability that the public model is of another population, and should have no weight."""
+
+MAX_WEIGHT = 2.0
+"""Largest weight of either model."""
+
+MAX_GROWTH = 2.0
+"""Bound of the factor by which the disagreement of both models may raise the error of the public
+one."""
+
+MIXTURES = np.linspace(0.0, 1.0, 11)
+"""Weights of the public model, beside a fit of the public labels, that the labels choose among."""
+
+SHARE_BOUNDS = (0.05, 0.95)
+"""Bounds of the weight that public labels give to the public model."""
+
+UNKNOWN_SHARE = 0.75
+"""Prior weight of the public model beside trees that vote, whose error is unknown."""
+
+LENGTH_QUANTILE = 0.95
+"""Margins are divided by this quantile of their lengths on public rows, and clipped to length 1."""
+
+MIN_LENGTH = 0.1
+"""Smallest such divisor, in logits."""
+
+DIRECTION_UNIT = 64
+"""Integer that represents a clipped margin of length 1."""
+
+LARGEST_PRODUCT = MAX_GRADIENT * DIRECTION_UNIT
+"""Bound of one row's contribution to each sum: the length of its gradient is at most MAX_GRADIENT,
+and that of its clipped margins is at most DIRECTION_UNIT."""
+
+STACKING_SENSITIVITY = Sensitivity(4 * LARGEST_PRODUCT, 2 * (2 * LARGEST_PRODUCT) ** 2)
+"""Sensitivity of both sums: a replaced row moves each by at most twice a row's contribution."""
+
+
+def stack_public_model(
+    fitted: FittedModel, training: TrainingData, ledger: Ledger, budget: StageBudget
+) -> FittedModel:
+    """Return a model that adds up a boosted model and a public model, weighted by two noisy sums.
+
+    1. Estimate from public values how far each of them is from the truth. This gives the weights
+       that are expected.
+    2. Release the sums of the private rows' gradients, at the expected weights, times either
+       margin. If their noise is too large to be drawn, the weights remain the expected ones.
+    3. Compute the posterior of the weights, and the model with their mean.
+
+    Parameters
+    ----------
+    fitted : FittedModel
+        Boosted model.
+    training : TrainingData
+        Private and public rows, and the public model.
+    ledger : Ledger
+        Pays for the sums and draws their noise.
+    budget : StageBudget
+        Budget to spend.
+    """
+    assert training.public_margins is not None
+    pair = _ModelPair.from_public_rows(fitted, training.public_margins)
+    public_error = _public_error(fitted, training, pair)
+    total_error = fitted.variance + public_error
+    expected = fitted.variance / total_error if fitted.variance else UNKNOWN_SHARE
+    weights = np.array([1 - expected, expected])
+    if noise_is_representable(budget.event, ledger.for_person(STACKING_SENSITIVITY)):
+        noisy_sums, variance = _noisy_sums(pair, weights, training, ledger, budget)
+        weights = _weights_given_sums(
+            pair, weights, noisy_sums, variance, training.rows.n, pure=not ledger.delta
+        )
+    return _stacked(pair, weights, public_error, training.public_margins)
+
+
+@dataclass(frozen=True, eq=False)
+class _ModelPair:
+    """A boosted model and a public model, with their margins of the public rows.
+
+    Attributes
+    ----------
+    fitted : FittedModel
+        The boosted model.
+    of_public : ndarray of int64, shape (2, n_targets, m)
+        Margins of the public rows: of the boosted model, then of the public model.
+    means : ndarray of int64, shape (2, n_targets, 1)
+        Their weighted means, rounded. Centred margins are relative to these.
+    lengths : ndarray of float64, shape (2,)
+        Lengths to which the centred margins of a row are clipped, in logits.
+    """
+
+    fitted: FittedModel
+    of_public: Integers
+    means: Integers
+    lengths: Floats
+
+    @classmethod
+    def from_public_rows(cls, fitted: FittedModel, public: PublicMargins) -> _ModelPair:
+        """Return the pair with its means and lengths over the public rows."""
+        boosted = fitted.model.raw_predict(fitted.data.public_codes)
+        of_public = np.array([boosted, public.of_public.astype(np.int64)])
+        means = np.rint(of_public @ fitted.row_weights).astype(np.int64)[..., None]
+        pair = cls(fitted, of_public, means, np.ones(2))
+        lengths = [
+            max(float(np.quantile(_lengths(directions), LENGTH_QUANTILE)), MIN_LENGTH)
+            for directions in pair.directions(of_public)
+        ]
+        return replace(pair, lengths=np.array(lengths))
+
+    @property
+    def loss(self) -> Loss:
+        """Loss of both margins."""
+        return self.fitted.loss
+
+    def directions(self, margins: Integers) -> Floats:
+        """Return the centred margins of both models in logits, shape (2, n_targets, n).
+
+        With several targets a constant is subtracted from a row's margins, so that they add up to
+        0. The softmax does not depend on it.
+        """
+        centred: Floats = (margins - self.means) / MARGIN_UNIT
+        if centred.shape[1] > 1:
+            total = np.zeros(centred[:, 0].shape)
+            for target in range(centred.shape[1]):  # in a fixed order
+                total += centred[:, target]
+            centred -= total[:, None] / centred.shape[1]
+        return centred
+
+    def clipped(self, directions: Floats) -> Floats:
+        """Return directions over their `lengths`, with a length of at most 1 for each row."""
+        scaled = directions / self.lengths[:, None, None]
+        longest = np.array([_lengths(rows) for rows in scaled])
+        clipped: Floats = scaled / np.maximum(longest, 1.0)[:, None]
+        return clipped
+
+    def baseline(self, margins: Integers, weights: Floats) -> Integers:
+        """Return the weighted sum of both centred margins, plus the mean of the boosted ones."""
+        boosted, public = margins - self.means
+        mixed = np.rint(weights[0] * boosted + weights[1] * public).astype(np.int64)
+        total: Integers = mixed + self.means[0]
+        return total
+
+
+def _lengths(directions: Floats) -> Floats:
+    """Return the Euclidean length of each row's margins, shape (n,), for (n_targets, n) margins."""
+    squares = np.zeros(directions.shape[1])
+    for values in directions:  # in a fixed order, so that a row's length depends on it alone
+        squares += values**2
+    return np.sqrt(squares)
+
+
+def _noisy_sums(
+    pair: _ModelPair,
+    weights: Floats,
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+) -> tuple[Floats, float]:
+    """Release the sums of gradient times clipped margin of both models, at given weights.
+
+    Returns
+    -------
+    ndarray of float64, shape (2,)
+        The noisy sums, in units of the gradient.
+    float
+        Variance of their noise.
+    """
+    rows = training.rows
+    data = replace(pair.fitted.data, rows=rows)  # all rows, if the fit used a sample
+
+    def sum_chunk(chunk: slice) -> Integers:
+        """Return the sums over one chunk of rows, shape (2,)."""
+        boosted = pair.fitted.model.raw_predict(data.codes(chunk))
+        margins = np.array([boosted, rows.public_margins[:, chunk].astype(np.int64)])
+        gradients, _ = pair.loss.gradient_hessian(pair.baseline(margins, weights), rows.y[chunk])
+        products = np.zeros((2, len(gradients[0])))
+        clipped = pair.clipped(pair.directions(margins))
+        for target, gradient in enumerate(gradients):
+            products += DIRECTION_UNIT * gradient * clipped[:, target]
+        sums: Integers = np.rint(products).astype(np.int64).sum(axis=1)
+        return sums
+
+    measured = ledger.add_noise(
+        rows.sum_over_chunks(sum_chunk),
+        STACKING_SENSITIVITY,
+        budget.event,
+        name="noisy sums that weigh the public model",
+        proof=BOOSTING_PROOF,
+    )
+    unit = 2 * LARGEST_PRODUCT
+    return measured.values / unit, measured.variance / unit**2
+
+
+def _weights_given_sums(
+    pair: _ModelPair,
+    expected: Floats,
+    noisy_sums: Floats,
+    noise_variance: float,
+    n: int,
+    *,
+    pure: bool,
+) -> Floats:
+    """Return the posterior mean of both weights, given the noisy sums at the expected ones.
+
+    The prior is normal around the expected weights, or the weights are 1 and 0 if the public model
+    is of another population. The sums are normal, and linear in the weights to first order.
+
+    Parameters
+    ----------
+    pair : _ModelPair
+        Both models.
+    expected : ndarray of float64, shape (2,)
+        Expected weights, which the sums were released at.
+    noisy_sums : ndarray of float64, shape (2,)
+        The released sums.
+    noise_variance : float
+        Variance of their noise.
+    n : int
+        Number of private rows.
+    pure : bool
+        Whether gradients are scaled for the 1-norm (else for the Euclidean norm).
+    """
+    loss = pair.loss
+    baseline = pair.baseline(pair.of_public, expected)
+    directions = pair.directions(pair.of_public)
+    clipped = pair.clipped(directions)
+    scale = gradient_scale(loss.mean(baseline), pure)
+    row_weights = n * pair.fitted.row_weights
+    changes = np.array([_mean_change(loss, baseline, one) for one in directions])
+    spreads = np.array([_outcome_covariance(loss, baseline, one) for one in clipped])
+    hessian = np.einsum("jti,kti,i->jk", clipped, changes, row_weights * scale)
+    covariance = np.einsum("jti,kti,i->jk", clipped, spreads, row_weights * scale**2)
+    covariance += noise_variance * np.eye(2)
+    swap = np.array([-1.0, 1.0])
+    prior = SWAP_DEVIATION**2 * np.outer(swap, swap) + SCALE_DEVIATION**2 * np.outer(
+        expected, expected
+    )
+    marginal = hessian @ prior @ hessian.T + covariance
+    posterior_mean = expected + prior @ hessian.T @ np.linalg.solve(marginal, noisy_sums)
+    boosted_alone = np.array([1.0, 0.0])
+    log_evidence = np.array(
+        [
+            _log_normal(noisy_sums, marginal) + np.log(1 - OTHER_POPULATION),
+            _log_normal(noisy_sums - hessian @ (boosted_alone - expected), covariance)
+            + np.log(OTHER_POPULATION),
+        ]
+    )
+    probabilities = np.exp(log_evidence - logsumexp(log_evidence))
+    mixed = probabilities @ np.array([posterior_mean, boosted_alone])
+    clipped_weights: Floats = np.clip(mixed, 0.0, MAX_WEIGHT)
+    return clipped_weights
+
+
+def _log_normal(deviation: Floats, covariance: Floats) -> float:
+    """Return the log density of a normal distribution, up to a constant."""
+    _, log_determinant = np.linalg.slogdet(covariance)
+    return -float(deviation @ np.linalg.solve(covariance, deviation) + log_determinant) / 2
+
+
+def _mean_change(loss: Loss, margins: Integers, direction: Floats) -> Floats:
+    """Return the derivative of each row's mean outcomes along a direction of its margins.
+
+    All arrays have the shape (n_targets, m); the direction is in logits.
+    """
+    means = loss.mean(margins)
+    if loss.n_targets > 1:
+        change: Floats = means * (direction - (means * direction).sum(axis=0))
+        return change
+    _, hessians = loss.gradient_hessian(margins)
+    # a hessian is the derivative of the mean times the scale of the gradient, in integer units
+    slope: Floats = hessians / (2 * MAX_GRADIENT) / gradient_scale(means, pure=False)
+    return slope * direction
+
+
+def _outcome_covariance(loss: Loss, margins: Integers, direction: Floats) -> Floats:
+    """Return the covariance matrix of each row's outcomes times a direction.
+
+    For a regression it is the largest one that outcomes from 0 to 1 with these means can have.
+    """
+    means = loss.mean(margins)
+    if loss.n_targets > 1:
+        return _mean_change(loss, margins, direction)
+    product: Floats = means * (1 - means) * direction
+    return product
+
+
+def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair) -> float:
+    """Return the expected squared error of the public model's margins, in squared logits.
+
+    Without public labels it is the squared distance D of both models. With labels, these choose a
+    weight p of the public model beside a fit of the same labels by bins. If both errors are
+    independent, that weight is V / (V + error), for the variance V of the fit. The error is larger
+    if the boosted model, which knows more, is farther from the public one than this fit.
+    """
+    boosted, public = pair.directions(pair.of_public)
+    distance = float((((boosted - public) ** 2).sum(axis=0)) @ fitted.row_weights)
+    if training.public_labels is None:
+        return distance
+    comparison = _compare_on_labels(training, training.public_labels, pair)
+    share, variance, distance_of_fit = comparison
+    growth = float(np.clip(distance / max(distance_of_fit, 1e-9), 1.0, MAX_GROWTH))
+    return variance * (1 - share) / share * growth
+
+
+def _compare_on_labels(
+    training: TrainingData, public_labels: PublicLabels, pair: _ModelPair
+) -> tuple[float, float, float]:
+    """Compare the public model with a fit of the public labels by bins, both out of fold.
+
+    Returns
+    -------
+    share : float
+        Weight of the public model that the public labels prefer.
+    variance : float
+        Posterior variance of the fit's margins, in squared logits.
+    distance : float
+        Mean squared distance of the fit's margins from the public model's.
+    """
+    data = training.binned
+    design = WeightedPublicRows.from_data(data)
+    blocks = prior_covariances(data.binner, design)
+    log_variances = np.full(len(blocks), LOG_VARIANCE_MEAN)
+    intercepts = np.log(clipped_rates(public_labels) / (1 - clipped_rates(public_labels)))
+    prior = bin_prior(blocks, log_variances, 0.0, design.X)
+    X, outcomes = prior.X[public_labels.rows], public_labels.outcomes
+    codes = outcomes[0] if len(outcomes) == 1 else outcomes.argmax(axis=0)
+    folds = make_folds(codes.astype(np.float64))
+    margins, variance = np.empty(outcomes.shape), 0.0
+    for fold in range(folds.max() + 1):
+        held_out = folds == fold
+        for target, intercept in enumerate(intercepts):
+            start = replace(prior.factors, mean=np.append(prior.factors.mean[:-1], intercept))
+            posterior = laplace_approximation(
+                start, X[~held_out], outcomes[target, ~held_out], exponent=1.0
+            )
+            margins[target, held_out] = posterior.margins(X[held_out])
+            centred = X[held_out] - X.mean(axis=0)
+            covariance = posterior.covariance[:-1, :-1]
+            variance += float(np.einsum("ij,jk,ik->", centred, covariance, centred))
+    factors = pair.loss.logistic_rescaling(outcomes.mean(axis=1))
+    variance *= float((factors**2).mean()) / len(codes)
+    public = pair.of_public[1][:, public_labels.rows] / MARGIN_UNIT
+    of_fit = _as_margins(margins, pair.loss, is_regression=training.is_regression)
+    differences = of_fit - public
+    if len(differences) > 1:
+        differences = differences - differences.mean(axis=0)
+    differences = differences - differences.mean(axis=1, keepdims=True)
+    distance = float((differences**2).sum(axis=0).mean())
+    log_likelihoods = np.array(
+        [
+            log_likelihood(
+                pair.loss.mean(
+                    np.rint(MARGIN_UNIT * ((1 - share) * of_fit + share * public)).astype(np.int64)
+                ),
+                outcomes,
+                is_regression=training.is_regression,
+            )
+            for share in MIXTURES
+        ]
+    )
+    posterior_of_shares = np.exp(log_likelihoods - logsumexp(log_likelihoods))
+    low, high = SHARE_BOUNDS
+    return float(np.clip(posterior_of_shares @ MIXTURES, low, high)), variance, distance
+
+
+def _as_margins(log_odds: Floats, loss: Loss, *, is_regression: bool) -> Floats:
+    """Return the margins of a loss, in logits, for the log-odds of each target."""
+    if len(log_odds) == 1 and not is_regression:
+        return log_odds
+    means = expit(log_odds)
+    margins: Floats = loss.link(means / means.sum(axis=0) if len(means) > 1 else means)
+    return margins
+
+
+def _stacked(
+    pair: _ModelPair, weights: Floats, public_error: float, public_margins: PublicMargins
+) -> FittedModel:
+    """Return the weighted sum of both models, which keeps the mean outcome of the public rows.
+
+    Parameters
+    ----------
+    pair : _ModelPair
+        Both models.
+    weights : ndarray of float64, shape (2,)
+        Weights of the boosted and of the public model.
+    public_error : float
+        Expected squared error of the public model.
+    public_margins : PublicMargins
+        The public model.
+    """
+    fitted, (boosted_weight, public_weight) = pair.fitted, weights.tolist()
+
+    def scale(scores: Integers) -> Integers:
+        """Return scores times the weight of the boosted model, rounded."""
+        scaled: Integers = np.rint(boosted_weight * scores).astype(np.int64)
+        return scaled
+
+    model = fitted.model
+    model = replace(
+        model,
+        scores=scale(model.scores),
+        intercepts=scale(model.intercepts),
+        leaf_scores=tuple(map(scale, model.leaf_scores)),
+    )
+    codes = fitted.data.public_codes
+    term = PublicTerm(public_margins, public_weight, public_weight**2 * public_error)
+    of_public_rows = term.of_margins(public_margins.of_public)
+    target = fitted.loss.mean(pair.of_public[0]) @ fitted.row_weights
+    for _ in range(5):  # Newton steps on the intercepts
+        means = fitted.loss.mean(model.raw_predict(codes) + of_public_rows) @ fitted.row_weights
+        difference = fitted.loss.link(target) - fitted.loss.link(means)
+        change = np.rint(MARGIN_UNIT * difference).astype(np.int64)
+        model = replace(model, intercepts=model.intercepts + change)
+    return replace(
+        fitted,
+        model=model,
+        covariances=[boosted_weight**2 * block for block in fitted.covariances],
+        variance=boosted_weight**2 * fitted.variance,
+        public_term=term,
+        boosting_weight=boosted_weight,
+    )

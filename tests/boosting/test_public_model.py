@@ -1,0 +1,445 @@
+"""A public model beside boosting: its margins, how far it is believed, and what is told of it."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+from skpublicdp.boosting import default_public_model, public_margins, stacking
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
+from skpublicdp.boosting.model import MAX_GRADIENT
+from skpublicdp.boosting.private_trees import _plan_equal_draws
+from skpublicdp.boosting.public_labels import PublicLabels
+from skpublicdp.boosting.training_data import read_training_data
+from skpublicdp.privacy.ledger import Ledger
+
+N_PUBLIC = 300
+
+
+def interacting(n, seed):
+    """Rows whose log-odds no additive model has."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    odds = 2.5 * np.sign(X[:, 0] * X[:, 1]) + X[:, 2]
+    return X, (rng.random(n) < expit(odds)).astype(int), odds
+
+
+X, Y, ODDS = interacting(3000, 0)
+PUBLIC, PUBLIC_Y, PUBLIC_ODDS = interacting(N_PUBLIC, 1)
+NEW, NEW_Y, NEW_ODDS = interacting(4000, 2)
+
+
+class Truth(ClassifierMixin, BaseEstimator):
+    """Score of somebody else: the true log-odds times a factor."""
+
+    def __init__(self, factor=1.0):
+        self.factor = factor
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def decision_function(self, X):
+        return self.factor * (2.5 * np.sign(X[:, 0] * X[:, 1]) + X[:, 2])
+
+
+class TrueMean(RegressorMixin, BaseEstimator):
+    """The true mean of the outcome."""
+
+    def fit(self, X, y):
+        self.is_fitted_ = True
+        return self
+
+    def predict(self, X):
+        return 2.5 * np.sign(X[:, 0] * X[:, 1]) + X[:, 2]
+
+
+TRUTH, REVERSED = Truth().fit(X, Y), Truth(-1.0).fit(X, Y)
+
+
+def auc(model, y_public=None, *, X_public=PUBLIC, epsilon=0.3, seeds=3, **parameters):
+    scores = []
+    for seed in range(seeds):
+        clf = SemiPrivateBoostingClassifier(
+            epsilon=epsilon, public_model=model, random_state=seed, **parameters
+        )
+        clf.fit(X, Y, X_public=X_public, y_public=y_public)
+        scores.append(roc_auc_score(NEW_Y, clf.decision_function(NEW)))
+    return np.mean(scores)
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"epsilon": 8},
+        {"delta": 0},
+        {"y_public": PUBLIC_Y},
+        {"X_public": None, "bounds": (-4, 4)},
+        {"method": "votes"},
+        {"method": "moments", "epsilon": 1},
+        {"epsilon": 1e-5, "method": "votes"},
+    ],
+)
+def test_a_good_model_helps(parameters):
+    with_model, without = auc(TRUTH, **parameters), auc(None, **parameters)
+    assert with_model > min(without + 0.03, 0.85)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"epsilon": 3}, {"epsilon": 2, "delta": 0}])
+@pytest.mark.parametrize("y_public", [None, PUBLIC_Y])
+def test_a_reversed_model_is_not_believed(parameters, y_public):
+    assert auc(REVERSED, y_public, **parameters) > auc(None, y_public, **parameters) - 0.015
+
+
+def test_the_default_model_is_of_the_labelled_rows():
+    clf = SemiPrivateBoostingClassifier(epsilon=0.05, random_state=0)
+    clf.fit(X, Y, X_public=PUBLIC, y_public=PUBLIC_Y)
+    trees, linear = clf.public_model_
+    assert trees.n_iter_ == 40
+    assert linear.coef_.shape[0] == 1
+    assert clf.public_weight_ > 0.3
+    assert auc("auto", PUBLIC_Y, epsilon=0.05) > auc(None, PUBLIC_Y, epsilon=0.05) + 0.05
+    for few in (None, np.where(np.arange(N_PUBLIC) < 29, PUBLIC_Y, -1)):
+        clf.fit(X, Y, X_public=PUBLIC, y_public=few)
+        assert (clf.public_model_, clf.public_weight_, clf.boosting_weight_) == (None, 0.0, 1.0)
+    clf.fit(X, Y, X_public=PUBLIC, y_public=np.ones(N_PUBLIC, dtype=int))  # one label
+    assert clf.public_model_ is None
+
+
+def test_margins_of_the_default_model_are_the_mean_of_both_estimators():
+    frame = pd.DataFrame(PUBLIC, columns=list("abcd")).assign(text=np.resize(["u", "v", "w"], 300))
+    frame.loc[3, "a"] = np.nan
+    for y in (PUBLIC_Y, np.digitize(PUBLIC_ODDS, [-1, 1])):
+        clf = SemiPrivateBoostingClassifier(classes=np.unique(y))
+        read = read_training_data(
+            clf, frame.iloc[:20].copy(), y[:20], X_public=frame.copy(), y_public=y
+        )
+        model = read.public_margins.model
+        encoded = read.X_public
+        features = default_public_model._tree_features(model.binner, encoded)
+        design = (
+            default_public_model._linear_design(model.binner, encoded) - model.centres
+        ) / model.widths
+        floor = 0.005 if read.n_targets == 1 else 0.01
+        both = [model.trees.predict_proba(features), model.linear.predict_proba(design)]
+        clipped = [np.clip(p, floor, 1 - floor if read.n_targets == 1 else 1) for p in both]
+        if read.n_targets == 1:
+            expected = np.mean([np.log(p[:, 1] / (1 - p[:, 1])) for p in clipped], axis=0)[None]
+        else:
+            expected = np.mean([np.log(p.T) for p in clipped], axis=0)
+        found = model.predict_margins(encoded)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        # bit for bit the margin of a row alone
+        alone = [model.predict_margins(encoded[[i]])[:, 0] for i in range(300)]
+        np.testing.assert_array_equal(found, np.array(alone).T)
+
+
+def test_margins_of_labelled_rows_are_out_of_fold():
+    """A model that memorises its rows is believed as far as it predicts others."""
+    noise = np.random.default_rng(5).integers(0, 2, N_PUBLIC)
+    forest = RandomForestClassifier(20, min_samples_leaf=1, random_state=0)
+    clf = SemiPrivateBoostingClassifier(public_model=forest)
+    read = read_training_data(clf, X, Y, X_public=PUBLIC, y_public=noise)
+    margins = read.public_margins.of_public[0].astype(float)
+    assert abs(roc_auc_score(noise, margins) - 0.5) < 0.2
+    fitted = read.public_margins.model.estimator
+    assert roc_auc_score(noise, fitted.predict_proba(PUBLIC)[:, 1]) > 0.99
+    folds = public_margins.make_folds(noise.astype(float))
+    assert np.bincount(folds).tolist() == [30] * 10
+    for fold in range(10):
+        assert abs(noise[folds == fold].mean() - noise.mean()) < 0.04
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.0, 1.0), (2.0, 0.5), (0.6, 1.6), (-1.0, 0.0)])
+def test_the_slope_calibrates_the_model(factor, expected):
+    clf = SemiPrivateBoostingClassifier(public_model=Truth(factor).fit(X, Y))
+    read = read_training_data(clf, X, Y, X_public=PUBLIC, y_public=PUBLIC_Y)
+    assert abs(read.public_margins.slope - expected) < 0.2
+
+
+# Sums and weights
+
+
+def pair_of(loss, seed, n=400):
+    """A pair of models of random margins, in place of fitted ones."""
+
+    class Model:
+        def raw_predict(self, codes):
+            return codes
+
+    class Data:
+        pass
+
+    class Fitted:
+        pass
+
+    rng = np.random.default_rng(seed)
+    fitted, of_public = Fitted(), rng.normal(0, 1500, (2, loss.n_targets, n)).astype(np.int64)
+    fitted.loss, fitted.model, fitted.data = loss, Model(), Data()
+    fitted.data.public_codes, fitted.row_weights = of_public[0], np.full(n, 1 / n)
+
+    class Public:
+        pass
+
+    public = Public()
+    public.of_public = of_public[1]
+    return stacking._ModelPair.from_public_rows(fitted, public), of_public
+
+
+LOSSES = {
+    "labels": LOGISTIC,
+    "outcomes": SQUARED,
+    "three labels": MultinomialLoss(3, pure=False),
+    "pure, five labels": MultinomialLoss(5, pure=True),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_no_row_adds_more_than_the_sensitivity_allows(name):
+    loss = LOSSES[name]
+    pair, _ = pair_of(loss, 0)
+    rng = np.random.default_rng(1)
+    margins = rng.integers(-16384, 16385, (2, loss.n_targets, 20000))
+    margins[:, :, :4000] = rng.choice([-16384, 0, 16384], (2, loss.n_targets, 4000))
+    for weights in np.array([[1, 0], [0.2, 0.8], [0, 1]]):
+        for label in range(max(2, loss.n_targets)):
+            y = np.full(20000, label)
+            gradients, _ = loss.gradient_hessian(pair.baseline(margins, weights), y)
+            clipped = pair.clipped(pair.directions(margins))
+            products = stacking.DIRECTION_UNIT * (gradients * clipped).sum(axis=1)
+            assert np.abs(np.rint(products)).max() <= stacking.LARGEST_PRODUCT
+    bound = 2 * stacking.LARGEST_PRODUCT
+    assert stacking.STACKING_SENSITIVITY.absolute == 2 * bound
+    assert stacking.STACKING_SENSITIVITY.squared == 2 * bound**2
+    assert stacking.LARGEST_PRODUCT == 64 * MAX_GRADIENT
+
+
+@pytest.mark.parametrize("name", ["labels", "three labels", "pure, five labels"])
+def test_exact_sums_recover_the_weights_that_made_the_labels(name):
+    """Without noise and with many rows the posterior mean is the truth, to first order."""
+    loss = LOSSES[name]
+    pair, of_public = pair_of(loss, 3, n=200)
+    expected, true = np.array([0.6, 0.4]), np.array([0.75, 0.35])
+    baseline = pair.baseline(of_public, expected)
+    means = loss.mean(pair.baseline(of_public, true))
+    clipped = pair.clipped(pair.directions(of_public))
+    # expected gradients under the true weights, a label at a time
+    n_labels = max(2, loss.n_targets)
+    likelihood = np.vstack([1 - means, means]) if loss.n_targets == 1 else means
+    sums = np.zeros(2)
+    for label in range(n_labels):
+        gradients, _ = loss.gradient_hessian(baseline, np.full(200, label))
+        products = (gradients / (2 * MAX_GRADIENT) * clipped).sum(axis=1)
+        sums += products @ likelihood[label]
+    n = 10**9
+    found = stacking._weights_given_sums(
+        pair, expected, n * sums / 200, 1.0, n, pure=name.startswith("pure")
+    )
+    np.testing.assert_allclose(found, true, atol=0.03)
+
+
+def test_sums_of_noise_leave_what_was_expected():
+    pair, _ = pair_of(LOGISTIC, 4)
+    expected = np.array([0.3, 0.7])
+    found = stacking._weights_given_sums(pair, expected, np.zeros(2), 1e12, 1000, pure=True)
+    np.testing.assert_allclose(found, 0.9 * expected + [0.1, 0.0], atol=1e-3)
+
+
+def test_mean_outcomes_of_public_rows_are_kept(monkeypatch):
+    labels = np.digitize(ODDS, [-2, 2])
+    found = []
+    true = stacking._stacked
+
+    def noting(pair, *args):
+        result = true(pair, *args)
+        margins = result.model.raw_predict(result.data.public_codes)
+        margins = margins + result.public_term.of_margins(result.public_term.public.of_public)
+        found.append([pair.loss.mean(m) @ result.row_weights for m in (pair.of_public[0], margins)])
+        return result
+
+    monkeypatch.setattr(stacking, "_stacked", noting)
+    for y, model in ((Y, TRUTH), (labels, LogisticRegression().fit(PUBLIC, np.arange(300) % 3))):
+        clf = SemiPrivateBoostingClassifier(public_model=model, random_state=0)
+        clf.fit(X, y, X_public=PUBLIC)
+    reg = SemiPrivateBoostingRegressor(
+        public_model=TrueMean().fit(X, Y), outcome_bounds=(-6, 6), random_state=0
+    )
+    reg.fit(X, ODDS, X_public=PUBLIC)
+    for before, after in found:
+        np.testing.assert_allclose(before, after, atol=2e-3)
+    assert len(found) == 3
+
+
+def test_votes_and_sums_share_what_the_budget_allows():
+    for epsilon, delta, count in ((1, 0, 5), (1, 1e-6, 3), (0.5, 1e-6, 32), (2, 1e-4, 12)):
+        ledger = Ledger(epsilon, delta)
+        draw, later = _plan_equal_draws(ledger, count, stacking.STACKING_SHARE)
+        assert ledger.fits(ledger.event)
+        assert later.pure or delta
+        alone = Ledger(epsilon, delta).equal_draws(count)
+        assert 0.9 * alone < draw.epsilon < alone
+
+
+# Regression, several labels
+
+
+def test_a_regression_uses_a_model():
+    outcome = ODDS + np.random.default_rng(0).normal(size=len(ODDS))
+    scores = []
+    for model in (None, TrueMean().fit(X, Y)):
+        reg = SemiPrivateBoostingRegressor(
+            epsilon=2, public_model=model, outcome_bounds=(-8, 8), random_state=0
+        )
+        reg.fit(X, outcome, X_public=PUBLIC)
+        scores.append(reg.score(NEW, NEW_ODDS))
+        low, high = reg.interval(NEW).T
+        new = NEW_ODDS + np.random.default_rng(1).normal(size=len(NEW))
+        assert abs(((low <= new) & (new <= high)).mean() - 0.9) < 0.05
+    assert scores[1] > scores[0] + 0.3
+    assert reg.public_weight_ > 0.5
+
+
+@pytest.mark.parametrize("parameters", [{}, {"delta": 0}, {"epsilon": 8}])
+def test_three_labels_use_a_model(parameters):
+    def three(odds):
+        return np.digitize(odds, [-2, 2])
+
+    losses = []
+    for model in (None, "auto"):
+        clf = SemiPrivateBoostingClassifier(
+            **{"epsilon": 0.1} | parameters, public_model=model, random_state=0
+        )
+        clf.fit(X, three(ODDS), X_public=PUBLIC, y_public=three(PUBLIC_ODDS))
+        losses.append(log_loss(three(NEW_ODDS), clf.predict_proba(NEW)))
+    assert losses[1] < losses[0] + 0.02
+
+
+# What is told
+
+
+def test_the_model_is_a_term():
+    clf = SemiPrivateBoostingClassifier(public_model=TRUTH, random_state=0)
+    clf.fit(X, Y, X_public=PUBLIC)
+    assert "public model (importance" in clf.explain()
+    told = clf.explain_local(NEW[:50])
+    assert told.terms[-1] == "public model"
+    np.testing.assert_allclose(told.total, clf.decision_function(NEW[:50]), atol=1e-9)
+    assert np.corrcoef(told.contributions[:, -1], NEW_ODDS[:50])[0, 1] > 0.95
+    assert "public model" in str(told[0] if hasattr(told, "__getitem__") else told)
+    described = json.loads(clf.to_json())["public_model"]
+    assert described == {"estimators": ["Truth"], "slope": 1.0, "weight": clf.public_weight_}
+    assert clf.public_model_ is TRUTH
+    assert any("public_model was made without" in line for line in clf.privacy_.assumptions)
+    names = [mechanism.name for mechanism in clf.privacy_.mechanisms]
+    assert names[-1] == "noisy sums that weigh the public model"
+    copied = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(copied.decision_function(NEW), clf.decision_function(NEW))
+
+
+def test_a_model_of_text_columns_sees_the_values_of_the_user():
+    frame = pd.DataFrame({"a": X[:, 0], "job": np.where(X[:, 1] > 0, "nurse", "cook")})
+    public, new = frame[:300], frame[300:].copy()
+    steps = make_pipeline(
+        OneHotEncoder(handle_unknown="ignore", max_categories=20), LogisticRegression()
+    )
+    fitted = steps.fit(public.round(1), Y[:300])
+    clf = SemiPrivateBoostingClassifier(public_model=fitted, random_state=0)
+    clf.fit(new.round(1), Y[300:], X_public=public.round(1))
+    assert clf.public_weight_ > 0
+    new.iloc[0] = [np.nan, "sailor"]  # unknown and missing
+    assert np.isfinite(clf.decision_function(new)).all()
+
+
+def test_clones_keep_fitted_models():
+    clf = SemiPrivateBoostingClassifier(public_model=TRUTH)
+    assert clone(clf).public_model is TRUTH
+    unfitted = SemiPrivateBoostingClassifier(public_model=LogisticRegression())
+    assert clone(unfitted).public_model is not unfitted.public_model
+    search = GridSearchCV(clf.set_params(random_state=0), {"epsilon": [1, 2]}, cv=2)
+    search.fit(PUBLIC, PUBLIC_Y, X_public=NEW[:100])
+    assert search.best_estimator_.public_model_ is TRUTH
+
+
+# Refusals
+
+
+class Batch(Truth):
+    """A model whose prediction depends on the other rows."""
+
+    def decision_function(self, X):
+        return X[:, 0] - X[:, 0].mean()
+
+
+class Picky(Truth):
+    """A model that refuses large values, and tells them."""
+
+    def decision_function(self, X):
+        if (X > 100).any():
+            raise ValueError(f"{X.max()} is too large")
+        return X[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Batch().fit(X, Y), "from this row and public data alone"),
+        (LogisticRegression(), "not fitted"),
+        (LogisticRegression().fit(X, Y + 5), "classes_ are at least two of the labels"),
+        (LinearRegression().fit(X, Y), "a classifier with predict_proba"),
+        (StandardScaler().fit(X), "a classifier with predict_proba"),
+        (np.arange(3), "public_model"),
+    ],
+)
+def test_refused_models(model, message):
+    clf = SemiPrivateBoostingClassifier(public_model=model, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        clf.fit(X, Y, X_public=PUBLIC)
+    assert not hasattr(clf, "privacy_")
+
+
+def test_an_error_on_private_rows_does_not_quote_them():
+    clf = SemiPrivateBoostingClassifier(public_model=Picky().fit(X, Y), random_state=0)
+    private = X.copy()
+    private[7, 3] = 12345.0
+    with pytest.raises(ValueError, match="cannot predict some rows") as caught:
+        clf.fit(private, Y, X_public=PUBLIC)
+    assert "12345" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_a_model_is_not_monotone():
+    clf = SemiPrivateBoostingClassifier(
+        public_model=TRUTH, monotonic_cst=[1, 0, 0, 0], random_state=0
+    )
+    with pytest.raises(ValueError, match="monotonic_cst"):
+        clf.fit(X, Y, X_public=PUBLIC)
+    clf.set_params(public_model="auto").fit(X, Y, X_public=PUBLIC, y_public=PUBLIC_Y)
+    assert clf.public_model_ is None
+
+
+def test_likelihoods():
+    means = np.array([[0.2, 0.9]])
+    found = public_margins.log_likelihood(means, np.array([[0.0, 1.0]]), is_regression=False)
+    assert np.isclose(found, np.log(0.8) + np.log(0.9))
+    several = np.array([[0.2, 0.5], [0.8, 0.5]])
+    found = public_margins.log_likelihood(several, np.eye(2), is_regression=False)
+    assert np.isclose(found, np.log(0.2) + np.log(0.5))
+    better = public_margins.log_likelihood(means, means + 0.1, is_regression=True)
+    worse = public_margins.log_likelihood(means, means + 0.2, is_regression=True)
+    assert np.isclose(better - worse, 2 * np.log(2))
+    labels = PublicLabels(np.arange(2), np.array([[0.0, 1.0]]))
+    assert public_margins._outcome_codes(labels).tolist() == [0.0, 1.0]
