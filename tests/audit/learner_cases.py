@@ -38,9 +38,7 @@ from tests.audit.case import (
     PUBLIC_LINE,
     Case,
 )
-from tests.audit.subjects import (
-    RowSampledBoosting,
-)
+from tests.audit.subjects import RiskScore, RowSampledBoosting
 
 
 def _make_rule(hypotheses: Any, **settings: Any) -> Callable[[], Any]:
@@ -212,6 +210,22 @@ def boosting_cases() -> list[Case]:
             name + "Classifier, persons",
             boost(epsilon=60, max_rows_per_group=2), BITS, 6, **line, rows_per_person=2,
             max_fits=60,
+        ),
+        Case(
+            name + "Classifier, public model",
+            boost(epsilon=2, public_model=RiskScore()), PLANE, 12, LABELS,
+            # public rows of one score, so that those of private rows are clipped
+            {"X_public": np.tile(CORNERS[CORNERS[:, 0] != CORNERS[:, 1]], (8, 1))}, max_fits=60,
+        ),
+        Case(
+            name + "Classifier, public model, three labels",
+            boost(epsilon=20, classes=(0, 1, 2), public_model=RiskScore(3)), PLANE, 12, (0, 1, 2),
+            {"X_public": CORNERS}, max_fits=60,
+        ),
+        Case(
+            name + "Classifier, votes, public model",
+            boost(method="votes", max_rounds=4, epsilon=2, public_model=RiskScore()), PLANE, 6,
+            **plane, max_fits=60,
         ),
         Case(name + "Regressor", regress(), LINE, 6, **outcomes, max_fits=100),
         Case(name + "Regressor, rounds", regress(epsilon=40), LINE, 12, **outcomes, max_fits=60),

@@ -157,4 +157,29 @@ MUTANTS = (
 """,
         (f"{CLASSIFIER}, pure",),
     ),
+    Mutant(
+        "margins of a public model that are not clipped in the sums that weigh it",
+        SCALE,
+        "boosting/stacking.py",
+        "        clipped: Floats = scaled / np.maximum(longest, 1.0)[:, None]\n",
+        "        clipped: Floats = scaled + 0 * longest[:, None]\n",
+        (f"{CLASSIFIER}, public model",),
+    ),
+    Mutant(
+        "a weighing that is priced for one of its two sums",
+        SENSITIVITY,
+        "boosting/stacking.py",
+        "STACKING_SENSITIVITY = Sensitivity(4 * LARGEST_PRODUCT, 2 * (2 * LARGEST_PRODUCT) ** 2)\n",
+        "STACKING_SENSITIVITY = Sensitivity(LARGEST_PRODUCT, LARGEST_PRODUCT**2)\n",
+        (f"{CLASSIFIER}, public model",),
+    ),
+    Mutant(
+        "a public model that is centred on private rows",
+        LEAK,
+        "boosting/stacking.py",
+        "        margins = np.array([boosted, rows.public_margins[:, chunk].astype(np.int64)])\n",
+        "        margins = np.array([boosted, rows.public_margins[:, chunk].astype(np.int64)])\n"
+        "        margins[1] += int(-margins[1].mean())\n",
+        (f"{CLASSIFIER}, public model",),
+    ),
 )
