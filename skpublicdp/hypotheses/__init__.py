@@ -9,6 +9,7 @@ from skpublicdp.hypotheses.base import (
 )
 from skpublicdp.hypotheses.boxes import Intervals, Rectangles
 from skpublicdp.hypotheses.conjunctions import Conjunctions
+from skpublicdp.hypotheses.corrections import Corrections
 from skpublicdp.hypotheses.finite import FiniteClass, ListedCover, Union
 from skpublicdp.hypotheses.halfspaces import Halfspace, Halfspaces
 from skpublicdp.hypotheses.intersections import HalfspaceIntersections
@@ -17,6 +18,7 @@ from skpublicdp.hypotheses.trees import DecisionTrees
 
 __all__ = [
     "Conjunctions",
+    "Corrections",
     "Cover",
     "DecisionTrees",
     "FiniteClass",

@@ -12,6 +12,7 @@ from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.hypotheses import (
     Conjunctions,
+    Corrections,
     DecisionTrees,
     FiniteClass,
     Halfspaces,
@@ -62,6 +63,11 @@ def rule_cases() -> list[Case]:
             name + "trees",
             _make_rule(DecisionTrees()), BITS, 2, LABELS, {"X_public": PUBLIC_LINE[:2]},
             max_fits=400,
+        ),
+        Case(
+            name + "corrections",
+            _make_rule(Corrections(DecisionTreeClassifier().fit(LINE, (0, 1, 1)), Stumps())),
+            LINE, 2, **line, max_fits=400,
         ),
         Case(name + "trees of depth 1", _make_rule(DecisionTrees(1)), LINE, 2, **line,
              max_fits=400),

@@ -17,6 +17,7 @@ from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function, vc_dimension
 from skpublicdp.hypotheses import (
     Conjunctions,
+    Corrections,
     DecisionTrees,
     FiniteClass,
     HalfspaceIntersections,
@@ -136,6 +137,8 @@ CLASSES = [
     pytest.param(HalfspaceIntersections(pool="paper"), (0, 1), id="intersections-paper"),
     pytest.param(HalfspaceIntersections(), (7,), id="intersections-one-label"),
     pytest.param(FiniteClass(MODELS), (0, 1), id="FiniteClass"),
+    pytest.param(Corrections(MODELS[0], Stumps()), (0, 1), id="Corrections"),
+    pytest.param(Corrections(MODELS[1], DecisionTrees(1)), (0, 1), id="Corrections-trees"),
     pytest.param(Union([Stumps(), Conjunctions(), Intervals()]), (0, 1), id="Union"),
     pytest.param(Union([DecisionTrees(1), Stumps()]), (0, 1, 2), id="Union-three"),
     pytest.param(Spheres(), (0, 1), id="user-listed"),

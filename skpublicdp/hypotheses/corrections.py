@@ -1,0 +1,185 @@
+"""Corrections of a public model: the model itself, and the model changed where a rule says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skpublicdp.hypotheses.base import (
+    Cover,
+    Hypothesis,
+    HypothesisClass,
+    PublicSample,
+    check_binary,
+)
+from skpublicdp.hypotheses.finite import ClassifierHypothesis, FiniteClass, UnionCover
+from skpublicdp.hypotheses.trees import DecisionTrees
+from skpublicdp.mechanisms.families import Family, Path
+from skpublicdp.typing import Codes, Floats, Integers
+
+AGREES, DIFFERS = "as the model", "unlike the model"
+"""Labels of the rules that correct a model. They are sorted, as labels are."""
+
+
+class CorrectedHypothesis(Hypothesis):
+    """A model of two labels that is changed where a rule predicts `DIFFERS`.
+
+    Parameters
+    ----------
+    model : ClassifierHypothesis
+        The model.
+    correction : Hypothesis
+        Rule whose code 1 means the other label.
+    """
+
+    def __init__(self, model: ClassifierHypothesis, correction: Hypothesis) -> None:
+        self.model, self.correction = model, correction
+
+    def predict(self, X: Floats) -> Codes:
+        """Return the code of the label of each row, shape (n,)."""
+        codes: Codes = self.model.predict(X) ^ self.correction.predict(X)
+        return codes
+
+    def rule(self) -> str:
+        """Return the rule of the corrections, then the model."""
+        return f"{self.correction.rule()}\nwhere the model is {self.model.rule()}"
+
+
+class CorrectedCover(Cover):
+    """Cover of the corrections of a model by the members of another cover.
+
+    A corrected rule errs on a row if and only if the correction errs on the label "the model is
+    wrong here". So the table is that of the other cover for these labels.
+
+    Parameters
+    ----------
+    model : ClassifierHypothesis
+        The model.
+    corrections : Cover
+        Cover of the rules that correct it.
+    """
+
+    def __init__(self, model: ClassifierHypothesis, corrections: Cover) -> None:
+        self.model, self.corrections = model, corrections
+        self.rounds = corrections.rounds
+        self.radius, self.cuts = corrections.radius, corrections.cuts
+
+    @property
+    def refinable_members(self) -> Cover:
+        """Corrections by the members that have finer covers."""
+        return self._of(self.corrections.refinable_members)
+
+    def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
+        """Return the corrections by finer members around those of a released hypothesis."""
+        if isinstance(hypothesis, CorrectedHypothesis):
+            hypothesis = hypothesis.correction
+        return self._of(self.corrections.refine(hypothesis, step))
+
+    def _of(self, corrections: Cover) -> Cover:
+        """Return the cover with other corrections, or this cover if they are the same."""
+        if corrections is self.corrections:
+            return self
+        return CorrectedCover(self.model, corrections)
+
+    @property
+    def size(self) -> int:
+        """Number of corrections."""
+        return self.corrections.size
+
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
+        """Return the table of the corrections for the labels that say where the model errs."""
+        is_error = (self.model.predict(X) != y).astype(np.intp)
+        return self.corrections.tabulate(X, is_error, weights)
+
+    def family(self, table: Integers) -> Family:
+        """Return the error counts of all corrected rules."""
+        return self.corrections.family(table)
+
+    def hypothesis(self, path: Path) -> Hypothesis:
+        """Return the model with the correction at a path."""
+        return CorrectedHypothesis(self.model, self.corrections.hypothesis(path))
+
+
+class Corrections(HypothesisClass):
+    """A public model of two labels, and its corrections by the rules of a class.
+
+    A correction predicts the other label wherever its rule says so, and agrees with the model
+    elsewhere. Half of the prior mass is on the model itself.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Model that was trained without the private rows, as in `FiniteClass`: it must predict any
+        finite row, and its prediction must depend on that row alone.
+    hypotheses : HypothesisClass, default=None
+        Rules that say where the model is wrong. By default trees of depth 2.
+
+    See Also
+    --------
+    FiniteClass : Several models.
+    skpublicdp.SemiPrivateBoostingClassifier : Its `public_model` is weighed by released sums.
+
+    Notes
+    -----
+    The exclusive or with a fixed model maps the dichotomies of `hypotheses` to those of the
+    corrections, one to one, so the VC dimension and the radius of the cover are the same.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from skpublicdp import SemiPrivateClassifier
+    >>> from skpublicdp.hypotheses import Corrections, Stumps
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_public = rng.integers(0, 9, size=(2000, 2)), rng.integers(0, 9, size=(100, 2))
+    >>> model = DecisionTreeClassifier(max_depth=1).fit(X_public, X_public[:, 0] > 4)
+    >>> y = (X[:, 0] > 4) ^ (X[:, 1] > 6)  # the model is wrong where x1 > 6
+    >>> clf = SemiPrivateClassifier(Corrections(model, Stumps()), epsilon=1, random_state=0)
+    >>> print(clf.fit(X, y, X_public=X_public).hypothesis_)
+    if x1 > 6.5:
+        predict unlike the model
+    else:
+        predict as the model
+    where the model is predict by DecisionTreeClassifier(max_depth=1)
+    """
+
+    _assumptions = FiniteClass._assumptions
+
+    def __init__(self, model: Any, hypotheses: HypothesisClass | None = None) -> None:
+        self.model = model
+        self.hypotheses = hypotheses
+
+    def __sklearn_clone__(self) -> Corrections:
+        """Return a copy with the same model; `clone` would replace it by an unfitted one."""
+        return Corrections(self.model, clone(self.hypotheses, safe=False))
+
+    def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> Cover:
+        """Return the cover of the model and of its corrections.
+
+        Raises
+        ------
+        ValueError
+            If there are more than two labels, or if the model is refused by `FiniteClass`.
+        """
+        check_binary(self, public)
+        model = FiniteClass([self.model]).build_cover(public, alpha=alpha, beta=beta)
+        names = np.array([AGREES, DIFFERS][: len(public.classes)])
+        where_wrong = PublicSample(public.X, names, public.feature_names)
+        corrections = self._rules.build_cover(where_wrong, alpha=alpha, beta=beta)
+        (rule,) = model.hypotheses
+        assert isinstance(rule, ClassifierHypothesis)
+        cover = UnionCover([model, CorrectedCover(rule, corrections)], public)
+        cover.radius, cover.cuts = corrections.radius, corrections.cuts
+        return cover
+
+    @property
+    def _rules(self) -> HypothesisClass:
+        """The rules that correct the model."""
+        return DecisionTrees() if self.hypotheses is None else self.hypotheses
+
+    def growth(self, m: int, n_features: int) -> int:
+        """Return a bound on the number of ways in which the corrected rules label m rows."""
+        rules: Any = self._rules  # `growth` is not a method of the base class
+        bound: int = rules.growth(m, n_features) + 1
+        return min(1 << m, bound)
