@@ -204,7 +204,7 @@ class TableAnswers(ReleasedAnswers):
         if not self._is_about_cells:
             return self.rows.answer(self.queries, Q)
         answers = np.empty(len(Q))
-        for columns, indices, codes in _by_table(self._cells(Q)):
+        for columns, indices, codes in by_table(self._cells(Q)):
             if columns in self.release.fractions:
                 answers[indices] = self.release.fractions[columns][codes]
             elif not columns:  # a query that restricts no column
@@ -244,9 +244,9 @@ class TableAnswers(ReleasedAnswers):
             )
         failure = (1 - level) / (2 * max(len(Q), 1))  # Bonferroni, over both ends of all intervals
         ends = np.ones((len(Q), 2))  # the interval [1, 1] for queries that restrict no column
-        for columns, indices, codes in _by_table(self._cells(Q)):
+        for columns, indices, codes in by_table(self._cells(Q)):
             if columns:
-                self._check_released(columns)
+                self.check_released(columns)
                 table_ends = self._cell_intervals(columns, codes, level)
                 if simultaneous:
                     table_ends = self._with_noise_bounds(table_ends, columns, codes, failure)
@@ -285,16 +285,28 @@ class TableAnswers(ReleasedAnswers):
     @cached_property
     def rows(self) -> WeightedRows:
         """Rows whose weights reproduce the released tables: synthetic and public rows."""
+        return self.weighted_rows(self.release.effective_public_size)
+
+    def weighted_rows(self, public_size: float) -> WeightedRows:
+        """Return rows whose weights reproduce the released tables.
+
+        Public rows contribute the dependences that no table contains, with the weight of
+        `public_size` private rows.
+        """
         codes, weights = synthesize(
             self.release.fractions,
             self._discretizer.workload,
             self.release.sizes,
             self._codes_public,
-            self.release.effective_public_size,
+            public_size,
         )
         assert isinstance(self._discretizer, PublicBins)
         representatives = self._discretizer.rows(codes)
         return spread_weights(codes, weights, self._codes_public, self._X_public, representatives)
+
+    def codes(self, rows: Floats) -> Integers:
+        """Return the codes of encoded rows in the columns of the tables."""
+        return self._discretizer.codes(rows)
 
     @property
     def _is_about_cells(self) -> bool:
@@ -308,7 +320,7 @@ class TableAnswers(ReleasedAnswers):
         """
         return Q
 
-    def _check_released(self, columns: tuple[int, ...]) -> None:
+    def check_released(self, columns: tuple[int, ...]) -> None:
         """Raise a ValueError if no table of the columns was released."""
         if columns not in self.release.deviations:
             names = [self.queries._schema.names[column] for column in columns]
@@ -427,7 +439,7 @@ class CountAnswers(TableAnswers):
         return intervals
 
 
-def _by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
+def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
     """Yield queries about cells in groups that restrict the same columns."""
     is_restricted = cells != WILDCARD  # (n_queries, n_columns)
     patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)

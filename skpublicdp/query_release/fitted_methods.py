@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,7 @@ from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
+from skpublicdp.query_release.calibration import calibrate_release
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.queries.base import QueryClass
@@ -241,7 +243,8 @@ class ColumnMethodsMixin:
         if isinstance(distribution, WeightedRows):
             raise ValueError(
                 "There are no intervals for columns with method='public', method='pmw' or "
-                "CustomQueries. Use method='auto' with another class of queries."
+                "CustomQueries, or after calibrate. Use method='auto' with another class of "
+                "queries, without calibration."
             )
         return distribution, schema_column
 
@@ -306,6 +309,7 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
 
     queries_: QueryClass
     random_state: Seed
+    expected_error_: float | None
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
@@ -470,6 +474,63 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         return self._released.describe_table(
             positions, check_level(level), simultaneous=bool(simultaneous)
         )
+
+    def calibrate(self, totals: Mapping[Any, Any]) -> Self:
+        """Return a copy of the release whose tables agree with totals known from elsewhere.
+
+        The released distribution is raked to the margins, for example to those of a census. It is
+        post-processing of released numbers, and costs no privacy. `answer`, `table`, `cdf`, `mean`
+        and `sample` of the copy are calibrated.
+
+        Parameters
+        ----------
+        totals : dict
+            Known totals of one or more released tables. A key is a column, or a tuple of columns.
+            Its value is a dict or a pandas Series from each cell of the table to a number of
+            persons or a share. Cells are named as `table` shows them, those of several columns by
+            tuples. Only the proportions in a table matter. Cells of ``"(other)"`` and
+            ``"(missing)"`` may be omitted, and are then empty after calibration. Totals must be
+            public, and must not be computed from private rows.
+
+        Returns
+        -------
+        PAPQueryRelease
+            The calibrated copy, with the same `privacy_`. Calibrate once, with all totals together:
+            a second calibration does not keep the first totals.
+
+        Raises
+        ------
+        ValueError
+            If totals contradict each other, lack cells, or are about a table that is not released.
+
+        Notes
+        -----
+        Intervals are approximate. They are those of the release, rescaled by the standard deviation
+        of the linearised calibration estimator [1]_, where errors of the noise are added as if they
+        were independent. `cdf_interval` and `quantile_interval` are not available.
+
+        References
+        ----------
+        .. [1] J.-C. Deville and C.-E. Särndal (1992). Calibration estimators in survey sampling.
+           Journal of the American Statistical Association 87.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.choice(["f", "m"], size=(9000, 2), p=[0.3, 0.7])
+        >>> release = PAPQueryRelease(epsilon=1.0, random_state=0)
+        >>> release = release.fit(rows, X_public=rng.choice(["f", "m"], size=(50, 2)))
+        >>> calibrated = release.calibrate({0: {"f": 4_020_000, "m": 3_980_000}})
+        >>> print(calibrated.table(0)["fraction"].round(4))
+        [0.5025 0.4975 0.     0.    ]
+        """
+        check_is_fitted(self)
+        calibrated = copy.copy(self)
+        calibrated._released = calibrate_release(self._released, totals)
+        calibrated.expected_error_ = calibrated._released.answers.expected_error()
+        return calibrated
 
     def sample(self, n: int | Integral = 1) -> Any:
         """Draw synthetic rows.

@@ -1,0 +1,251 @@
+"""Calibration of a release to known totals: raking by brute force, intervals, and messages."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpublicdp import PAPQueryRelease
+from skpublicdp.query_release import MarginalQueries, StumpQueries
+from skpublicdp.query_release.calibration import rake_to_margins
+
+REGIONS, SEXES, ANSWERS = "abc", "fm", ("no", "yes")
+N = 4000
+
+
+def population(n, seed, tilt=False):
+    """Return rows. With `tilt`, some regions and a sex are more frequent than in the population."""
+    rng = np.random.default_rng(seed)
+    region = rng.choice(list(REGIONS), n, p=[0.3, 0.3, 0.4] if tilt else [0.5, 0.3, 0.2])
+    sex = rng.choice(list(SEXES), n, p=[0.3, 0.7] if tilt else [0.5, 0.5])
+    smokes = rng.random(n) < 0.2 + 0.2 * (sex == "m") + 0.2 * (region == "a")
+    return pd.DataFrame({"region": region, "sex": sex, "smokes": np.where(smokes, "yes", "no")})
+
+
+KNOWN = {"region": {"a": 500, "b": 300, "c": 200}, "sex": {"f": 0.5, "m": 0.5}}
+# the distribution of `population`: shares of each cell
+TRUTH = {
+    (region, sex, answer): share * 0.5 * (rate if answer == "yes" else 1 - rate)
+    for (region, share), sex, answer in itertools.product(
+        zip(REGIONS, (0.5, 0.3, 0.2), strict=True), SEXES, ANSWERS
+    )
+    for rate in [0.2 + 0.2 * (sex == "m") + 0.2 * (region == "a")]
+}
+
+
+def fitted(k=2, seed=0, **settings):
+    release = PAPQueryRelease(MarginalQueries(k=k), random_state=seed, **{"epsilon": 4, **settings})
+    return release.fit(population(N, seed, True), X_public=population(200, 1000 + seed, True))
+
+
+@pytest.fixture(scope="module")
+def release():
+    return fitted()
+
+
+def series(release, columns):
+    return release.table(columns).set_index(columns)["fraction"]
+
+
+def raked(table, margins):
+    """Return a table that is scaled to its margins many times, one loop over cells each."""
+    table = table.copy()
+    for _, (name, totals) in itertools.product(range(200), margins.items()):
+        for category in table.index.unique(name):
+            is_category = table.index.get_level_values(name) == category
+            share = totals.get(category, 0) / sum(totals.values())
+            if table[is_category].sum() > 0:
+                table[is_category] *= share / table[is_category].sum()
+    return table
+
+
+class TestRaking:
+    def test_a_table_with_the_known_columns_is_raked(self):
+        wide = fitted(k=3)
+        columns = ["region", "sex", "smokes"]
+        expected = raked(series(wide, columns), KNOWN)
+        calibrated = wide.calibrate(KNOWN)
+        np.testing.assert_allclose(series(calibrated, columns), expected, atol=2e-4)
+        for pair in itertools.combinations(columns, 2):
+            np.testing.assert_allclose(
+                series(calibrated, list(pair)),
+                expected.groupby(level=list(pair), sort=False).sum(),
+                atol=2e-4,
+            )
+
+    def test_one_known_column_is_post_stratification(self, release):
+        calibrated = release.calibrate({"sex": KNOWN["sex"]})
+        old = series(release, ["sex", "smokes"]).unstack(sort=False).loc[list(SEXES)]
+        new = series(calibrated, ["sex", "smokes"]).unstack(sort=False).loc[list(SEXES)]
+        np.testing.assert_allclose(new, 0.5 * old.div(old.sum(axis=1), axis=0), atol=2e-4)
+        np.testing.assert_allclose(series(calibrated, "smokes"), new.sum(), atol=2e-4)
+
+    def test_tables_agree_with_totals_and_with_each_other(self, release):
+        calibrated = release.calibrate(KNOWN)
+        np.testing.assert_allclose(series(calibrated, "region")[:3], [0.5, 0.3, 0.2], atol=1e-12)
+        assert (series(calibrated, "region")[3:] == 0).all()
+        for pair in (["region", "sex"], ["region", "smokes"], ["sex", "smokes"]):
+            table = series(calibrated, pair)
+            for name in pair:
+                sums = table.groupby(level=name, sort=False).sum()
+                np.testing.assert_allclose(sums, series(calibrated, name), atol=1e-8)
+        in_another_order = release.calibrate(dict(reversed(KNOWN.items())))
+        np.testing.assert_allclose(
+            series(calibrated, ["region", "sex"]),
+            series(in_another_order, ["region", "sex"]),
+            atol=1e-9,
+        )
+
+    def test_known_tables_of_several_columns(self, release):
+        rng = np.random.default_rng(0)
+        pairs = pd.Series(
+            rng.integers(1, 9, 6), pd.MultiIndex.from_product([list(SEXES), list(REGIONS)])
+        )
+        calibrated = release.calibrate({("sex", "region"): pairs})
+        table = series(calibrated, ["sex", "region"])
+        np.testing.assert_allclose(table[pairs.index], pairs / pairs.sum(), atol=1e-12)
+        by_region = pairs.groupby(level=1).sum() / pairs.sum()
+        np.testing.assert_allclose(series(calibrated, "region")[:3], by_region, atol=1e-12)
+        # "(missing)" may have a total
+        some = release.calibrate({"sex": {"f": 5, "m": 4, "(missing)": 1}})
+        np.testing.assert_allclose(series(some, "sex"), [0.5, 0.4, 0, 0.1], atol=1e-12)
+
+    def test_what_is_known_already_changes_nothing(self, release):
+        same = release.calibrate({"sex": series(release, "sex")})
+        for columns in (["sex"], ["smokes"], ["region", "smokes"]):
+            np.testing.assert_allclose(series(same, columns), series(release, columns), atol=1e-5)
+
+    def test_bias_of_the_sample_is_removed(self):
+        errors = {False: [], True: []}
+        for seed in range(5):
+            one = fitted(seed=seed)
+            for is_calibrated in errors:
+                smokes = series(one.calibrate(KNOWN) if is_calibrated else one, "smokes")["yes"]
+                truth = sum(share for cell, share in TRUTH.items() if cell[2] == "yes")
+                errors[is_calibrated].append(abs(smokes - truth))
+        assert np.mean(errors[True]) < 0.5 * np.mean(errors[False])
+
+    def test_raked_weights_have_the_margins(self):
+        rng = np.random.default_rng(0)
+        codes = rng.integers(0, (2, 3), size=(500, 2))
+        weights = rng.random(500)
+        known = {(0,): np.array([0.9, 0.1]), (1,): np.array([0.2, 0.2, 0.6])}
+        new = rake_to_margins(codes, weights / weights.sum(), known, (2, 3))
+        for (column,), fractions in known.items():
+            np.testing.assert_allclose(np.bincount(codes[:, column], new), fractions, atol=1e-9)
+        # weights are multiplied by a factor of each row of the table and one of each column
+        factor = np.zeros((2, 3))
+        factor[codes[:, 0], codes[:, 1]] = new / weights
+        assert np.linalg.matrix_rank(factor, tol=1e-9 * factor.max()) == 1
+
+
+class TestCalibratedRelease:
+    def test_all_answers_are_calibrated(self):
+        rng = np.random.default_rng(3)
+        rows = population(N, 5, True)
+        rows["age"] = np.where(rows["sex"] == "f", 40, 60) + rng.integers(0, 5, N)
+        release = PAPQueryRelease(epsilon=4, random_state=0).fit(rows, X_public=rows[:200].copy())
+        calibrated = release.calibrate({"sex": {"f": 0.9, "m": 0.1}})
+        assert release.mean("age") == pytest.approx(56, abs=0.6)
+        assert calibrated.mean("age") == pytest.approx(44, abs=0.6)
+        assert calibrated.cdf([50], column="age")[0] == pytest.approx(0.9, abs=0.01)
+        assert calibrated.quantile(0.8, column="age") < 50 < release.quantile(0.8, column="age")
+        assert calibrated.answer({"sex": "f"})[0] == pytest.approx(0.9)
+        assert (calibrated.sample(2000)["sex"] == "f").mean() == pytest.approx(0.9, abs=0.03)
+        assert calibrated.privacy_ is release.privacy_
+        # the release itself stays as it was
+        assert release.answer({"sex": "f"})[0] == pytest.approx(
+            (rows["sex"] == "f").mean(), abs=0.02
+        )
+        with pytest.raises(ValueError, match="or after calibrate"):
+            calibrated.cdf_interval([50], column="age")
+
+    def test_intervals(self, release):
+        calibrated = release.calibrate(KNOWN)
+        for columns in ("region", "sex"):
+            table = calibrated.table(columns)
+            np.testing.assert_array_equal(table["low"], table["fraction"])
+            np.testing.assert_array_equal(table["high"], table["fraction"])
+        for simultaneous in (False, True):
+            table = calibrated.table(["sex", "smokes"], simultaneous=simultaneous)
+            assert (table["low"] <= table["fraction"]).all()
+            assert (table["fraction"] <= table["high"]).all()
+            assert table["low"].min() >= 0
+            assert table["high"].max() <= 1
+        assert 0 < calibrated.expected_error_ < 2 * release.expected_error_
+
+    def test_intervals_hold(self):
+        held = []
+        for seed in range(12):
+            calibrated = fitted(seed=seed, epsilon=1).calibrate(KNOWN)
+            for columns, cell in ((["smokes"], (2,)), (["region", "smokes"], (0, 2))):
+                table = calibrated.table(columns).set_index(columns)
+                for key in itertools.product(*[(REGIONS, SEXES, ANSWERS)[axis] for axis in cell]):
+                    truth = sum(
+                        share
+                        for full, share in TRUTH.items()
+                        if tuple(full[axis] for axis in cell) == key
+                    )
+                    row = table.loc[key if len(key) > 1 else key[0]]
+                    held.append(row["low"] <= truth <= row["high"])
+        assert np.mean(held) > 0.9
+
+    def test_sampling_deviation_is_that_of_post_stratification(self):
+        # with next to no noise, the variance is Σ N_h² p_h (1 - p_h) / n_h over strata h
+        exact = fitted(epsilon=1000)
+        calibrated = exact.calibrate({"sex": KNOWN["sex"]})
+        table = series(exact, ["sex", "smokes"]).unstack(sort=False).loc[list(SEXES), list(ANSWERS)]
+        sizes = N * table.sum(axis=1)
+        rates = table["yes"] / table.sum(axis=1)
+        expected = np.sqrt((0.25 * rates * (1 - rates) / sizes).sum())
+        deviations = calibrated._released.answers.release.deviations[2,]
+        assert deviations[1] == pytest.approx(expected, rel=0.03)
+
+    def test_without_a_frame(self):
+        rows = population(N, 1, True).to_numpy()
+        release = PAPQueryRelease(epsilon=4, random_state=0).fit(rows, X_public=rows[:99].copy())
+        table = release.calibrate({1: KNOWN["sex"]}).table(1)
+        np.testing.assert_allclose(table["fraction"][:2], 0.5)
+
+
+class TestMessages:
+    @pytest.mark.parametrize(
+        ("totals", "message"),
+        [
+            ({}, "totals must be a dict"),
+            (KNOWN["sex"], "position below 3"),
+            ([("sex", {"f": 1})], "totals must be a dict"),
+            ({"sex": {"f": 1, "x": 2, "m": 1}}, r"totals of sex have cells that do not exist: 'x'"),
+            ({"sex": {"f": 1}}, r"totals of sex lack cells: 'm'\."),
+            ({"sex": {"f": -1, "m": 2}}, "must be non-negative"),
+            ({"sex": {"f": 0, "m": 0}}, "not all zero"),
+            ({"sex": {"f": np.nan, "m": 1}}, "must be non-negative"),
+            (
+                {"sex": KNOWN["sex"], ("sex", "smokes"): dict.fromkeys(
+                    itertools.product(SEXES, ANSWERS), 1) | {("f", "no"): 9}},
+                "Totals contradict each other",
+            ),
+            (
+                {("region", "sex", "smokes"): dict.fromkeys(
+                    itertools.product(REGIONS, SEXES, ANSWERS), 1)},
+                "do not include the table of region and sex and smokes",
+            ),
+        ],
+    )  # fmt: skip
+    def test_invalid_totals(self, release, totals, message):
+        with pytest.raises(ValueError, match=message):
+            release.calibrate(totals)
+
+    def test_totals_that_no_rows_have(self):
+        codes, weights = np.array([[0, 0], [1, 1]]), np.array([0.5, 0.5])
+        known = {(0,): np.array([0.9, 0.1]), (1,): np.array([0.2, 0.8])}
+        with pytest.raises(ValueError, match="The totals cannot all hold"):
+            rake_to_margins(codes, weights, known, (2, 2))
+
+    def test_releases_without_tables(self):
+        rows = population(N, 0)
+        for settings in ({"queries": StumpQueries()}, {"method": "public"}):
+            other = PAPQueryRelease(random_state=0, **settings).fit(rows, X_public=rows[:99].copy())
+            with pytest.raises(ValueError, match="Only released tables can be calibrated"):
+                other.calibrate(KNOWN)
