@@ -28,6 +28,7 @@ from skpublicdp.guarantees.ppm import n_ppm, n_ppm_paper
 from skpublicdp.guarantees.query_release import n_query_release
 from skpublicdp.guarantees.sample_size import (
     SampleSize,
+    epsilon_finite,
     n_finite,
     n_generic_learner,
     n_private,
@@ -50,6 +51,7 @@ __all__ = [
     "cover_radius",
     "cuts_radius",
     "dichotomies_radius",
+    "epsilon_finite",
     "excess_error",
     "finite_excess",
     "growth_function",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from skpublicdp.guarantees.certificates import excess_error
 from skpublicdp.guarantees.growth import (
     check_ranges,
     growth_function,
@@ -13,7 +14,7 @@ from skpublicdp.guarantees.growth import (
     n_uniform,
     smallest_integer,
 )
-from skpublicdp.guarantees.population import finite_excess
+from skpublicdp.guarantees.population import finite_excess, sampling_error
 
 
 def n_finite(alpha: float, beta: float, epsilon: float, size: int) -> int:
@@ -46,6 +47,55 @@ def n_finite(alpha: float, beta: float, epsilon: float, size: int) -> int:
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, size=size)
     return smallest_integer(lambda n: finite_excess(n, beta, epsilon, size) <= alpha)
+
+
+def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
+    """Return the smallest ε at which one draw from a public finite family is good enough.
+
+    Parameters
+    ----------
+    alpha : float
+        Excess error over the best member in the population, in (0, 1).
+    beta : float
+        Probability, in (0, 1), with which the learner may fail.
+    n : int
+        Number of private rows.
+    size : int
+        Number of hypotheses, all equally likely. For the cover of `SemiPrivateClassifier` on m
+        public rows it is at most ``growth_function(m, d)``.
+
+    Returns
+    -------
+    float
+        The ε at which `finite_excess` is alpha.
+
+    Raises
+    ------
+    ValueError
+        If the sampling error of `n` rows alone is at least alpha, so that no ε is enough.
+
+    See Also
+    --------
+    skpublicdp.query_release.epsilon_for : The ε of a release of tables or of a CDF.
+
+    References
+    ----------
+    Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith (2011), Theorem 3.4.
+
+    Examples
+    --------
+    >>> round(epsilon_finite(alpha=0.05, beta=0.05, n=10_000, size=1000), 3)
+    0.178
+    """
+    check_ranges(alpha=alpha, beta=beta, n=n, size=size)
+    sampling = sampling_error(n, 3 * beta / 4, size)
+    if sampling >= alpha:
+        raise ValueError(
+            f"alpha must be above {sampling:.2g}, the sampling error of n = {n} rows, which no "
+            f"epsilon reduces; got {alpha!r}."
+        )
+    # the excess error of a draw is inversely proportional to ε
+    return excess_error(size, n, 1.0, beta / 4) / (alpha - sampling)
 
 
 def n_private(

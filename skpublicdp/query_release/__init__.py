@@ -1,5 +1,6 @@
 """Private release of the answers to all queries of a class."""
 
+from skpublicdp.query_release.planning import epsilon_for, expected_error
 from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.query_release.queries.geometric import (
@@ -29,5 +30,7 @@ __all__ = [
     "RectangleQueries",
     "StumpQueries",
     "ThresholdQueries",
+    "epsilon_for",
+    "expected_error",
     "learner_from_release",
 ]

@@ -15,7 +15,9 @@ from skpublicdp.guarantees import (
     SampleSize,
     cover_radius,
     dichotomies_radius,
+    epsilon_finite,
     excess_error,
+    finite_excess,
     growth_function,
     n_finite,
     n_generic_learner,
@@ -27,6 +29,7 @@ from skpublicdp.guarantees import (
     n_query_release,
     n_subsampling,
     n_uniform,
+    sampling_error,
     vc_dimension,
 )
 from skpublicdp.guarantees.growth import log_growth, population_share_bound
@@ -297,6 +300,16 @@ def test_finite_size_is_the_least(alpha, beta, epsilon, size):
     n = n_finite(alpha, beta, epsilon, size)
     assert loss(n) <= alpha * (1 + 1e-9)
     assert n == 1 or loss(n - 1) > alpha * (1 - 1e-9)
+
+
+@given(shares, st.floats(1e-6, 0.9), st.integers(10, 10**7), st.integers(1, 10**12))
+def test_finite_epsilon_is_the_least(alpha, beta, n, size):
+    if sampling_error(n, 3 * beta / 4, size) >= alpha:
+        with pytest.raises(ValueError, match=f"the sampling error of n = {n} rows"):
+            epsilon_finite(alpha, beta, n, size)
+    else:
+        epsilon = epsilon_finite(alpha, beta, n, size)
+        assert finite_excess(n, beta, epsilon, size) == pytest.approx(alpha, rel=1e-9)
 
 
 @pytest.mark.parametrize("d", [1, 2])

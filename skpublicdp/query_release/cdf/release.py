@@ -117,7 +117,7 @@ def release_cdf(
     noise = ledger.noise
     check_noise_scale(noise, ledger)
 
-    max_cells = _max_cells(noise, private.n / ledger.rows_per_person)
+    max_cells = max_grid_cells(noise, private.n / ledger.rows_per_person)
     public_grid = build_grid(public, low, high, max_cells)
     grid, measurements, spent_share = _measure_and_refine(public_grid, private, ledger, max_cells)
     final_noise = noise.scaled(1 - spent_share)
@@ -177,7 +177,7 @@ def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     return low, high
 
 
-def _max_cells(noise: Noise, n_persons: float) -> int:
+def max_grid_cells(noise: Noise, n_persons: float) -> int:
     """Return the maximum number of histogram cells of a column at a noise level.
 
     A cell with an equal share of the rows then stands out from the noise by `MIN_CELL_SNR`. The
