@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.public_model import PublicModel, TargetScale, columns_of_classes
 from skpublicdp.data.one_hot import fold_rows
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Floats, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,8 @@ class DefaultPublicModel(PublicModel):
         Fitted linear model of standardised columns.
     binner : Binner
         Bins of the folded columns, whose categories are the columns' categories.
+    has_values : ndarray of bool, shape (n_columns,)
+        Whether gradient boosting has seen a value of the column; the others are ignored.
     centres, widths : ndarray of float64, shape (n_design_columns,)
         Means and standard deviations of the columns of the linear model.
     target : TargetScale
@@ -37,6 +39,7 @@ class DefaultPublicModel(PublicModel):
     trees: Any
     linear: Any
     binner: Binner
+    has_values: Mask
     centres: Floats
     widths: Floats
     target: TargetScale
@@ -64,6 +67,8 @@ class DefaultPublicModel(PublicModel):
             Target of the margins.
         """
         features = _tree_features(binner, rows)
+        has_values = ~np.isnan(features).all(axis=0)
+        features[:, ~has_values] = 0.0  # gradient boosting refuses columns without values
         is_categorical = [bins.column.categorical for bins in binner.columns]
         make_trees: Any = HistGradientBoostingClassifier
         if target.classes is None:
@@ -84,13 +89,14 @@ class DefaultPublicModel(PublicModel):
         if target.classes is None:
             linear = RidgeCV(alphas=np.logspace(-1, 4, 11))
         linear.fit((design - centres) / widths, outcomes)
-        return cls(trees, linear, binner, centres, widths, target)
+        return cls(trees, linear, binner, has_values, centres, widths, target)
 
     def predict_margins(self, rows: Floats) -> Floats:
         """Return the mean of both margins of each row."""
         if not len(rows):
             return np.empty((self.target.loss.n_targets, 0))
         features, scores = _tree_features(self.binner, rows), self._linear_scores(rows)
+        features[:, ~self.has_values] = 0.0
         if self.target.classes is None:
             of_trees = self.target.margins_of_shares(self.trees.predict(features))
             return (of_trees + self.target.margins_of_shares(scores[0])) / 2

@@ -147,6 +147,15 @@ def test_margins_of_the_default_model_are_the_mean_of_both_estimators():
         np.testing.assert_array_equal(found, np.array(alone).T)
 
 
+def test_columns_without_values_in_some_folds():
+    public, private = PUBLIC.copy(), X.copy()
+    public[1:, 3] = np.nan
+    private[1:, 3] = np.nan
+    clf = SemiPrivateBoostingClassifier(random_state=0, bounds=(-9, 9))
+    clf.fit(private, Y, X_public=public, y_public=PUBLIC_Y)
+    assert clf.public_model_ is not None
+
+
 def test_margins_of_labelled_rows_are_out_of_fold():
     """A model that memorises its rows is believed as far as it predicts others."""
     noise = np.random.default_rng(5).integers(0, 2, N_PUBLIC)
