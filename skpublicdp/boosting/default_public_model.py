@@ -67,7 +67,7 @@ class DefaultPublicModel(PublicModel):
             Target of the margins.
         """
         features = _tree_features(binner, rows)
-        has_values = ~np.isnan(features).all(axis=0)
+        has_values: Mask = ~np.all(np.isnan(features), axis=0)
         features[:, ~has_values] = 0.0  # gradient boosting refuses columns without values
         is_categorical = [bins.column.categorical for bins in binner.columns]
         make_trees: Any = HistGradientBoostingClassifier
