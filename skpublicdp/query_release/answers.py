@@ -187,6 +187,7 @@ class TableAnswers(ReleasedAnswers):
     """
 
     has_intervals = True
+    has_column_intervals = True
 
     def __init__(
         self,

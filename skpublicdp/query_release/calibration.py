@@ -74,6 +74,8 @@ class CalibratedAnswers(TableAnswers):
         The known margins and all of their own margins.
     """
 
+    has_column_intervals = False
+
     def __init__(self, uncalibrated: TableAnswers, known: Fractions) -> None:
         release = uncalibrated.release
         # Dependences that a few public rows show beyond the tables would be noise in the

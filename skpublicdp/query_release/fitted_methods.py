@@ -26,6 +26,7 @@ from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.calibration import calibrate_release
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
+from skpublicdp.query_release.group_distributions import ColumnByGroup, IntervalOptions
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.synthetic import WeightedRows
 
@@ -36,7 +37,13 @@ class ColumnMethodsMixin:
     _schema: Schema
     _released: FittedRelease
 
-    def cdf(self, x: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
+    def cdf(
+        self,
+        x: ArrayLike,
+        column: str | int | None = None,
+        *,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
         """Estimate the cumulative distribution function of a column.
 
         Parameters
@@ -45,12 +52,24 @@ class ColumnMethodsMixin:
             Numbers.
         column : str or int, default=None
             Name or position of a numeric column. It is not needed if there is a single column.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows: categories, or bins of numbers. A released table
+            must contain them together with `column`.
 
         Returns
         -------
         ndarray of the shape of x
-            Fraction of the population at or below each number.
+            Fraction of the population at or below each number. With `by` it is a DataFrame or dict
+            of the columns of groups, ``x``, and ``fraction``: of the rows of a group. Groups that
+            are empty in the release are left out.
+
+        Raises
+        ------
+        ValueError
+            If no released table has the column and the groups.
         """
+        if by is not None:
+            return self._by_group(column, by).cdf(np.ravel(np.asarray(x)))
         distribution, schema_column = self._distribution(column)
         return distribution.cdf(schema_column.from_user(x))
 
@@ -61,7 +80,8 @@ class ColumnMethodsMixin:
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
-    ) -> NDArray[np.float64]:
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
         """Return confidence intervals of the population's cumulative distribution function.
 
         Parameters
@@ -71,19 +91,25 @@ class ColumnMethodsMixin:
         column : str or int, default=None
             Name or position of a numeric column. It is not needed if there is a single column.
         level, simultaneous
-            As in `interval`.
+            As in `interval`. Simultaneous intervals hold together for all groups.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of shape (*x.shape, 2)
-            Low and high.
+            Low and high. With `by` it is a DataFrame or dict, as of `cdf`, with the further columns
+            ``low`` and ``high``.
 
         Raises
         ------
         ValueError
             If the column has no intervals: with ``method="pmw"``, with ``method="public"``, and
-            for `CustomQueries`.
+            for `CustomQueries`. If no released table has the column and the groups.
         """
+        if by is not None:
+            options = IntervalOptions(check_level(level), bool(simultaneous))
+            return self._by_group(column, by).cdf(np.ravel(np.asarray(x)), options)
         distribution, schema_column = self._distribution_with_intervals(column)
         numbers = schema_column.from_user(x)
         up_to = numbers.ravel()
@@ -95,7 +121,13 @@ class ColumnMethodsMixin:
         )
         return ends.reshape(*numbers.shape, 2)
 
-    def quantile(self, p: ArrayLike, column: str | int | None = None) -> NDArray[Any]:
+    def quantile(
+        self,
+        p: ArrayLike,
+        column: str | int | None = None,
+        *,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
         """Estimate quantiles of a column.
 
         Parameters
@@ -104,12 +136,42 @@ class ColumnMethodsMixin:
             Fractions in [0, 1].
         column : str or int, default=None
             Name or position of a numeric column. It is not needed if there is a single column.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of the shape of p
-            Numbers or dates, increasing with p.
+            Numbers or dates, increasing with p. With `by` it is a DataFrame or dict of the columns
+            of groups, ``p``, and ``quantile``: of the rows of a group. Groups that are empty in the
+            release are left out.
+
+        Raises
+        ------
+        ValueError
+            If no released table has the column and the groups.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     job = rng.choice(["farm", "shop"], size=n)
+        ...     age = rng.integers(20, 60, size=n) + np.where(job == "farm", 10, 0)
+        ...     return pd.DataFrame({"job": job, "age": age})
+        >>> release = PAPQueryRelease(bounds={"age": (20, 70)}, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(500))
+        >>> release.quantile([0.25, 0.5], column="age", by="job")[:4]
+            job     p  quantile
+        0  farm  0.25      39.0
+        1  farm  0.50      49.0
+        2  shop  0.25      30.0
+        3  shop  0.50      40.0
         """
+        if by is not None:
+            return self._by_group(column, by).quantile(_check_fractions(p).ravel())
         distribution, schema_column = self._distribution(column)
         return schema_column.to_user(distribution.quantile(_check_fractions(p)))
 
@@ -120,7 +182,8 @@ class ColumnMethodsMixin:
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
-    ) -> NDArray[Any]:
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
         """Return confidence intervals of the population's quantiles.
 
         Parameters
@@ -130,19 +193,25 @@ class ColumnMethodsMixin:
         column : str or int, default=None
             Name or position of a numeric column. It is not needed if there is a single column.
         level, simultaneous
-            As in `interval`.
+            As in `interval`. Simultaneous intervals hold together for all groups.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of shape (*p.shape, 2)
-            Low and high: the range of the numbers at which `cdf_interval` contains p.
+            Low and high: the range of the numbers at which `cdf_interval` contains p. With `by` it
+            is a DataFrame or dict, as of `quantile`, with the further columns ``low`` and ``high``.
 
         Raises
         ------
         ValueError
             If the column has no intervals: with ``method="pmw"``, with ``method="public"``, and
-            for `CustomQueries`.
+            for `CustomQueries`. If no released table has the column and the groups.
         """
+        if by is not None:
+            options = IntervalOptions(check_level(level), bool(simultaneous))
+            return self._by_group(column, by).quantile(_check_fractions(p).ravel(), options)
         distribution, schema_column = self._distribution_with_intervals(column)
         ends = distribution.quantile_interval(
             _check_fractions(p), check_level(level), simultaneous=bool(simultaneous)
@@ -231,6 +300,17 @@ class ColumnMethodsMixin:
         """
         distribution, schema_column = self._distribution(column)
         return schema_column.to_user(np.array(distribution.mean())).item()
+
+    def _by_group(
+        self, column: str | int | None, by: str | int | Sequence[str | int]
+    ) -> ColumnByGroup:
+        """Return the released distributions of a numeric column in groups of rows."""
+        self._distribution(column)  # raises an error for a column that is not numeric
+        groups = [by] if isinstance(by, str | int | Integral) else list(by)
+        position = 0 if column is None else self._schema.position(column)
+        return ColumnByGroup(
+            self._released, position, [self._schema.position(group) for group in groups]
+        )
 
     def _distribution_with_intervals(
         self, column: str | int | None

@@ -1,0 +1,233 @@
+"""Distribution of a numeric column in each group of rows, from a released table.
+
+The table has the columns that define the groups, and the numeric column. The cells of a group,
+divided by the fraction of the group, are the bins of a `BinnedColumn`: prefix sums of released
+cells are its CDF, and the noise of these cells is in its intervals. All of it is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.data.schema import Column
+from skpublicdp.query_release.answers import FittedRelease, TableAnswers
+from skpublicdp.query_release.binned_columns import BinnedColumn
+from skpublicdp.query_release.marginals.intervals import NoisyFractions
+from skpublicdp.query_release.marginals.shrinkage import CellBatch
+from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.typing import Floats
+
+
+class IntervalOptions(NamedTuple):
+    """Level of intervals, and whether all of them hold together."""
+
+    level: float
+    simultaneous: bool
+
+
+class GroupDistribution(NamedTuple):
+    """Distribution of a numeric column in one group.
+
+    Attributes
+    ----------
+    number : int
+        Position of the group among the cells of the table of the groups, in C order.
+    distribution : WeightedRows or BinnedColumn
+        The distribution. Only a `BinnedColumn` has intervals.
+    """
+
+    number: int
+    distribution: Any
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnByGroup:
+    """A numeric column of a release of tables, in each group of rows.
+
+    Attributes
+    ----------
+    released : FittedRelease
+        The release.
+    position : int
+        Position of the numeric column.
+    groups : sequence of int
+        Positions of the columns that define the groups.
+    """
+
+    released: FittedRelease
+    position: int
+    groups: Sequence[int]
+
+    @property
+    def column(self) -> Column:
+        """Description of the numeric column."""
+        return self.released.schema.columns[self.position]
+
+    def cdf(self, numbers: NDArray[Any], options: IntervalOptions | None = None) -> Any:
+        """Return the CDF at each number in each group, as a frame or a dict.
+
+        Parameters
+        ----------
+        numbers : ndarray of shape (n,)
+            Numbers or dates, as the user passed them.
+        options : IntervalOptions, optional
+            Adds intervals.
+        """
+        encoded = self.column.from_user(numbers)
+
+        def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
+            """Return the columns of values of one group."""
+            values = {"x": numbers, "fraction": distribution.cdf(encoded)}
+            if options is not None:
+                above = np.full(len(encoded), -np.inf)
+                ends = distribution.fraction_intervals(
+                    above, encoded, self._level(options), simultaneous=options.simultaneous
+                )
+                values["low"], values["high"] = ends.T
+            return values
+
+        return self._describe(evaluate, with_intervals=options is not None)
+
+    def quantile(self, levels: Floats, options: IntervalOptions | None = None) -> Any:
+        """Return quantiles in each group, as a frame or a dict.
+
+        Parameters
+        ----------
+        levels : ndarray of shape (n,)
+            Fractions from 0 to 1.
+        options : IntervalOptions, optional
+            Adds intervals.
+        """
+
+        def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
+            """Return the columns of values of one group."""
+            quantiles = self.column.to_user(distribution.quantile(levels))
+            values = {"p": levels, "quantile": quantiles}
+            if options is not None:
+                ends = distribution.quantile_interval(
+                    levels, self._level(options), simultaneous=options.simultaneous
+                )
+                values["low"], values["high"] = self.column.to_user(ends).T
+            return values
+
+        return self._describe(evaluate, with_intervals=options is not None)
+
+    @property
+    def _answers(self) -> TableAnswers:
+        """The answers of the release, which must be about tables."""
+        answers = self.released.answers
+        if not (isinstance(answers, TableAnswers) and answers.queries.has_tables):
+            raise ValueError(
+                "Groups of rows need released tables. Use MarginalQueries with method='auto'."
+            )
+        return answers
+
+    def _level(self, options: IntervalOptions) -> float:
+        """Return the level of the intervals of one group.
+
+        Simultaneous intervals hold for all groups together (Bonferroni).
+        """
+        if not options.simultaneous:
+            return options.level
+        n_groups = len(self.released.queries.table_cells(self.groups)[0])
+        return 1 - (1 - options.level) / n_groups
+
+    def _describe(
+        self, evaluate: Callable[[Any], dict[str, NDArray[Any]]], *, with_intervals: bool
+    ) -> Any:
+        """Return the values of each group with the categories or bins that define it."""
+        _, names = self._answers.queries.table_cells(self.groups)
+        titles = [self.released.schema.names[group] for group in self.groups]
+        parts: list[dict[str, list[Any]]] = []
+        for number, distribution in self._distributions(with_intervals=with_intervals):
+            values = evaluate(distribution)
+            n_values = len(next(iter(values.values())))
+            keys = {
+                title: [group_names[number]] * n_values
+                for title, group_names in zip(titles, names, strict=True)
+            }
+            parts.append(keys | {name: list(array) for name, array in values.items()})
+        columns = {name: [value for part in parts for value in part[name]] for name in parts[0]}
+        return as_frame(self.released, columns)
+
+    def _distributions(self, *, with_intervals: bool) -> Iterator[GroupDistribution]:
+        """Yield the distribution of each group that is not empty in the release."""
+        answers = self._answers
+        order = [*self.groups, self.position]
+        answers.queries.table_cells(order)  # raises an error for a repeated column
+        columns = tuple(sorted(order))
+        answers.check_released(columns)
+        if with_intervals and not answers.has_column_intervals:
+            raise ValueError(
+                "There are no intervals for columns by group after calibrate. Use the release "
+                "before calibration."
+            )
+        release, cuts = answers.release, answers.queries.bin_cuts(self.position)
+        assert cuts is not None
+        table = release.marginal(order)
+        posterior, measured = release.posteriors[columns], release.measured[columns]
+        axes = [columns.index(column) for column in order]
+        cells = [
+            array.reshape(release.fractions[columns].shape).transpose(axes)
+            for array in posterior.cells
+        ]
+        noisy = measured.values.transpose(axes)
+        rows = WeightedRows(answers.rows.rows[:, [self.position]], answers.rows.weights)
+        bins = np.searchsorted(cuts, rows.rows[:, 0])
+        bin_masses = np.bincount(bins, rows.weights, minlength=len(cuts) + 1)
+        group_cells = product(*(range(size) for size in table.shape[:-1]))
+        for number, group in enumerate(group_cells):
+            share = float(table[group].sum())
+            if share <= 0:
+                continue
+            fractions = table[group] / share
+            factors = np.divide(
+                fractions, bin_masses, out=np.zeros(len(fractions)), where=bin_masses > 0
+            )
+            weights = rows.weights * factors[bins]
+            distribution = WeightedRows(rows.rows, weights / weights.sum())
+            if not with_intervals:
+                yield GroupDistribution(number, distribution)
+                continue
+            group_posterior = replace(
+                posterior,
+                columns=(self.position,),
+                cells=_condition(CellBatch(*(array[group] for array in cells)), share),
+                estimate=fractions,
+                sizes=posterior.sizes._replace(rows=posterior.sizes.rows * share),
+            )
+            group_noisy = NoisyFractions(
+                noisy[group] / share,
+                measured.variance / share**2,
+                release.persons * share,
+                release.gaussian,
+            )
+            bounds = (self.column.low, self.column.high)
+            yield GroupDistribution(
+                number, BinnedColumn(distribution, cuts, bounds, group_posterior, group_noisy)
+            )
+
+
+def _condition(cells: CellBatch, share: float) -> CellBatch:
+    """Return the cells of a group as fractions of its rows, which are a share of all rows."""
+    return cells._replace(
+        independence_estimate=cells.independence_estimate / share,
+        public=cells.public / share,
+        values=cells.values / share,
+        precisions=cells.precisions * share**2,
+    )
+
+
+def as_frame(released: FittedRelease, columns: dict[str, list[Any]]) -> Any:
+    """Return columns as a frame like the rows of `fit`, or else as a dict of arrays."""
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    container = released.schema.container
+    if container.library is None:
+        return arrays
+    return replace(container, labels=tuple(arrays)).build(list(arrays.values()))
