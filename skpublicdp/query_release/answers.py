@@ -496,7 +496,10 @@ class FittedRelease:
         The average is over the `holdout_queries` of the class.
         """
         Q = self.queries.holdout_queries(X)
-        fractions = self.queries.weighted_mean(Q, X, np.full(len(X), 1 / len(X)))
+        weights = np.ones(len(X))
+        if self.queries.weights is not None:
+            weights = self.queries.weights.units(X).astype(np.float64)
+        fractions = self.queries.weighted_mean(Q, X, weights / weights.sum())
         return float(np.abs(self.answers.answer(Q) - fractions).mean())
 
     def describe_table(self, positions: Sequence[int], level: float, *, simultaneous: bool) -> Any:

@@ -15,6 +15,7 @@ from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
 from skpublicdp.query_release.cdf.grid import MIN_CELL_SNR, just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.marginals.count import marginal_tables
+from skpublicdp.query_release.marginals.weights import WeightColumn
 from skpublicdp.typing import Floats, Integers
 
 if TYPE_CHECKING:
@@ -78,16 +79,23 @@ class PublicBins(Discretizer):
         """Return the bin of each numeric value and the code of each category."""
         return self.bins.codes(rows)
 
-    def tables(self, rows: Floats, workload: list[tuple[int, ...]]) -> Integers:
+    def tables(
+        self,
+        rows: Floats,
+        workload: list[tuple[int, ...]],
+        weights: WeightColumn | None = None,
+    ) -> Integers:
         """Return the number of rows in each cell of each table, concatenated over tables.
 
-        Counts of several chunks of rows may be added.
+        With `weights` it is the sum of the integer weights of the rows. The tables of several
+        chunks of rows may be added.
         """
         codes = np.empty(rows.shape, np.min_scalar_type(max(self.sizes)), order="F")
         for position, cuts in enumerate(self.bins.cuts):
             column = rows[:, position]
             codes[:, position] = column if cuts is None else count_below(cuts, column)
-        return marginal_tables(codes, workload, self.sizes)
+        units = None if weights is None else weights.units(rows)
+        return marginal_tables(codes, workload, self.sizes, units)
 
     def rows(self, codes: Integers) -> Floats:
         """Return an encoded row for each row of codes, with public values in the bins."""

@@ -342,6 +342,9 @@ class ColumnMethodsMixin:
             raise ValueError(
                 f"Column {name} is categorical; cdf, quantile, histogram and mean need numbers."
             )
+        weights = self._released.queries.weights
+        if weights is not None and position == weights.position:
+            raise ValueError("Nothing is released about the column of weights.")
         return self._released.distribution(position), self._schema.columns[position]
 
 
@@ -630,7 +633,11 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
         seed = public_seed(self.random_state)
         generator = np.random.default_rng([seed, 1])  # independent of the stream of `fit`
-        return self._schema.decode(self._released.answers.sample(int(n), generator))
+        rows = self._released.answers.sample(int(n), generator)
+        weights = self._released.queries.weights
+        if weights is not None:  # synthetic rows have equal weights
+            rows[:, weights.position] = 1 - weights.offset
+        return self._schema.decode(rows)
 
     def _check_queries(self, Q: Any) -> Any:
         """Return the user's queries, after comparing their columns with the columns of `fit`.

@@ -36,6 +36,7 @@ from skpublicdp.query_release.marginals.release import (
     MarginalRelease,
     release_tables,
 )
+from skpublicdp.query_release.marginals.weights import TOTALS_SHARE, release_weight_totals
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.query_list import release_linear_queries
@@ -144,20 +145,34 @@ def _release_over_tables(
     discretizer = queries.discretizer(rows.schema, rows.X_public, cdfs, snr)
     codes_public = discretizer.parallel_codes(rows.X_public, estimator.n_jobs)
     workload = queries.measured_tables(rows.schema)
+    weights, weight_totals = queries.weights, None
     release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))  # without tables
     if workload:
         if cdfs:  # they were charged for the other shares of the budget
             ledger = ledger.sub_ledger(
                 noise, name=f"{noise.noise_name} on tables", proof=MARGINALS_PROOF
             )
+        if weights is not None:
+            weight_totals = release_weight_totals(
+                lambda: rows.fold(lambda X, _: weights.totals(X), estimator.n_jobs),
+                rows.n_private,
+                ledger,
+            )
+            noise = ledger.noise.scaled(1 - TOTALS_SHARE)
+            ledger = ledger.sub_ledger(
+                noise, name=f"{noise.noise_name} on weighted tables", proof=MARGINALS_PROOF
+            )
         release = release_tables(
-            lambda tables: rows.fold(lambda X, _: discretizer.tables(X, tables), estimator.n_jobs),
+            lambda tables: rows.fold(
+                lambda X, _: discretizer.tables(X, tables, weights), estimator.n_jobs
+            ),
             rows.n_private,
             codes_public[: rows.n_public],  # no rows if X_public is a reference sample
             discretizer.sizes,
             workload,
             ledger=ledger,
             trust=_trusted_size(estimator, rows.n_public),
+            weight_totals=weight_totals,
         )
     answers_class = ColumnAnswers if queries.is_about_single_columns else TableAnswers
     answers = answers_class(queries, release, discretizer, codes_public, rows.X_public)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
@@ -26,6 +27,7 @@ from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.schema import Schema
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
+from skpublicdp.query_release.marginals.weights import WeightColumn
 from skpublicdp.query_release.mechanisms import METHODS
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
@@ -76,6 +78,11 @@ class PAPQueryRelease(FittedReleaseMixin):
     max_rows_per_group : int, default=None
         Protects persons instead of rows. `fit` then requires `groups`, and uses the first
         `max_rows_per_group` rows of each person.
+    weights : str or int, default=None
+        Name or position of a numeric column of `X` with survey weights. Tables then estimate
+        weighted fractions. `bounds` must declare the maximum of the weights, without looking at
+        private rows. Larger weights are lowered to it. Only for `MarginalQueries` and ``"auto"``.
+        Weights of public rows are not used, and they count equally.
     budget : PrivacyBudget, default=None
         Budget that the fit is charged to. If it does not suffice, `fit` raises an error before it
         reads a private row. ``method="public"`` is not charged.
@@ -152,6 +159,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         "beta": PROBABILITY,
         "bounds": ["array-like", dict, None],
         "n_jobs": N_JOBS,
+        "weights": [str, Integral, None],
         **SPENDING_PARAMETERS,
         **GROUP_PARAMETERS,
     }
@@ -175,6 +183,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         n_jobs: int | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
+        weights: str | int | None = None,
         budget: OptionalBudget = None,
     ) -> None:
         self.queries = queries
@@ -188,6 +197,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
+        self.weights = weights
         self.budget = budget
 
     @all_or_nothing
@@ -237,8 +247,11 @@ class PAPQueryRelease(FittedReleaseMixin):
         rows = self._read_rows(X, X_public, is_public, groups)
         ledger.read(rows.n_private, rows.n_public)
         queries = _default_queries(rows.schema) if self.queries is None else self.queries
-        queries.check_columns(rows.schema)
-        bound_queries = queries.bind(rows.schema, rows.X_public)
+        weighted_queries = queries
+        if self.weights is not None:
+            weighted_queries = self._weighted(queries, rows)
+        weighted_queries.check_columns(rows.schema)
+        bound_queries = weighted_queries.bind(rows.schema, rows.X_public)
         released = METHODS[self.method](self, bound_queries, rows, ledger)
 
         self.queries_ = queries
@@ -259,6 +272,24 @@ class PAPQueryRelease(FittedReleaseMixin):
         )
         self.expected_error_ = released.answers.expected_error()
         return self
+
+    def _weighted(self, queries: QueryClass, rows: Dataset) -> QueryClass:
+        """Return a copy of the query class with the column of survey weights of the rows."""
+        if not (isinstance(queries, MarginalQueries) and self.method == "auto"):
+            raise ValueError("weights need MarginalQueries and method='auto'.")
+        assert self.weights is not None
+        position = rows.schema.position(self.weights)
+        column = rows.schema.columns[position]
+        low, high = column.low + column.offset, column.high + column.offset
+        is_declared = position in rows.bounded and not (column.categorical or column.is_datetime)
+        if not (is_declared and 0 <= low < high < math.inf):
+            raise ValueError(
+                f"The weights in column {column.name} need bounds from 0 to a declared maximum. "
+                "Pass bounds={column: (0, maximum)}."
+            )
+        if len(rows.schema.columns) == 1:
+            raise ValueError("X needs a column besides the weights.")
+        return queries.weighted(WeightColumn(position, high, column.offset))
 
     def _read_rows(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Dataset:
         """Return the private and the public rows, validated.

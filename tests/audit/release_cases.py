@@ -29,6 +29,9 @@ from tests.audit.subjects import (
     release_scores,
 )
 
+WEIGHTED = [[0.0, 3.0], [1.0, 3.0], [1.0, 0.0], [0.0, 1.3]]
+"""Possible rows of a number and its survey weight, which is at most 3."""
+
 
 def _make_release(queries: Any, **settings: Any) -> Callable[[], Any]:
     """Return a function that makes a `PAPQueryRelease` of a query class, with ε = 6 by default."""
@@ -66,6 +69,9 @@ def release_cases() -> list[Case]:
              **line, max_fits=50),
         Case("PAPQueryRelease, thresholds, pmw with δ",
              _make_release(ThresholdQueries(), method="pmw"), LINE, 6, **line, max_fits=50),
+        Case("PAPQueryRelease, marginals, weights",
+             _make_release(MarginalQueries(), weights=1, delta=0), WEIGHTED, 3, **plane,
+             max_fits=50),
         Case("PAPQueryRelease, marginals, persons",
              _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
              rows_per_person=2, max_fits=50),

@@ -112,12 +112,12 @@ MUTANTS = (
         CHARGE,
         "query_release/marginals/release.py",
         """        noisy = round_ledger.add_noise(
-            counts[columns], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
+            counts[columns], units.sensitivity, event, name=name, proof=MARGINALS_PROOF
         )
 """,
         """        from skpublicdp.accounting import Measurement
 
-        scale, variance = noise_scale(event, round_ledger.for_person(TABLE_SENSITIVITY))
+        scale, variance = noise_scale(event, round_ledger.for_person(units.sensitivity))
         drawn = round_ledger._sample_noise(event, scale, counts[columns])
         noisy = Measurement(counts[columns] + drawn, scale, variance)
 """,

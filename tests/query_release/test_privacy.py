@@ -78,6 +78,9 @@ def label_queries(rows):
     return np.column_stack([rows["x"] > 0.3, yes, yes & (rows["x"] > 0.3), rows["pay"] > 2])
 
 
+# two numbers and a survey weight, of which the last may be outside the bounds (0, 3)
+WEIGHTED = [[0.0, 0.0, 3.0], [1.0, 0.0, 3.0], [1.0, 2.5, 0.0], [0.2, 1.0, 99.0], [0.0, 2.5, -1.0]]
+
 # name: query class, possible rows, container of rows, public rows or None, queries to answer
 CASES = {
     "thresholds": (ThresholdQueries(), LINE, np.array, LINE_PUBLIC, [[0.4], [2.0]]),
@@ -91,6 +94,10 @@ CASES = {
     "halfspaces": (HalfspaceQueries(), PLANE, np.array, PLANE_PUBLIC, [[1.0, 1.0, 1.0]]),
     "custom": (CustomQueries(custom_function), PLANE, np.array, PLANE_PUBLIC, [[0], [1]]),
     "custom alone": (CustomQueries(custom_function), PLANE, np.array, None, [[0], [1]]),
+    "marginals, weights": (
+        *(MarginalQueries(k=1), WEIGHTED, np.array, PLANE_PUBLIC[:, [0, 0, 1]]),
+        [[0.4, None, None], [None, 1.0, None]],
+    ),
     "custom, missing columns": (
         *(CustomQueries(label_queries), LABELLED, labelled),
         *(labelled(LABELLED)[["x"]], [[0], [1], [2], [3]]),
@@ -98,7 +105,9 @@ CASES = {
 }
 BOUNDS = {"marginals": {"age": (0, 100)}, "custom, missing columns": {"pay": (0, 3)}}
 WITH_INTERVALS = ("thresholds", "intervals", "marginals", "custom")
+WEIGHTS = {"marginals, weights": 2}
 RUNS = [*itertools.product(CASES, ["auto", "pmw"]), ("stumps", "public")]
+RUNS.remove(("marginals, weights", "pmw"))
 RUNS.remove(("custom, missing columns", "pmw"))  # pmw needs public rows with all columns
 
 
@@ -120,7 +129,8 @@ def fit(case, rows, outcomes=None, **settings):
     queries, _, container, public, Q = CASES[case]
     bounds = BOUNDS.get(case, (0, 3))
     groups, method = settings.pop("groups", None), settings["method"]
-    release = PAPQueryRelease(queries, bounds=bounds, random_state=0, **settings)
+    weights = WEIGHTS.get(case)
+    release = PAPQueryRelease(queries, bounds=bounds, weights=weights, random_state=0, **settings)
     with (
         Recorder(outcomes) as recorder,
         warnings.catch_warnings(record=True) as caught,
@@ -247,6 +257,7 @@ PERSONS = [
         ("thresholds", "auto"),
         ("thresholds alone", "auto"),
         ("marginals", "auto"),
+        ("marginals, weights", "auto"),
         ("stumps", "auto"),
         ("stumps", "pmw"),
         ("thresholds", "pmw"),

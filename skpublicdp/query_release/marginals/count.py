@@ -125,9 +125,12 @@ def combination_ids(codes: Integers) -> NDArray[np.intp]:
 
 
 def marginal_tables(
-    codes: NDArray[np.integer], workload: Sequence[Attributes], sizes: Attributes
+    codes: NDArray[np.integer],
+    workload: Sequence[Attributes],
+    sizes: Attributes,
+    weights: Integers | None = None,
 ) -> Integers:
-    """Count the rows in each cell of each marginal.
+    """Count the rows in each cell of each marginal, or add up their weights.
 
     Parameters
     ----------
@@ -137,6 +140,8 @@ def marginal_tables(
         The columns of each marginal.
     sizes : tuple of int
         Number of codes of each column.
+    weights : ndarray of int64, shape (n_rows,), optional
+        Integer weights of the rows. Their sum must be below 2^53.
 
     Returns
     -------
@@ -154,10 +159,13 @@ def marginal_tables(
     counts = np.zeros(int(boundaries[-1]), dtype=np.int64)
     tables = [counts[start:stop] for start, stop in pairwise(boundaries.tolist())]
     for start in range(0, len(codes), COUNT_CHUNK_ROWS):
-        chunk = np.asfortranarray(codes[start : start + COUNT_CHUNK_ROWS])
+        rows_of_chunk = slice(start, start + COUNT_CHUNK_ROWS)
+        chunk = np.asfortranarray(codes[rows_of_chunk])
+        chunk_weights = None if weights is None else weights[rows_of_chunk]
         for columns, table in zip(workload, tables, strict=True):
             # memory bandwidth is the limit, so that the smallest type is the fastest
             dtype = np.uint16 if len(table) < 1 << 16 else np.int64
             cells = ravel_codes(chunk, columns, sizes, dtype)
-            table += np.bincount(cells, minlength=len(table))  # a view: changes `counts`
+            sums = np.bincount(cells, chunk_weights, minlength=len(table))
+            table += sums.astype(np.int64)  # a view: changes `counts`. Sums below 2^53 are exact
     return counts

@@ -30,6 +30,11 @@ from skpublicdp.query_release.marginals.count import (
 from skpublicdp.query_release.marginals.intervals import NoisyFractions, TablePosterior
 from skpublicdp.query_release.marginals.marginal_model import MarginalModel
 from skpublicdp.query_release.marginals.table import MarginalEstimate, TableMeasurement
+from skpublicdp.query_release.marginals.weights import (
+    WEIGHT_UNITS,
+    WeightTotals,
+    weighted_sensitivity,
+)
 from skpublicdp.typing import Floats, Integers
 
 MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
@@ -198,6 +203,7 @@ def release_tables(
     *,
     ledger: Ledger,
     trust: str | float = "auto",
+    weight_totals: WeightTotals | None = None,
 ) -> MarginalRelease:
     """Release marginals of private rows, given a function that counts the rows.
 
@@ -211,6 +217,8 @@ def release_tables(
         Codes of the public rows; may be empty.
     sizes, workload, ledger, trust
         As in `release_marginals`.
+    weight_totals : WeightTotals, optional
+        Released totals of the weights, if `count` adds up integer weights of rows.
 
     Returns
     -------
@@ -223,20 +231,85 @@ def release_tables(
     if trust != "auto" and not (isinstance(trust, int | float) and 0 < trust < math.inf):
         raise ValueError(f"trust must be 'auto' or a positive number; got {trust!r}.")
     noise = ledger.noise
-    model = MarginalModel(public, sizes, workload, n_private / ledger.rows_per_person, trust)
+    units = _row_units(n_private, weight_totals)
+    model = MarginalModel(
+        public, sizes, workload, units.sample_size / ledger.rows_per_person, trust
+    )
     counts = _split_tables(count(list(model.tables)), model.tables)
 
-    first_round = _plan_first_round(model, noise, ledger, n_private)
-    _check_noise_scale(first_round, noise, ledger)
+    first_round = _plan_first_round(model, noise, ledger, units)
+    _check_noise_scale(first_round, noise, ledger, units)
     first_noise = noise.scaled(first_round.share)
-    model.update(_measure(counts, n_private, first_noise, first_round.table_shares, ledger))
+    measurements = _measure(counts, units, first_noise, first_round.table_shares, ledger)
+    if weight_totals is not None:
+        units, measurements = _refine_total(units, weight_totals, measurements)
+    model.update(measurements)
 
     second_noise = noise.scaled(1 - first_round.share)
-    table_shares = _plan_second_round(model, second_noise, ledger, n_private)
-    model.update(_measure(counts, n_private, second_noise, table_shares, ledger))
+    table_shares = _plan_second_round(model, second_noise, ledger, units)
+    model.update(_measure(counts, units, second_noise, table_shares, ledger))
 
     model.make_consistent()
     return _released_tables(model, sizes, gaussian=isinstance(noise, Gaussian))
+
+
+class _RowUnits(NamedTuple):
+    """Integers that the tables of a release count, and the size of the sample behind them.
+
+    Attributes
+    ----------
+    total : float
+        Sum over all private rows: their number, or the released sum of weights, in units of the
+        maximum weight.
+    per_row : int
+        Integer that a row with the maximum weight adds to a cell. It is 1 without weights.
+    sensitivity : Sensitivity
+        Largest change of a table when one row is replaced.
+    sample_size : float
+        Number of private rows, or their effective number under unequal weights.
+    """
+
+    total: float
+    per_row: int
+    sensitivity: Sensitivity
+    sample_size: float
+
+
+def _row_units(n_private: int, weight_totals: WeightTotals | None) -> _RowUnits:
+    """Return the units of counts of rows, or of sums of weights if there are totals of weights."""
+    if weight_totals is None:
+        return _RowUnits(n_private, 1, TABLE_SENSITIVITY, n_private)
+    return _RowUnits(
+        weight_totals.total,
+        WEIGHT_UNITS,
+        weighted_sensitivity(TABLE_SENSITIVITY),
+        weight_totals.effective_rows,
+    )
+
+
+def _refine_total(
+    units: _RowUnits,
+    weight_totals: WeightTotals,
+    measurements: dict[Attributes, TableMeasurement],
+) -> tuple[_RowUnits, dict[Attributes, TableMeasurement]]:
+    """Return units with a more accurate sum of weights, and measurements divided by it.
+
+    The cells of each measured table add up to the sum of the weights, too. All of these estimates
+    are averaged by precision.
+    """
+    precision = units.total**2 / weight_totals.variance
+    weighted_sum = precision  # of the ratio of each estimate and the released total
+    for measurement in measurements.values():
+        sum_precision = 1 / (measurement.values.size * measurement.variance)
+        precision += sum_precision
+        weighted_sum += sum_precision * float(measurement.values.sum())
+    total = min(max(units.total * weighted_sum / precision, 1.0), units.sample_size)
+    ratio = units.total / total
+    refined = {
+        columns: TableMeasurement(measurement.values * ratio, measurement.variance * ratio**2)
+        for columns, measurement in measurements.items()
+    }
+    return units._replace(total=total), refined
 
 
 def _split_tables(
@@ -254,7 +327,7 @@ def _split_tables(
 
 def _measure(
     counts: Mapping[Attributes, Integers],
-    n_private: int,
+    units: _RowUnits,
     noise: Noise,
     shares: Mapping[Attributes, Fraction],
     ledger: Ledger,
@@ -267,9 +340,10 @@ def _measure(
     for columns in measured:
         event = noise.scaled(shares[columns])
         noisy = round_ledger.add_noise(
-            counts[columns], TABLE_SENSITIVITY, event, name=name, proof=MARGINALS_PROOF
+            counts[columns], units.sensitivity, event, name=name, proof=MARGINALS_PROOF
         )
-        values, variance = noisy.values / n_private, noisy.variance / n_private**2
+        total = units.total * units.per_row
+        values, variance = noisy.values / total, noisy.variance / total**2
         measurements[columns] = TableMeasurement(values, variance)
     return measurements
 
@@ -307,7 +381,7 @@ class _FirstRound(NamedTuple):
 
 
 def _plan_first_round(
-    model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
+    model: MarginalModel, noise: Noise, ledger: Ledger, units: _RowUnits
 ) -> _FirstRound:
     """Return the share of the budget for the first round, split evenly over the measured tables.
 
@@ -324,15 +398,15 @@ def _plan_first_round(
         The whole budget.
     ledger : Ledger
         Privacy ledger, for the number of rows per person. Nothing is charged.
-    n_private : int
-        Number of private rows.
+    units : _RowUnits
+        What the tables count.
     """
     is_gaussian = isinstance(noise, Gaussian)
     is_measured = {columns: is_gaussian or len(columns) == 1 for columns in model.tables}
     table_share = Fraction(1, sum(is_measured.values()))
     sensitivity = ledger.for_person(TABLE_SENSITIVITY)
     _, variance = noise_scale(noise.scaled(table_share), sensitivity)
-    variance_per_row = variance / n_private
+    variance_per_row = variance / units.total
     # the noise variance is proportional to 1 / share (Gaussian) or 1 / share² (Laplace)
     if is_gaussian:
         min_share, share = MIN_FIRST_ROUND_SHARE, Fraction(variance_per_row)
@@ -346,10 +420,12 @@ def _plan_first_round(
     return _FirstRound(share, shares)
 
 
-def _check_noise_scale(first_round: _FirstRound, noise: Noise, ledger: Ledger) -> None:
+def _check_noise_scale(
+    first_round: _FirstRound, noise: Noise, ledger: Ledger, units: _RowUnits
+) -> None:
     """Raise ValueError if the noise of the first round exceeds the range of the sampler."""
     smallest_event = noise.scaled(first_round.share * max(first_round.table_shares.values()))
-    if not noise_is_representable(smallest_event, ledger.for_person(TABLE_SENSITIVITY)):
+    if not noise_is_representable(smallest_event, ledger.for_person(units.sensitivity)):
         raise ValueError(
             f"The noise for {len(first_round.table_shares)} tables is too large to be drawn at "
             f"epsilon = {float(ledger.epsilon):g}; release fewer tables."
@@ -357,16 +433,16 @@ def _check_noise_scale(first_round: _FirstRound, noise: Noise, ledger: Ledger) -
 
 
 def _plan_second_round(
-    model: MarginalModel, noise: Noise, ledger: Ledger, n_private: int
+    model: MarginalModel, noise: Noise, ledger: Ledger, units: _RowUnits
 ) -> dict[Attributes, Fraction]:
     """Return the share that each table gets of the remaining budget, by `allocate_budget`.
 
     Shares are rounded down to multiples of 2^-30. A share is 0 if its noise would exceed the range
     of the sampler. Parameters are as in `_plan_first_round`, with a fitted model.
     """
-    sensitivity = ledger.for_person(TABLE_SENSITIVITY)
+    sensitivity = ledger.for_person(units.sensitivity)
     _, variance = noise_scale(noise, sensitivity)
-    precision = n_private**2 / variance
+    precision = (units.total * units.per_row) ** 2 / variance
     shares = {}
     allocation = allocate_budget(model, precision, noise.variance_power)
     for columns, table_share in zip(model.tables, allocation, strict=True):

@@ -15,6 +15,7 @@ from skpublicdp.guarantees import growth_function
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import PublicBins, bins_at_noise_level
+from skpublicdp.query_release.marginals.weights import WeightColumn
 from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, QueryCover
 from skpublicdp.query_release.pmw.grid_cover import BoxQueryCover
 from skpublicdp.typing import Codes, Floats
@@ -157,6 +158,9 @@ class QueryClass(BaseEstimator, ABC):
                 f"{type(self).__name__} needs plain numbers and column {offset_names[0]} holds "
                 "dates or numbers beyond 2**53. Use StumpQueries or MarginalQueries."
             )
+
+    weights: WeightColumn | None = None
+    """The column of survey weights, which no query is about. Set by `MarginalQueries.weighted`."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
         """Return a copy of the query class for rows that a schema encodes.

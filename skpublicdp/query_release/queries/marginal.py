@@ -19,6 +19,7 @@ from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import PublicBins
 from skpublicdp.query_release.marginals.count import combination_ids
+from skpublicdp.query_release.marginals.weights import WeightColumn
 from skpublicdp.query_release.pmw.cover import (
     MAX_INCIDENCE_ENTRIES,
     ExplicitCover,
@@ -126,10 +127,16 @@ class MarginalQueries(QueryClass):
 
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
         """Return the marginals of the workload, each as a tuple of increasing column positions."""
-        n_columns = len(schema.columns)
+        positions = [
+            position
+            for position in range(len(schema.columns))
+            if self.weights is None or position != self.weights.position
+        ]
         if self.workload is None:
-            return list(combinations(range(n_columns), min(int(self.k), n_columns)))
+            return list(combinations(positions, min(int(self.k), len(positions))))
         tables = [tuple(map(schema.position, table)) for table in self.workload]
+        if not set().union(*tables) <= set(positions):
+            raise ValueError("workload must not contain the column of weights.")
         if not tables or any(len(set(table)) != len(table) or not table for table in tables):
             raise ValueError("workload must list tables, each of one or more different columns.")
         return list(dict.fromkeys(tuple(sorted(table)) for table in tables))  # without repetitions
@@ -162,6 +169,12 @@ class MarginalQueries(QueryClass):
                     f"{value!r} instead."
                 )
         self.tables(schema)
+
+    def weighted(self, weights: WeightColumn) -> Self:
+        """Return a copy whose tables have the weights of a column, and are not about it."""
+        weighted_queries = copy.copy(self)
+        weighted_queries.weights = weights
+        return weighted_queries
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
         """Return a copy for rows that a schema encodes, with bins cut at public values."""
@@ -247,7 +260,10 @@ class MarginalQueries(QueryClass):
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
         """Return the user's queries as codes, after validating them. `bind` must come before."""
-        return read_cells(Q, schema, self._bins, WILDCARD)
+        cells = read_cells(Q, schema, self._bins, WILDCARD)
+        if self.weights is not None and (cells[:, self.weights.position] != WILDCARD).any():
+            raise ValueError("Nothing is released about the column of weights.")
+        return cells
 
     def _to_codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return the codes of bins and categories of encoded rows, shape (n, n_columns)."""
