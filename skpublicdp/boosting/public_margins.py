@@ -136,6 +136,7 @@ def make_public_margins(
         return EstimatorModel(fitted, schema, target)
 
     result = _cross_fitted(fit_clone, rows, public_labels, codes, target)
+    assert isinstance(result.model, EstimatorModel)
     check_rowwise(result.model, rows)
     assumption = "the prediction of public_model for a row depends on this row alone"
     return PublicMargins(result.model, result.slope, result.of_public, (assumption,))

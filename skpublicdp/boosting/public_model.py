@@ -121,13 +121,13 @@ class EstimatorModel(PublicModel):
             'of X, with the text "(other)" for categories that no public row has and "(missing)" '
             "for missing ones; for instance, use OneHotEncoder(handle_unknown='ignore')."
         )
-        margins: Floats = call_or_raise(self._margins, rows, error=refusal)
+        margins: Floats = call_or_raise(self.margins_of_rows, rows, error=refusal)
         if not np.isfinite(margins).all():
             raise refusal
         return margins
 
-    def _margins(self, rows: Floats) -> Floats:
-        """Return the margins of at least one row, in logits."""
+    def margins_of_rows(self, rows: Floats) -> Floats:
+        """Return the margins of at least one row, in logits. An error may quote the rows."""
         X, classes = self.schema.decode_rowwise(rows), self.target.classes
         if classes is None:
             assert self.target.bounds is not None
@@ -195,9 +195,17 @@ def check_classes(estimator: Any, target: TargetScale) -> None:
         )
 
 
-def check_rowwise(model: PublicModel, rows: Floats) -> None:
-    """Raise if the margin of a public row depends on the other rows of a table."""
+def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
+    """Raise if the margin of a public row depends on the other rows of a table, or if it fails."""
     sample = rows[:: max(1, len(rows) // ROWWISE_SAMPLE)][:ROWWISE_SAMPLE]
+    try:
+        model.margins_of_rows(sample)
+    except Exception as error:  # of public rows, so that it may be shown
+        kind = type(model.schema.decode_rowwise(sample))
+        raise ValueError(
+            "public_model cannot predict the public rows. It gets them with the columns of X, as "
+            f"{kind.__module__.partition('.')[0]}.{kind.__name__}."
+        ) from error
     half = len(sample) // 2
     parts = [sample[[i]] for i in range(min(N_SINGLE_ROWS, half))]
     parts += [sample[len(parts) : half], sample[half:]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -25,6 +25,7 @@ from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
 from skpublicdp.data.one_hot import fold_rows, folded_schema
 from skpublicdp.data.schema import Schema
+from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats
 
@@ -181,7 +182,7 @@ def read_training_data(
     public_labels = _public_labels(targets, dataset.is_synthetic)
     public_margins = make_public_margins(
         _public_model_parameter(estimator, directions),
-        dataset.schema,
+        _in_container_of(X_public, dataset.schema),
         fine_binner,
         dataset.X_public,
         public_labels,
@@ -228,6 +229,17 @@ def _public_model_parameter(estimator: Any, directions: Directions | None) -> An
             )
         return parameter
     return None if directions is not None or estimator.method == "votes" else parameter
+
+
+def _in_container_of(X_public: Any, schema: Schema) -> Schema:
+    """Return the schema with the library of the frame `X_public`, if it is one.
+
+    A public model then gets the same kind of table whether `X` is in memory or streamed.
+    """
+    if X_public is None or not is_frame(X_public):
+        return schema
+    library = Table(X_public).container.library
+    return replace(schema, container=replace(schema.container, library=library))
 
 
 def _encoded_chunks(

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
@@ -22,6 +23,7 @@ from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.private_trees import _plan_equal_draws
 from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.boosting.training_data import read_training_data
+from skpublicdp.data import open_rows
 from skpublicdp.privacy.ledger import Ledger
 
 N_PUBLIC = 300
@@ -372,6 +374,26 @@ def test_a_model_of_text_columns_sees_the_values_of_the_user():
     assert np.isfinite(clf.decision_function(new)).all()
 
 
+def test_streamed_rows_have_the_same_public_model(tmp_path):
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"]).assign(job=np.where(X[:, 2] > 0, "u", "v"))
+    public, private = frame[:200].copy(), frame[200:].assign(y=Y[200:])
+    private.to_parquet(tmp_path / "rows.parquet")
+    encode = make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough")
+    fitted = make_pipeline(encode, LogisticRegression()).fit(public, Y[:200])
+    rows = open_rows(tmp_path / "rows.parquet")
+    found = []
+    for model, y_public in ((fitted, None), ("auto", Y[:200])):
+        clf = SemiPrivateBoostingClassifier(public_model=model, random_state=0)
+        for private_rows, y in (
+            (private.drop(columns="y"), private["y"]),
+            (rows.drop("y"), rows["y"]),
+        ):
+            clf.fit(private_rows, y, X_public=public, y_public=y_public)
+            found.append(clf.decision_function(public))
+        np.testing.assert_array_equal(*found[-2:])
+        assert clf.public_weight_
+
+
 def test_clones_keep_fitted_models():
     clf = SemiPrivateBoostingClassifier(public_model=TRUTH)
     assert clone(clf).public_model is TRUTH
@@ -390,6 +412,13 @@ class Batch(Truth):
 
     def decision_function(self, X):
         return X[:, 0] - X[:, 0].mean()
+
+
+def test_an_error_on_public_rows_is_shown():
+    clf = SemiPrivateBoostingClassifier(public_model=Picky().fit(X, Y), random_state=0)
+    with pytest.raises(ValueError, match=r"as numpy\.ndarray") as caught:
+        clf.fit(X, Y, X_public=1000 * np.abs(PUBLIC))
+    assert "is too large" in str(caught.value.__cause__)
 
 
 class Picky(Truth):
