@@ -72,6 +72,10 @@ class UncoveredBoundsWarning(UserWarning):
     """The bins of a histogram do not cover the bounds of the column, so rows may be in no bin."""
 
 
+class SyntheticTailsWarning(UserWarning):
+    """Synthetic numbers end with the public rows, and the bounds of the column are wider."""
+
+
 class UnknownCategoriesWarning(UserWarning):
     """Most values of a categorical column are not among the categories of `fit`."""
 

@@ -98,3 +98,10 @@ def all_or_nothing(fit: _Fit) -> _Fit:
             raise
 
     return cast(_Fit, method)
+
+
+def check_level(level: Any) -> float:
+    """Return the level of confidence intervals as a float, after checking that it is in (0, 1)."""
+    if not (isinstance(level, Real) and 0 < float(level) < 1):
+        raise ValueError(f"level must be in (0, 1); got {level!r}.")
+    return float(level)

@@ -54,6 +54,8 @@ class Column:
         Whether encoded numbers are microseconds since 1970.
     offset : int
         Number subtracted from values, so that large whole numbers are exact as floats.
+    is_closed : bool
+        Whether a categorical column has no other categories, since its type declares all of them.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Column:
     nullable: bool = False
     is_datetime: bool = False
     offset: int = 0
+    is_closed: bool = False
 
     @property
     def n_categories(self) -> int:

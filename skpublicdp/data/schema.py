@@ -29,7 +29,7 @@ from skpublicdp.data.tables import (
     Container,
     Table,
 )
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Floats, Mask
 
 __all__ = [
     "MISSING",
@@ -185,9 +185,44 @@ class Schema:
 
     def decode(self, rows: Floats) -> Any:
         """Return encoded rows with the user's values, in a container like the one of `fit`."""
-        return self.container.build(
-            [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
-        )
+        return self.container.build(self.decoded_columns(rows))
+
+    def decoded_columns(self, rows: Floats) -> list[NDArray[Any]]:
+        """Return the columns of encoded rows with the user's values, each of shape (n_rows,).
+
+        A column of booleans alone has a boolean dtype.
+        """
+        columns = []
+        for position, column in enumerate(self.columns):
+            decoded = column.decode(rows[:, position])
+            if column.categorical and set(map(type, decoded.tolist())) <= {bool}:
+                decoded = decoded.astype(bool)
+            columns.append(decoded)
+        return columns
+
+    def has_known_values(self, rows: Floats) -> Mask:
+        """Return whether each encoded row has no `OTHER`, no `MISSING` and no missing number."""
+        is_known = np.ones(len(rows), dtype=bool)
+        for position, column in enumerate(self.columns):
+            values = rows[:, position]
+            # the codes of `OTHER` and `MISSING` come after those of the categories
+            is_known &= values < len(column.values) if column.categorical else ~np.isnan(values)
+        return is_known
+
+    def replace_impossible(self, rows: Floats) -> Floats:
+        """Return encoded rows without `OTHER` in closed columns.
+
+        It is replaced by the values of other rows in the column (hot deck imputation).
+        """
+        rows = rows.copy()
+        for position, column in enumerate(self.columns):
+            if not column.is_closed:
+                continue
+            is_impossible = rows[:, position] == column.names.index(OTHER)
+            donors = rows[~is_impossible, position]
+            if len(donors):
+                rows[is_impossible, position] = np.resize(donors, int(is_impossible.sum()))
+        return rows
 
     def decode_rowwise(self, rows: Floats) -> Any:
         """Return decoded rows in the container of `fit`, with column types from the schema alone.
@@ -328,7 +363,9 @@ def _categorical_column(
         )
     categories = np.empty(len(distinct), dtype=object)
     categories[:] = distinct
-    return Column(name, categories, categorical=True)
+    # A column of booleans is closed whatever its type: a missing private value may have changed it.
+    is_closed = types[0].categories is not None or all_boolean
+    return Column(name, categories, categorical=True, is_closed=is_closed)
 
 
 def _numeric_column(

@@ -1,6 +1,7 @@
 """Displays of releases and models, in the style of scikit-learn; they need matplotlib."""
 
 from skpublicdp.plotting.budget_display import BudgetDisplay
+from skpublicdp.plotting.fidelity_display import FidelityDisplay
 from skpublicdp.plotting.polytope_display import PolytopeDisplay
 from skpublicdp.plotting.release_displays import CDFDisplay, MarginalDisplay
 from skpublicdp.plotting.report import report
@@ -10,6 +11,7 @@ from skpublicdp.plotting.shape_display import ShapeDisplay
 __all__ = [
     "BudgetDisplay",
     "CDFDisplay",
+    "FidelityDisplay",
     "MarginalDisplay",
     "PolytopeDisplay",
     "ScoresDisplay",

@@ -1,5 +1,6 @@
 """Private release of the answers to all queries of a class."""
 
+from skpublicdp.query_release.fidelity import FidelityReport, TableFidelity
 from skpublicdp.query_release.planning import epsilon_for, expected_error
 from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.custom import CustomQueries
@@ -20,6 +21,7 @@ from skpublicdp.query_release.rule_errors import (
 __all__ = [
     "CustomQueries",
     "ErrorQueries",
+    "FidelityReport",
     "HalfspaceQueries",
     "IntervalQueries",
     "Learned",
@@ -29,6 +31,7 @@ __all__ = [
     "QueryClass",
     "RectangleQueries",
     "StumpQueries",
+    "TableFidelity",
     "ThresholdQueries",
     "epsilon_for",
     "expected_error",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,17 @@ from skpublicdp.guarantees import Promise
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
+from skpublicdp.query_release.fidelity import (
+    TableFidelity,
+    compare_with_cdf,
+    compare_with_tables,
+)
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.queries.base import WILDCARD, OneColumnQueries, QueryClass
+from skpublicdp.query_release.row_answers import (
+    ColumnDistribution,
+    ReleasedAnswers,
+)
 from skpublicdp.query_release.synthetic import (
     WeightedRows,
     rake_weights,
@@ -33,85 +41,6 @@ UNPROVED = no_guarantee(
     'only method="pmw" bounds the largest error of all answers; intervals bound single answers'
 )
 
-ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
-"""Answers `cdf` and `quantile` of one numeric column. Only `WeightedRows` has no intervals."""
-
-
-class ReleasedAnswers(ABC):
-    """Released numbers that answer the encoded queries of one class, at no cost of privacy."""
-
-    has_intervals = False
-
-    @property
-    @abstractmethod
-    def rows(self) -> WeightedRows:
-        """The released distribution as weighted rows, on which any query can be evaluated."""
-
-    @abstractmethod
-    def answer(self, Q: NDArray[Any]) -> Floats:
-        """Return the estimated fraction of rows that satisfy each encoded query."""
-
-    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2)."""
-        raise ValueError(
-            'There are no intervals for this method. method="auto" has them, and method="pmw" has '
-            "guarantee_."
-        )
-
-    def expected_error(self) -> float | None:
-        """Return the expected root mean square error over the cells of the workload, or None."""
-        return None
-
-    def column_marginal(self, position: int) -> Floats | None:
-        """Return the released one-way table of a column, or None without such a table."""
-        return None
-
-    def distribution(self, position: int, column: Column) -> ColumnDistribution:
-        """Return the released distribution of the numeric column at a position."""
-        return WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
-
-    def sample(self, n: int, generator: np.random.Generator) -> Floats:
-        """Draw n encoded rows from the released distribution, shape (n, n_features)."""
-        return self.rows.sample(n, generator)
-
-
-@dataclass(frozen=True, eq=False)
-class RowAnswers(ReleasedAnswers):
-    """Answers from weighted rows alone: of public rows, or of cells with ``method="pmw"``."""
-
-    queries: QueryClass
-    weighted_rows: WeightedRows
-
-    @property
-    def rows(self) -> WeightedRows:
-        """The weighted rows."""
-        return self.weighted_rows
-
-    def answer(self, Q: NDArray[Any]) -> Floats:
-        """Return the total weight of the rows that satisfy each encoded query."""
-        return self.rows.answer(self.queries, Q)
-
-
-@dataclass(frozen=True, eq=False)
-class MemberAnswers(RowAnswers):
-    """Answers to queries that are not in a cover: those of its nearest members.
-
-    Attributes
-    ----------
-    member_index : object
-        Index that finds the nearest members, see `QueryCover.member_index`.
-    member_answers : ndarray of shape (n_members,)
-        Released answers of the members.
-    """
-
-    member_index: Any
-    member_answers: Floats
-
-    def answer(self, Q: NDArray[Any]) -> Floats:
-        """Return the answer of the nearest member of the cover, clipped to [0, 1]."""
-        members = self.queries.nearest_members(Q, self.member_index)
-        return np.clip(self.member_answers[members], 0, 1)
-
 
 @dataclass(frozen=True, eq=False)
 class CDFAnswers(ReleasedAnswers):
@@ -120,6 +49,7 @@ class CDFAnswers(ReleasedAnswers):
     queries: OneColumnQueries
     cdf: ReleasedCDF
     has_intervals = True
+    ends_with_public_rows = False
 
     @cached_property
     def rows(self) -> WeightedRows:
@@ -145,6 +75,10 @@ class CDFAnswers(ReleasedAnswers):
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
         """Draw n numbers by inverse transform sampling, shape (n, 1)."""
         return self.cdf.quantile(generator.random(n))[:, None]
+
+    def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
+        """Compare encoded rows with the released CDF."""
+        return [compare_with_cdf(rows[:, 0], self.cdf, "CDF", level)]
 
 
 class TableQueries(NamedTuple):
@@ -279,6 +213,11 @@ class TableAnswers(ReleasedAnswers):
         )
 
     @property
+    def ends_with_public_rows(self) -> bool:
+        """Whether numbers are drawn from public rows, and not from released CDFs."""
+        return not self.cdfs
+
+    @property
     def cdfs(self) -> dict[int, ReleasedCDF]:
         """The released CDFs of numeric columns, by position. Empty if only tables were released."""
         return self._discretizer.cdfs
@@ -308,6 +247,22 @@ class TableAnswers(ReleasedAnswers):
     def codes(self, rows: Floats) -> Integers:
         """Return the codes of encoded rows in the columns of the tables."""
         return self._discretizer.codes(rows)
+
+    def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
+        """Compare encoded rows with each measured table, and with the released CDFs."""
+        codes = self.codes(rows)
+        tables = compare_with_tables(
+            codes, self.release, level, partial(self._table_name, names), self._cell_intervals
+        )
+        cdfs = [
+            compare_with_cdf(rows[:, position], cdf, f"CDF of {names[position]}", level)
+            for position, cdf in self.cdfs.items()
+        ]
+        return tables + cdfs
+
+    def _table_name(self, names: Sequence[str], columns: tuple[int, ...]) -> str:
+        """Return the names of the columns of a table."""
+        return ", ".join(names[column] for column in columns)
 
     @property
     def _is_about_cells(self) -> bool:
@@ -422,6 +377,10 @@ class CountAnswers(TableAnswers):
             self.release.sizes,
         )
         return WeightedRows(self._X_public, weights)
+
+    def _table_name(self, names: Sequence[str], columns: tuple[int, ...]) -> str:
+        """Return the name of a listed query."""
+        return f"query {columns[0]}"
 
     def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:
         """Return the cell of each query: code 1 in the column of its position in the list."""

@@ -107,15 +107,25 @@ class CalibratedAnswers(TableAnswers):
         The distances of the ends of an interval from the answer are multiplied by the ratio of the
         standard deviations after and before calibration.
         """
-        before = self._uncalibrated
-        ends = before.intervals(Q, level, simultaneous=simultaneous)
+        ends = self._uncalibrated.intervals(Q, level, simultaneous=simultaneous)
         for columns, indices, codes in by_table(self._cells(Q)):
             if columns:
-                old, new = before.release, self.release
-                ratio = new.deviations[columns][codes] / old.deviations[columns][codes]
-                distances = ends[indices] - old.fractions[columns][codes][:, None]
-                ends[indices] = new.fractions[columns][codes][:, None] + ratio[:, None] * distances
-        return np.clip(ends, 0, 1)
+                ends[indices] = self._rescale(ends[indices], columns, codes)
+        return ends
+
+    def _cell_intervals(
+        self, columns: Attributes, codes: tuple[Integers, ...], level: float
+    ) -> Floats:
+        """Return intervals of cells that each hold with probability `level`, shape (n_cells, 2)."""
+        ends = self._uncalibrated._cell_intervals(columns, codes, level)
+        return self._rescale(ends, columns, codes)
+
+    def _rescale(self, ends: Floats, columns: Attributes, codes: tuple[Integers, ...]) -> Floats:
+        """Return intervals of cells after calibration, given those before it."""
+        old, new = self._uncalibrated.release, self.release
+        ratio = new.deviations[columns][codes] / old.deviations[columns][codes]
+        distances = ends - old.fractions[columns][codes][:, None]
+        return np.clip(new.fractions[columns][codes][:, None] + ratio[:, None] * distances, 0, 1)
 
     def distribution(self, position: int, column: Column) -> WeightedRows:
         """Return the calibrated distribution of a numeric column, which has no intervals."""

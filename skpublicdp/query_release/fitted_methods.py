@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,21 +14,22 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
-from skpublicdp._internal.parameters import Seed
+from skpublicdp._internal.parameters import check_level
 from skpublicdp.data.batch_predict import apply_rule
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.data.tables import is_frame
 from skpublicdp.data.validation import read_table
 from skpublicdp.exceptions import UncoveredBoundsWarning, warn
-from skpublicdp.privacy.ledger import public_seed
-from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease
+from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.calibration import calibrate_release
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.group_distributions import ColumnByGroup, IntervalOptions
 from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.row_answers import ColumnDistribution
 from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.query_release.synthetic_methods import SyntheticRowsMixin
 
 
 class ColumnMethodsMixin:
@@ -372,13 +373,6 @@ def _encode_bins(
     return above, numbers[1:]
 
 
-def check_level(level: Any) -> float:
-    """Return the level of confidence intervals as a float, after checking that it is in (0, 1)."""
-    if not (isinstance(level, Real) and 0 < float(level) < 1):
-        raise ValueError(f"level must be in (0, 1); got {level!r}.")
-    return float(level)
-
-
 def _check_fractions(p: ArrayLike) -> NDArray[np.float64]:
     """Return levels of quantiles as floats, after checking that they are in [0, 1]."""
     p = np.asarray(p, dtype=np.float64)
@@ -387,11 +381,12 @@ def _check_fractions(p: ArrayLike) -> NDArray[np.float64]:
     return p
 
 
-class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, BaseEstimator):
+class FittedReleaseMixin(
+    ColumnMethodsMixin, SyntheticRowsMixin, HTMLReprMixin, TransformerMixin, BaseEstimator
+):
     """Methods of a fitted release. All are post-processing of released numbers: no privacy cost."""
 
     queries_: QueryClass
-    random_state: Seed
     expected_error_: float | None
 
     @property
@@ -614,30 +609,6 @@ class FittedReleaseMixin(ColumnMethodsMixin, HTMLReprMixin, TransformerMixin, Ba
         calibrated._released = calibrate_release(self._released, totals)
         calibrated.expected_error_ = calibrated._released.answers.expected_error()
         return calibrated
-
-    def sample(self, n: int | Integral = 1) -> Any:
-        """Draw synthetic rows.
-
-        Parameters
-        ----------
-        n : int, default=1
-            Number of rows.
-
-        Returns
-        -------
-        DataFrame or ndarray, shape (n, n_features)
-            Rows in the type of container that `X` had. They cost no privacy.
-        """
-        check_is_fitted(self)
-        if not isinstance(n, Integral) or n < 0:
-            raise ValueError(f"n must be a non-negative integer; got {n!r}.")
-        seed = public_seed(self.random_state)
-        generator = np.random.default_rng([seed, 1])  # independent of the stream of `fit`
-        rows = self._released.answers.sample(int(n), generator)
-        weights = self._released.queries.weights
-        if weights is not None:  # synthetic rows have equal weights
-            rows[:, weights.position] = 1 - weights.offset
-        return self._schema.decode(rows)
 
     def _check_queries(self, Q: Any) -> Any:
         """Return the user's queries, after comparing their columns with the columns of `fit`.

@@ -21,7 +21,6 @@ from skpublicdp.query_release.answers import (
     ColumnAnswers,
     CountAnswers,
     FittedRelease,
-    RowAnswers,
     TableAnswers,
 )
 from skpublicdp.query_release.cdf.grid import ColumnCounts, SortedColumn
@@ -40,6 +39,7 @@ from skpublicdp.query_release.marginals.weights import TOTALS_SHARE, release_wei
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.query_list import release_linear_queries
+from skpublicdp.query_release.row_answers import RowAnswers
 from skpublicdp.query_release.synthetic import WeightedRows
 
 MAX_SORTED_NUMBERS = MEMORY_BYTES // 8

@@ -1,5 +1,6 @@
 """The displays show what was released, and only points and rows that they are given."""
 
+import math
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from skpublicdp import PAPQueryRelease, PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
-from skpublicdp.plotting import CDFDisplay, MarginalDisplay, PolytopeDisplay
+from skpublicdp.plotting import CDFDisplay, FidelityDisplay, MarginalDisplay, PolytopeDisplay
 from skpublicdp.plotting.polytope_display import clip_rectangle
 from skpublicdp.query_release import IntervalQueries, RectangleQueries
 
@@ -310,3 +311,22 @@ def test_release_displays_name_what_to_install(hours, monkeypatch, cls, argument
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         cls.from_estimator(hours, *arguments)
+
+
+def test_fidelity_shows_each_table():
+    rows = RNG.integers(3, size=(2000, 3)).astype(str)
+    frame = pd.DataFrame(rows, columns=["a", "b", "c"])
+    release = PAPQueryRelease(random_state=0).fit(frame[100:], X_public=frame[:100].copy())
+    report = release.fidelity(500)
+    display = FidelityDisplay.from_report(report, color="black")
+    assert display.ax_.get_ylabel() == "difference of 500 synthetic rows"
+    points = np.asarray(display.points_.get_offsets())
+    expected = [math.hypot(each.release_error, each.drawing_error) for each in report.tables]
+    np.testing.assert_allclose(points[:, 0], expected)
+    np.testing.assert_allclose(points[:, 1], [each.rms_difference for each in report.tables])
+    low, high = display.ax_.get_xlim()
+    assert low < points.min()
+    assert points.max() < high
+    public = PAPQueryRelease(method="public").fit(frame[100:], X_public=frame[:100].copy())
+    with pytest.raises(ValueError, match="no measured tables"):
+        FidelityDisplay.from_report(public.fidelity(500))

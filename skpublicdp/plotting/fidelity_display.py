@@ -1,0 +1,135 @@
+"""FidelityDisplay: differences between synthetic rows and the release that they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skpublicdp.plotting.display import GREY, RELEASED, Display, check_matplotlib
+from skpublicdp.query_release import FidelityReport
+
+AXIS_FACTOR = 1.5
+"""Factor by which the axes extend beyond the smallest and the largest number, on log scales."""
+
+
+@dataclass(eq=False, repr=False)
+class FidelityDisplay(Display):
+    """Display of the differences between synthetic rows and each released table or CDF.
+
+    Make one with `from_report`. Each point is a table. Tables below the diagonal differ from the
+    release by less than the release is expected to differ from the population, and by chance.
+
+    Parameters
+    ----------
+    expected : array-like of float, shape (n_tables,)
+        Expected root mean square difference: of the release and of drawing the rows.
+    differences : array-like of float, shape (n_tables,)
+        Root mean square difference of synthetic rows and released fractions.
+    n : int
+        Number of synthetic rows.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        The figure of these axes.
+    points_ : matplotlib PathCollection
+        The tables.
+
+    See Also
+    --------
+    skpublicdp.query_release.FidelityReport : The numbers.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws without a display
+    >>> import numpy as np
+    >>> from skpublicdp import PAPQueryRelease
+    >>> from skpublicdp.plotting import FidelityDisplay
+    >>> from skpublicdp.query_release import MarginalQueries
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_public = rng.integers(4, size=(5000, 3)), rng.integers(4, size=(100, 3))
+    >>> release = PAPQueryRelease(MarginalQueries(), bounds=(0, 3), random_state=0)
+    >>> report = release.fit(X, X_public=X_public).fidelity()
+    >>> len(FidelityDisplay.from_report(report).points_.get_offsets())
+    6
+    """
+
+    expected: ArrayLike
+    differences: ArrayLike
+    n: int
+
+    @classmethod
+    def from_report(cls, report: FidelityReport, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw a report.
+
+        Parameters
+        ----------
+        report : FidelityReport
+            Made with `PAPQueryRelease.fidelity`.
+        ax : matplotlib Axes, default=None
+            Axes to draw on. ``None`` makes a new figure.
+        **kwargs : dict
+            Arguments of ``ax.scatter``.
+
+        Returns
+        -------
+        FidelityDisplay
+
+        Raises
+        ------
+        ValueError
+            If no table or CDF was measured, as with ``method="pmw"``.
+        ImportError
+            If matplotlib is not installed.
+        """
+        check_matplotlib(f"{cls.__name__}.from_report")
+        if not report.tables:
+            raise ValueError(
+                "The release has no measured tables, so that there is nothing to draw."
+            )
+        display = cls(
+            expected=[np.hypot(each.release_error, each.drawing_error) for each in report.tables],
+            differences=[each.rms_difference for each in report.tables],
+            n=len(report.rows),
+        )
+        return display.plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the display, on log scales.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. ``None`` makes a new figure.
+        **kwargs : dict
+            Arguments of ``ax.scatter``.
+
+        Returns
+        -------
+        FidelityDisplay
+            This display.
+        """
+        ax = self._set_axes(ax)
+        expected, differences = np.asarray(self.expected), np.asarray(self.differences)
+        numbers = np.concatenate([expected, differences])
+        numbers = numbers[numbers > 0] if (numbers > 0).any() else np.ones(1)
+        limits = numbers.min() / AXIS_FACTOR, numbers.max() * AXIS_FACTOR
+        ax.plot(limits, limits, color=GREY, linestyle="--", linewidth=1)
+        self.points_ = ax.scatter(
+            expected, np.maximum(differences, limits[0]), **{"color": RELEASED, **kwargs}
+        )
+        ax.set(
+            xscale="log",
+            yscale="log",
+            xlim=limits,
+            ylim=limits,
+            xlabel="expected error of the release and of drawing",
+            ylabel=f"difference of {self.n} synthetic rows",
+        )
+        return self

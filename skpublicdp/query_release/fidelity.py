@@ -1,0 +1,256 @@
+"""Fidelity of synthetic rows: how their tables differ from the released ones.
+
+Only released and public numbers enter, so that a report may be published with the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp._internal.html import named_table, table
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
+from skpublicdp.query_release.marginals.count import Attributes, marginal_tables
+from skpublicdp.query_release.marginals.release import MarginalRelease
+from skpublicdp.typing import Floats, Integers
+
+MAX_LISTED_TABLES = 20
+"""Maximum number of tables in the text of a report."""
+
+HEADER = (
+    "table",
+    "numbers",
+    "rms difference",
+    "largest",
+    "of release",
+    "of drawing",
+    "in interval",
+)
+
+
+class TableFidelity(NamedTuple):
+    """Differences between synthetic rows and one released table or CDF.
+
+    Attributes
+    ----------
+    name : str
+        Names of the columns.
+    n_numbers : int
+        Number of cells of the table, or of levels of the CDF.
+    rms_difference : float
+        Root mean square difference of the fractions of synthetic rows and the released fractions.
+    largest_difference : float
+        Largest absolute difference.
+    release_error : float
+        Root mean square of the expected errors of the released fractions, from noise and sampling.
+    drawing_error : float
+        Expected root mean square difference that is due to drawing the synthetic rows.
+    inside : float
+        Share of the fractions of synthetic rows that are in the confidence interval of the release.
+    """
+
+    name: str
+    n_numbers: int
+    rms_difference: float
+    largest_difference: float
+    release_error: float
+    drawing_error: float
+    inside: float
+
+    @classmethod
+    def from_differences(
+        cls,
+        name: str,
+        counts: NDArray[np.integer],
+        released: Floats,
+        deviations: Floats,
+        ends: Floats,
+        n: int,
+    ) -> TableFidelity:
+        """Summarise the differences of one table.
+
+        Parameters
+        ----------
+        name : str
+            Names of the columns.
+        counts, released, deviations : ndarray of shape (n_numbers,)
+            Number of synthetic rows, released fractions, and the expected errors of the latter.
+        ends : ndarray of shape (n_numbers, 2)
+            Ends of the confidence intervals of the release.
+        n : int
+            Number of synthetic rows, at least 1.
+        """
+        fractions = counts / n
+        differences = fractions - released
+        is_inside = (ends[:, 0] <= fractions) & (fractions <= ends[:, 1])
+        return cls(
+            name,
+            len(fractions),
+            math.sqrt(np.square(differences).mean()),
+            float(np.abs(differences).max()),
+            math.sqrt(np.square(deviations).mean()),
+            math.sqrt((released * (1 - released)).mean() / n),
+            float(is_inside.mean()),
+        )
+
+
+def compare_with_tables(
+    codes: Integers,
+    release: MarginalRelease,
+    level: float,
+    name_of: Callable[[Attributes], str],
+    intervals: Callable[[Attributes, tuple[Integers, ...], float], Floats],
+) -> list[TableFidelity]:
+    """Compare rows with each released table.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n, n_columns)
+        Codes of the rows.
+    release : MarginalRelease
+        The tables.
+    level : float
+        Coverage of the intervals.
+    name_of : callable
+        Returns the name of a table, given its columns.
+    intervals : callable
+        Returns the intervals of cells, as `MarginalRelease.intervals`.
+    """
+    comparisons = []
+    for columns, deviations in release.deviations.items():
+        cells = tuple(np.indices(deviations.shape).reshape(len(columns), -1))
+        comparison = TableFidelity.from_differences(
+            name_of(columns),
+            marginal_tables(codes, [columns], release.sizes),
+            release.fractions[columns].ravel(),
+            deviations.ravel(),
+            intervals(columns, cells, level),
+            len(codes),
+        )
+        comparisons.append(comparison)
+    return comparisons
+
+
+def compare_with_cdf(x: Floats, cdf: ReleasedCDF, name: str, level: float) -> TableFidelity:
+    """Compare synthetic numbers with a released CDF at the edges of its cells."""
+    edges = cdf.edges
+    return TableFidelity.from_differences(
+        name,
+        np.searchsorted(np.sort(x), edges, side="right"),
+        cdf.cdf(edges),
+        cdf.deviations,
+        cdf.fraction_intervals(np.full(len(edges), -np.inf), edges, level),
+        len(x),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FidelityReport:
+    """Comparison of synthetic rows with everything that a release measured.
+
+    Make one with `PAPQueryRelease.fidelity`. It costs no privacy and contains no private value.
+
+    Attributes
+    ----------
+    rows : DataFrame or ndarray, shape (n, n_features)
+        The synthetic rows that are compared.
+    tables : list of TableFidelity
+        One entry for each released table or CDF. Empty for ``method="pmw"`` and ``"public"``.
+    level : float
+        Coverage of the intervals.
+    acceptance_rate : float
+        Share of the drawn rows that satisfied the constraints.
+    short_columns : list of str
+        Numeric columns whose synthetic numbers end with the public rows, although their bounds are
+        wider.
+
+    See Also
+    --------
+    skpublicdp.plotting.FidelityDisplay : Picture of a report.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import numpy as np
+    >>> from skpublicdp import PAPQueryRelease
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000), "works": rng.random(9000) < 0.6})
+    >>> release = PAPQueryRelease(random_state=0).fit(X[90:], X_public=X[:90])
+    >>> print(release.fidelity(5000, keep_unknown=False))
+    Fidelity of 5000 synthetic rows to the release
+      accepted       ...% of the drawn rows satisfy all constraints
+      tables         3, with ...% of all fractions of the rows in the 95% intervals
+      table ...
+    """
+
+    rows: Any
+    tables: Sequence[TableFidelity]
+    level: float
+    acceptance_rate: float
+    short_columns: Sequence[str]
+
+    def __str__(self) -> str:
+        """Return the report as text, with the tables of the largest differences first."""
+        lines = [f"Fidelity of {len(self.rows)} synthetic rows to the release"]
+        lines += [f"  {name:<14} {text}" for name, text in self._summary()]
+        if self.tables:
+            lines += ["  " + "  ".join(cells) for cells in _align([HEADER, *self._cells()])]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the report as HTML."""
+        title = f"<p>Fidelity of {len(self.rows)} synthetic rows to the release</p>"
+        tables = table(self._cells(), header=HEADER) if self.tables else ""
+        return title + named_table(self._summary()) + tables
+
+    def _summary(self) -> list[tuple[str, str]]:
+        """Return the lines above the tables, as (name, text)."""
+        lines = [
+            ("accepted", f"{self.acceptance_rate:.1%} of the drawn rows satisfy all constraints")
+        ]
+        if self.short_columns:
+            names = ", ".join(self.short_columns)
+            lines.append(("tails", f"numbers of {names} end with the public rows"))
+        if not self.tables:
+            lines.append(("tables", "none was measured: rows are weighted cells or public rows"))
+        else:
+            inside = np.average(
+                [each.inside for each in self.tables],
+                weights=[each.n_numbers for each in self.tables],
+            )
+            text = f"{len(self.tables)}, with {inside:.1%} of all fractions of the rows in the "
+            lines.append(("tables", f"{text}{self.level:.0%} intervals"))
+        return lines
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Return the texts of the cells, for tables with the largest differences first."""
+        order = sorted(self.tables, key=lambda each: -each.rms_difference)
+        return [
+            (
+                each.name,
+                str(each.n_numbers),
+                f"{each.rms_difference:.4f}",
+                f"{each.largest_difference:.4f}",
+                f"{each.release_error:.4f}",
+                f"{each.drawing_error:.4f}",
+                f"{each.inside:.0%}",
+            )
+            for each in order[:MAX_LISTED_TABLES]
+        ]
+
+
+def _align(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return texts padded to the width of their column. The first column is aligned to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        [
+            row[0].ljust(widths[0]),
+            *(text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True)),
+        ]
+        for row in rows
+    ]

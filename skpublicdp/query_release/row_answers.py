@@ -1,0 +1,121 @@
+"""Released answers: their interface, and answers from weighted rows alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.data.schema import Column
+from skpublicdp.query_release.binned_columns import BinnedColumn
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
+from skpublicdp.query_release.fidelity import TableFidelity
+from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.typing import Floats
+
+ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
+"""Answers `cdf` and `quantile` of one numeric column. Only `WeightedRows` has no intervals."""
+
+
+class ReleasedAnswers(ABC):
+    """Released numbers that answer the encoded queries of one class, at no cost of privacy."""
+
+    has_intervals = False
+    answers_are_of_rows = False
+    """Whether the answer to each query is the weight of the rows that satisfy it."""
+
+    @property
+    def ends_with_public_rows(self) -> bool:
+        """Whether the numbers of sampled rows are numbers of public rows."""
+        return True
+
+    @property
+    @abstractmethod
+    def rows(self) -> WeightedRows:
+        """The released distribution as weighted rows, on which any query can be evaluated."""
+
+    @abstractmethod
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the estimated fraction of rows that satisfy each encoded query."""
+
+    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
+        """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2)."""
+        raise ValueError(
+            'There are no intervals for this method. method="auto" has them, and method="pmw" has '
+            "guarantee_."
+        )
+
+    def expected_error(self) -> float | None:
+        """Return the expected root mean square error over the cells of the workload, or None."""
+        return None
+
+    def column_marginal(self, position: int) -> Floats | None:
+        """Return the released one-way table of a column, or None without such a table."""
+        return None
+
+    def distribution(self, position: int, column: Column) -> ColumnDistribution:
+        """Return the released distribution of the numeric column at a position."""
+        return WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
+
+    def sample(self, n: int, generator: np.random.Generator) -> Floats:
+        """Draw n encoded rows from the released distribution, shape (n, n_features)."""
+        return self.rows.sample(n, generator)
+
+    def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
+        """Compare encoded rows with each released table and CDF. There may be none.
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (n, n_features)
+            Encoded rows.
+        level : float
+            Coverage of the intervals.
+        names : sequence of str
+            Names of the columns.
+        """
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class RowAnswers(ReleasedAnswers):
+    """Answers from weighted rows alone: of public rows, or of cells with ``method="pmw"``."""
+
+    queries: QueryClass
+    weighted_rows: WeightedRows
+    answers_are_of_rows = True
+
+    @property
+    def rows(self) -> WeightedRows:
+        """The weighted rows."""
+        return self.weighted_rows
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the total weight of the rows that satisfy each encoded query."""
+        return self.rows.answer(self.queries, Q)
+
+
+@dataclass(frozen=True, eq=False)
+class MemberAnswers(RowAnswers):
+    """Answers to queries that are not in a cover: those of its nearest members.
+
+    Attributes
+    ----------
+    member_index : object
+        Index that finds the nearest members, see `QueryCover.member_index`.
+    member_answers : ndarray of shape (n_members,)
+        Released answers of the members.
+    """
+
+    member_index: Any
+    member_answers: Floats
+    answers_are_of_rows = False
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the answer of the nearest member of the cover, clipped to [0, 1]."""
+        members = self.queries.nearest_members(Q, self.member_index)
+        return np.clip(self.member_answers[members], 0, 1)

@@ -1,0 +1,233 @@
+"""Methods of a fitted `PAPQueryRelease` about synthetic rows. They cost no privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp._internal.parameters import Seed, check_level
+from skpublicdp.data.column import MAX_LISTED_COLUMNS
+from skpublicdp.data.schema import Schema
+from skpublicdp.exceptions import SyntheticTailsWarning, warn
+from skpublicdp.guarantees.growth import check_ranges
+from skpublicdp.privacy.ledger import public_seed
+from skpublicdp.query_release.answers import FittedRelease
+from skpublicdp.query_release.fidelity import FidelityReport
+from skpublicdp.query_release.row_constraints import (
+    AcceptedRows,
+    Constraint,
+    check_constraints,
+    draw_accepted_rows,
+)
+from skpublicdp.typing import Floats, Mask
+
+
+class SyntheticRowsMixin:
+    """Methods of a fitted release that draw synthetic rows. They cost no privacy."""
+
+    random_state: Seed
+    guarantee_: float | None
+    _schema: Schema
+    _released: FittedRelease
+
+    def sample(
+        self,
+        n: int | Integral = 1,
+        *,
+        keep_unknown: bool = True,
+        constraints: Constraint | Sequence[Constraint] | None = None,
+    ) -> Any:
+        """Draw synthetic rows.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of rows.
+        keep_unknown : bool, default=True
+            Whether rows may have ``"(other)"``, ``"(missing)"`` or a missing number. A column of
+            booleans, or of a type that declares all categories, never has ``"(other)"``: values of
+            other rows take its place.
+        constraints : str, callable, or sequence of these, default=None
+            Conditions that all rows satisfy. They must not be found in private rows. A text
+            compares columns, numbers and categories, as in ``"hours == 0 or employed"``, and
+            ``"age >= 15 where employed"`` is about some rows. A function takes rows in the
+            container of `fit` and returns a boolean for each.
+
+        Returns
+        -------
+        DataFrame or ndarray, shape (n, n_features)
+            Rows in the type of container that `X` had. They cost no privacy. Rows that violate a
+            constraint are drawn anew, so that tables of the sample differ from released ones where
+            the release contradicts the constraints. `fidelity` measures by how much.
+
+        Raises
+        ------
+        ValueError
+            If a constraint is invalid, or if hardly any row satisfies the constraints.
+
+        Warns
+        -----
+        SyntheticTailsWarning
+            If numbers are drawn from public rows, so that none are beyond the largest and the
+            smallest public number, although the bounds of the column are wider.
+        """
+        accepted = self._draw_rows(n, keep_unknown, constraints)
+        columns = self._short_columns()
+        if columns:
+            names = ", ".join(columns[:MAX_LISTED_COLUMNS])
+            warn(
+                f"Synthetic numbers of {names} end with the public rows, and the bounds are wider. "
+                "For tails of their own release a column with ThresholdQueries; bounds that equal "
+                "the public range silence this warning.",
+                SyntheticTailsWarning,
+            )
+        return self._schema.decode(accepted.rows)
+
+    def fidelity(
+        self,
+        n: int | Integral = 10_000,
+        *,
+        keep_unknown: bool = True,
+        constraints: Constraint | Sequence[Constraint] | None = None,
+        level: float | Fraction = 0.95,
+    ) -> FidelityReport:
+        """Draw synthetic rows, and compare them with each released table and CDF.
+
+        Parameters
+        ----------
+        n : int, default=10000
+            Number of rows, at least 1.
+        keep_unknown, constraints
+            As in `sample`.
+        level : float, default=0.95
+            Coverage of the intervals of the release, in (0, 1).
+
+        Returns
+        -------
+        FidelityReport
+            The report, with the rows that it is about as `rows`. It prints as text, notebooks show
+            a table, and `skpublicdp.plotting.FidelityDisplay` draws it. Everything in it is
+            computed from released and public numbers. So it says how the rows agree with what was
+            measured, and not how they agree with private rows otherwise.
+
+        Raises
+        ------
+        ValueError
+            As `sample`.
+        """
+        level = check_level(level)
+        if isinstance(n, Integral) and n == 0:
+            raise ValueError("n must be at least 1 to compare rows with the release; got 0.")
+        accepted = self._draw_rows(n, keep_unknown, constraints)
+        return FidelityReport(
+            rows=self._schema.decode(accepted.rows),
+            tables=self._released.answers.compare_rows(accepted.rows, level, self._schema.names),
+            level=level,
+            acceptance_rate=accepted.acceptance_rate,
+            short_columns=self._short_columns(),
+        )
+
+    def sample_guarantee(
+        self,
+        n: int | Integral,
+        *,
+        n_queries: int = 1,
+        beta: float = 0.05,
+        keep_unknown: bool = True,
+        constraints: Constraint | Sequence[Constraint] | None = None,
+    ) -> float | None:
+        """Return a bound on the errors of queries that are evaluated on synthetic rows.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows that `sample` draws.
+        n_queries : int, default=1
+            Number k of queries. They must be chosen before the rows are drawn.
+        beta : float, default=0.05
+            Probability, in (0, 1), with which the sampling error of the rows may be larger. The
+            whole bound then fails with at most this probability plus that of `guarantee_`.
+        keep_unknown, constraints
+            As in `sample`.
+
+        Returns
+        -------
+        float or None
+            With ``method="pmw"``: ``guarantee_ + w + sqrt(ln(2 k / beta) / (2 n))``, at most 1,
+            where w is the released weight of rows that `sample` rejects or changes. ``None`` if
+            `guarantee_`
+            is ``None``, or if answers come from a cover and not from the weights of rows.
+
+        References
+        ----------
+        Bassily, Cheu, Moran, Nikolov, Ullman and Wu (2020), Remark 9.
+        """
+        check_is_fitted(self)
+        check_ranges(n=int(n), n_queries=n_queries, beta=beta)
+        if self.guarantee_ is None or not self._released.answers.answers_are_of_rows:
+            return None
+        support = self._released.rows
+        is_changed = ~self._acceptance(keep_unknown, constraints)(support.rows)
+        is_changed |= (self._schema.replace_impossible(support.rows) != support.rows).any(axis=1)
+        changed_weight = float(support.weights[is_changed].sum())
+        sampling = math.sqrt(math.log(2 * n_queries / beta) / (2 * int(n)))
+        return min(1.0, self.guarantee_ + changed_weight + sampling)
+
+    def _acceptance(
+        self, keep_unknown: bool, constraints: Constraint | Sequence[Constraint] | None
+    ) -> Callable[[Floats], Mask]:
+        """Return a function that indicates which encoded rows `sample` may return."""
+        row_constraints = check_constraints(constraints, self._schema)
+
+        def is_accepted(rows: Floats) -> Mask:
+            """Return whether encoded rows may be handed out."""
+            mask = row_constraints.hold(rows)
+            return mask if keep_unknown else mask & self._schema.has_known_values(rows)
+
+        return is_accepted
+
+    def _draw_rows(
+        self,
+        n: int | Integral,
+        keep_unknown: bool,
+        constraints: Constraint | Sequence[Constraint] | None,
+    ) -> AcceptedRows:
+        """Return n encoded synthetic rows. Parameters are as in `sample`."""
+        check_is_fitted(self)
+        if not isinstance(n, Integral) or n < 0:
+            raise ValueError(f"n must be a non-negative integer; got {n!r}.")
+        is_accepted = self._acceptance(keep_unknown, constraints)
+        seed = public_seed(self.random_state)
+        generator = np.random.default_rng([seed, 1])  # independent of the stream of `fit`
+
+        def draw(size: int) -> Floats:
+            """Return encoded rows without impossible values."""
+            rows = self._released.answers.sample(size, generator)
+            weights = self._released.queries.weights
+            if weights is not None:  # synthetic rows have equal weights
+                rows[:, weights.position] = 1 - weights.offset
+            return self._schema.replace_impossible(rows) if keep_unknown else rows
+
+        return draw_accepted_rows(draw, is_accepted, int(n))
+
+    def _short_columns(self) -> list[str]:
+        """Return the numeric columns of which no synthetic number is beyond the public rows.
+
+        Columns whose bounds are the range of the public rows are not among them.
+        """
+        if not self._released.answers.ends_with_public_rows:
+            return []
+        weights = self._released.queries.weights
+        return [
+            column.name
+            for position, column in enumerate(self._schema.columns)
+            if not (column.categorical or (weights is not None and position == weights.position))
+            and len(column.values)
+            and (column.low < column.values[0] or column.high > column.values[-1])
+        ]

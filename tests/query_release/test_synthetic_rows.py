@@ -1,0 +1,412 @@
+"""Synthetic rows to hand out: possible values, constraints, fidelity, and their guarantee."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from skpublicdp import PAPQueryRelease
+from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
+from skpublicdp.data.tables import Container
+from skpublicdp.exceptions import SyntheticTailsWarning
+from skpublicdp.privacy.ledger import public_seed
+from skpublicdp.query_release import (
+    CustomQueries,
+    HalfspaceQueries,
+    MarginalQueries,
+    RectangleQueries,
+    StumpQueries,
+    ThresholdQueries,
+)
+from skpublicdp.query_release.row_constraints import check_constraints, draw_accepted_rows
+from tests.helpers import FALSE_ALARM
+
+
+def people(n, seed):
+    generator = np.random.default_rng(seed)
+    age = generator.integers(0, 90, size=n)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "works": (age >= 15) & (generator.random(n) < 0.6),
+            "region": pd.Categorical(generator.choice(["n", "s"], n), categories=["s", "n"]),
+            "job": generator.choice(["farm", "shop"], n),
+            "since": pd.Timestamp("2020-01-01")
+            + pd.to_timedelta(generator.integers(0, 365, n), unit="D"),
+        }
+    )
+
+
+PEOPLE, PUBLIC = people(3000, 0), people(200, 1)
+LOW_NOISE, HIGH_NOISE = 5.0, 0.2
+
+
+def fitted(queries=None, rows=PEOPLE, public=PUBLIC, **settings):
+    release = PAPQueryRelease(queries, **{"epsilon": HIGH_NOISE, "random_state": 0, **settings})
+    return release.fit(rows, X_public=public)
+
+
+@pytest.fixture(scope="module")
+def release():
+    return fitted()
+
+
+class TestValues:
+    def test_no_other_category_where_the_type_declares_all(self, release):
+        """With so much noise, "(other)" and "(missing)" have released mass in all columns."""
+        rows = release.sample(20_000)
+        closed = {column.name for column in release._schema.columns if column.is_closed}
+        assert closed == {"works", "region"}
+        assert set(rows["works"]) == {False, True, MISSING}
+        assert set(rows["region"]) == {"n", "s", MISSING}
+        assert set(rows["job"]) == {"farm", "shop", OTHER, MISSING}
+        known = release.sample(20_000, keep_unknown=False)
+        assert (set(known["region"]), set(known["job"])) == ({"n", "s"}, {"farm", "shop"})
+        assert known["works"].dtype == bool
+
+    def test_values_of_other_rows_take_the_place(self, release):
+        schema = release._schema
+        rows = np.random.default_rng(0).integers(4, size=(1000, 5)).astype(float)
+        replaced = schema.replace_impossible(rows)
+        is_closed = np.array([column.is_closed for column in schema.columns])
+        is_other = is_closed & (rows == 2)
+        np.testing.assert_array_equal(replaced[~is_other], rows[~is_other])
+        assert set(replaced[:, is_closed].ravel()) == {0, 1, 3}
+        # without another row, there is no value to take
+        assert schema.replace_impossible(np.full((1, 5), 2.0)).tolist() == [[2.0] * 5]
+
+    def test_other_rows_keep_their_distribution(self, release):
+        """Leaving out rows is conditioning: shares among the rows left are those of before."""
+        n = 100_000
+        rows = release.sample(n)
+        unknown = [OTHER, MISSING]
+        rows = rows[~rows[["job", "region", "works"]].isin(unknown).any(axis=1)]
+        known = release.sample(n, keep_unknown=False)
+        for column in ("job", "region", "works"):
+            before = rows[column].value_counts(normalize=True).sort_index()
+            after = known[column].value_counts(normalize=True).sort_index()
+            tolerance = norm.isf(FALSE_ALARM) * np.sqrt(before * (1 - before) * 2 / len(rows))
+            assert (np.abs(before - after) < tolerance).all()
+
+    @pytest.mark.parametrize("library", ["polars", "pyarrow"])
+    def test_frames_of_other_libraries(self, library):
+        pl = pytest.importorskip("polars")
+        frames = [pl.from_pandas(frame) for frame in (PEOPLE, PUBLIC)]
+        frames = [frame if library == "polars" else frame.to_arrow() for frame in frames]
+        rows = fitted(rows=frames[0], public=frames[1]).sample(500, keep_unknown=False)
+        assert type(rows) is type(frames[0])
+        rows = rows if library == "polars" else pl.from_arrow(rows)
+        assert rows["works"].dtype == pl.Boolean
+        assert rows["age"].dtype == pl.Int64
+
+    def test_draws_are_unchanged_where_all_rows_are_accepted(self):
+        rows = pd.DataFrame({"a": np.arange(2000) % 7, "b": np.arange(2000) % 3})
+        release = fitted(rows=rows, public=rows[::10].copy(), bounds={"a": (0, 6), "b": (0, 2)})
+        expected = release._schema.decode(
+            release._released.answers.sample(50, np.random.default_rng([public_seed(0), 1]))
+        )
+        pd.testing.assert_frame_equal(release.sample(50), expected)
+
+
+class TestTails:
+    @pytest.mark.parametrize("queries", [None, CustomQueries(lambda rows: rows["age"] > 40)])
+    def test_tables_and_lists_end_with_the_public_rows(self, queries):
+        columns = ["age", "job"]
+        release = fitted(queries, PEOPLE[columns], PUBLIC[columns], bounds={"age": (0, 200)})
+        with pytest.warns(SyntheticTailsWarning, match="numbers of age end with the public rows"):
+            rows = release.sample(5000)
+        assert rows["age"].max() == PUBLIC["age"].max()
+        assert release.fidelity(100).short_columns == ["age"]
+
+    @pytest.mark.filterwarnings("error::skpublicdp.exceptions.SyntheticTailsWarning")
+    @pytest.mark.parametrize(
+        "queries", [ThresholdQueries(), StumpQueries(), RectangleQueries(), HalfspaceQueries()]
+    )
+    def test_released_columns_have_tails(self, queries):
+        rows = np.random.default_rng(0).normal(size=(5000, 1)) * 30
+        release = fitted(queries, rows, rows[:20] / 10, bounds=(-200, 200), epsilon=LOW_NOISE)
+        assert release.sample(2000).max() > 40
+
+    @pytest.mark.filterwarnings("error::skpublicdp.exceptions.SyntheticTailsWarning")
+    def test_bounds_of_the_public_rows_are_no_tails(self):
+        bounds = {"age": (PUBLIC["age"].min(), PUBLIC["age"].max())}
+        columns = ["age", "job"]
+        fitted(None, PEOPLE[columns], PUBLIC[columns], bounds=bounds).sample(10)
+
+
+class TestConstraints:
+    def test_on_rows_of_a_release(self, release):
+        rows = release.sample(
+            3000,
+            constraints=[
+                "age >= 15 where works",
+                "job in ('farm', 'shop') where region == 'n' and not works",
+                "since >= '2020-02-01'",
+                lambda rows: rows["age"] < 80,
+            ],
+        )
+        assert len(rows) == 3000
+        works = (rows["works"] == True).to_numpy()  # noqa: E712 - some are missing
+        assert rows.loc[works, "age"].min() >= 15
+        assert rows.loc[~works, "age"].min() < 15
+        assert set(rows.loc[(rows["region"] == "n") & ~works, "job"]) == {"farm", "shop"}
+        assert OTHER in set(rows.loc[works, "job"])
+        assert rows["since"].min() == pd.Timestamp("2020-02-01")
+        assert rows["age"].max() < 80
+
+    TEXTS = (
+        ("x < 2", lambda x, y, c, b: x < 2),
+        ("0 < x <= y", lambda x, y, c, b: 0 < x <= y),
+        ("x + 2 * y - 1 == 3 or x / 2 != 1", lambda x, y, c, b: x + 2 * y - 1 == 3 or x != 2),
+        ("x in (0, 2) and y not in [1]", lambda x, y, c, b: x in (0, 2) and y != 1),
+        ("not (x > -y) or b", lambda x, y, c, b: not x > -y or b is True),
+        ("c == 'p'", lambda x, y, c, b: c == "p"),
+        ("c != '(other)'", lambda x, y, c, b: c != OTHER),
+        ("x == 1 where c in ['p', 'q']", lambda x, y, c, b: x == 1 or c not in ("p", "q")),
+        ("b where x > 0", lambda x, y, c, b: b is True or x <= 0),
+        ("x > 0 where not b", lambda x, y, c, b: x > 0 or b is True),
+        ("b == True", lambda x, y, c, b: b is True),
+        ("True", lambda x, y, c, b: True),
+    )
+
+    @pytest.mark.parametrize(("text", "expected"), TEXTS)
+    def test_every_row_of_a_small_domain(self, text, expected):
+        schema = _small_schema()
+        rows = np.array(
+            list(itertools.product(range(3), range(3), range(4), range(4))), dtype=float
+        )
+        names = [["p", "q", OTHER, MISSING], [False, True, OTHER, MISSING]]
+        holds = check_constraints(text, schema).hold(rows)
+        for row, held in zip(rows.astype(int), holds, strict=True):
+            x, y, c, b = row
+            assert held == expected(x, y, names[0][c], names[1][b]), (text, row)
+
+    def test_function_gets_rows_of_the_container(self):
+        seen = []
+
+        def function(rows):
+            seen.append(rows)
+            return rows[:, 0] > 0
+
+        rows = np.array([[0.0, 1, 0, 1], [2, 1, 1, 0]])
+        holds = check_constraints(["y == 1", function], _small_schema()).hold(rows)
+        assert holds.tolist() == [False, True]
+        assert seen[0].tolist() == [[0, 1, "p", True], [2, 1, "q", False]]
+
+    @pytest.mark.parametrize(
+        ("constraints", "message"),
+        [
+            ("x >", "A condition compares columns, numbers and texts"),
+            ("abs(x) > 3", "A condition compares columns, numbers and texts"),
+            ("x.real > 3", "A condition compares columns, numbers and texts"),
+            ("x is 3", "A condition compares columns, numbers and texts"),
+            ("x ** 2 > 3", "A condition compares columns, numbers and texts"),
+            ("z > 3", "A column must be given by its name"),
+            ("c == 'z'", "Column c has no category 'z'"),
+            ("c", "Column c holds categories, which are no truth values"),
+            ("x > 'p'", "compares values of different types"),
+            (3, "constraints must be conditions in text or functions of rows; got int"),
+            (lambda rows: rows[:, 0], "A function in constraints must return a boolean for each"),
+            (lambda rows: True, "A function in constraints must return a boolean for each of 2"),
+        ],
+    )
+    def test_messages(self, constraints, message):
+        with pytest.raises(ValueError, match=message):
+            check_constraints(constraints, _small_schema()).hold(np.ones((2, 4)))
+
+    def test_contradiction(self, release):
+        with pytest.raises(ValueError, match="synthetic rows 0 satisfy the constraints"):
+            release.sample(1, constraints="age > 500")
+
+    @pytest.mark.parametrize("rate", [0.01, 0.5, 1.0])
+    def test_rejection_is_conditioning(self, rate):
+        """Accepted rows are the first n accepted of a stream of draws."""
+        generator = np.random.default_rng(0)
+        stream = []
+
+        def draw(size):
+            stream.append(generator.random((size, 1)))
+            return stream[-1]
+
+        accepted = draw_accepted_rows(draw, lambda rows: rows[:, 0] < rate, 400)
+        everything = np.concatenate(stream)
+        is_accepted = everything[:, 0] < rate
+        np.testing.assert_array_equal(accepted.rows, everything[is_accepted][:400])
+        assert accepted.acceptance_rate == pytest.approx(is_accepted.mean())
+
+    def test_no_rows(self, release):
+        assert release.sample(0, keep_unknown=False, constraints="age > 3").shape == (0, 5)
+
+
+def _small_schema():
+    """Return a schema of two numbers, a category and a boolean."""
+    numbers = np.arange(3.0)
+    return Schema(
+        (
+            Column("x", numbers, categorical=False, integral=True),
+            Column("y", numbers, categorical=False, integral=True),
+            Column("c", np.array(["p", "q"], dtype=object), categorical=True),
+            Column("b", np.array([False, True], dtype=object), categorical=True),
+        ),
+        Container(None, ("x", "y", "c", "b")),
+    )
+
+
+class TestFidelity:
+    def test_tables_against_counting(self, release):
+        report = release.fidelity(2000, constraints="age >= 15 where works")
+        pd.testing.assert_frame_equal(
+            report.rows, release.sample(2000, constraints="age >= 15 where works")
+        )
+        assert [each.name for each in report.tables[:6]] == [*PEOPLE.columns, "age, works"]
+        assert len(report.tables) == 5 + 10
+        table = release.table(["works", "job"])
+        counts = report.rows[["works", "job"]].astype(str).value_counts()
+        keys = pd.MultiIndex.from_frame(table[["works", "job"]].astype(str))
+        fractions = counts.reindex(keys, fill_value=0).to_numpy() / 2000
+        differences = fractions - table["fraction"].to_numpy()
+        found = next(each for each in report.tables if each.name == "works, job")
+        assert found.n_numbers == len(table) == 16
+        assert found.rms_difference == pytest.approx(np.sqrt((differences**2).mean()))
+        assert found.largest_difference == pytest.approx(np.abs(differences).max())
+        p = table["fraction"].to_numpy()
+        assert found.drawing_error == pytest.approx(np.sqrt((p * (1 - p)).mean() / 2000))
+        inside = (table["low"].to_numpy() <= fractions) & (fractions <= table["high"].to_numpy())
+        assert found.inside == inside.mean()
+
+    def test_expected_error_is_that_of_the_release(self, release):
+        report = release.fidelity(10)
+        workload = [each for each in report.tables if "," in each.name]
+        squares = [each.release_error**2 for each in workload]
+        mean = np.average(squares, weights=[each.n_numbers for each in workload])
+        assert math.sqrt(mean) == pytest.approx(release.expected_error_)
+
+    def test_cdf(self):
+        release = fitted(ThresholdQueries(), PEOPLE[["age"]], PUBLIC[["age"]])
+        (found,) = release.fidelity(200_000).tables
+        # the rows are drawn from the CDF, so that only chance is left
+        assert found.rms_difference < 4 * found.drawing_error
+        assert found.release_error == pytest.approx(
+            np.sqrt((release._released.answers.cdf.deviations**2).mean())
+        )
+        assert found.inside == 1
+
+    @pytest.mark.parametrize(
+        ("queries", "names"),
+        [
+            (StumpQueries(), ["job", "CDF of age"]),
+            (CustomQueries(lambda rows: rows["age"] > 40), ["query 0"]),
+        ],
+    )
+    def test_other_classes(self, queries, names):
+        columns = ["age", "job"]
+        release = fitted(queries, PEOPLE[columns], PUBLIC[columns], bounds={"age": (0, 90)})
+        report = release.fidelity(20_000)
+        assert [each.name for each in report.tables] == names
+        for each in report.tables:
+            assert each.rms_difference < 4 * each.drawing_error + 0.002
+
+    def test_rows_that_contradict_the_release_are_found(self):
+        release = fitted(epsilon=LOW_NOISE)
+        honest = release.fidelity(20_000)
+        wrong = release.fidelity(20_000, constraints="job == 'farm'")
+
+        def inside(report):
+            return np.mean([each.inside for each in report.tables if "job" in each.name])
+
+        assert inside(honest) > 0.9
+        assert inside(wrong) < 0.7
+        assert wrong.acceptance_rate == pytest.approx(0.5, abs=0.05)
+
+    def test_calibrated_release(self, release):
+        """Rows of a calibrated release agree with its tables and intervals."""
+        calibrated = release.calibrate({"works": {False: 1, True: 3}})
+        report = calibrated.fidelity(50_000, keep_unknown=False)
+        assert report.rows["works"].mean() == pytest.approx(0.75, abs=0.01)
+        found = next(each for each in report.tables if each.name == "works, job")
+        table = calibrated.table(["works", "job"])
+        counts = report.rows[["works", "job"]].astype(str).value_counts() / 50_000
+        keys = pd.MultiIndex.from_frame(table[["works", "job"]].astype(str))
+        fractions = counts.reindex(keys, fill_value=0).to_numpy()
+        inside = (table["low"].to_numpy() <= fractions) & (fractions <= table["high"].to_numpy())
+        assert found.inside == inside.mean()
+
+    def test_weighted_release(self):
+        """Weights are no variable: rows have equal weights, and tables are the weighted ones."""
+        rows = PEOPLE[["works", "job"]].assign(weight=np.where(PEOPLE["works"], 3.0, 1.0))
+        public = PUBLIC[["works", "job"]].assign(weight=1.0)
+        bounds = {"weight": (0, 4)}
+        release = fitted(None, rows, public, weights="weight", bounds=bounds, epsilon=LOW_NOISE)
+        report = release.fidelity(20_000, keep_unknown=False)
+        assert (report.rows["weight"] == 1).all()
+        assert report.short_columns == []
+        assert [each.name for each in report.tables] == ["works", "job", "works, job"]
+        assert all(each.rms_difference < 0.02 for each in report.tables)
+
+    def test_text_and_html(self, release):
+        report = release.fidelity(1000, keep_unknown=False)
+        text, html = str(report), report._repr_html_()
+        worst = max(report.tables, key=lambda each: each.rms_difference)
+        assert text.startswith("Fidelity of 1000 synthetic rows to the release\n  accepted ")
+        assert f"\n  {worst.name} " in text
+        assert f"{worst.rms_difference:.4f}" in html
+        assert "numbers of age, since end with the public rows" in text
+        assert html.count("<tr>") == 3 + 1 + 15
+
+    def test_releases_without_tables(self):
+        report = fitted(method="public").fidelity(100)
+        assert report.tables == []
+        assert "none was measured" in str(report)
+        assert "<th>numbers" not in report._repr_html_()
+
+    def test_no_rows(self, release):
+        with pytest.raises(ValueError, match="n must be at least 1 to compare rows"):
+            release.fidelity(0)
+
+
+@pytest.fixture(scope="module")
+def pmw():
+    rows = people(200_000, 2)[["job", "region"]].astype(str)
+    settings = {"method": "pmw", "epsilon": LOW_NOISE, "beta": 0.1}
+    return fitted(MarginalQueries(k=1), rows[5000:], rows[:5000].copy(), **settings)
+
+
+class TestGuarantee:
+    def test_is_that_of_remark_9(self, pmw):
+        n, k, beta = 5000, 12, 0.01
+        sampling = math.sqrt(math.log(2 * k / beta) / (2 * n))
+        bound = pmw.sample_guarantee(n, n_queries=k, beta=beta)
+        assert pmw.guarantee_ < 0.5
+        assert bound == pytest.approx(pmw.guarantee_ + sampling)
+        # rows that are left out add their weight: the total variation distance
+        weights, rows = pmw._released.rows.weights, pmw._released.rows.rows
+        left_out = weights[~((rows < 2).all(axis=1))].sum()
+        with_known = pmw.sample_guarantee(n, n_queries=k, beta=beta, keep_unknown=False)
+        assert left_out > 0
+        assert with_known == pytest.approx(bound + left_out)
+        assert pmw.sample_guarantee(1) == 1.0
+
+    def test_sampling_error_holds(self, pmw):
+        """For k queries, more than the sampling part happens with probability at most beta."""
+        n, beta = 400, 0.2
+        Q = pmw.queries_.bind(pmw._schema, pmw._released.rows.rows[:5]).all_cells
+        released = pmw._released.answers.answer(Q)
+        radius = math.sqrt(math.log(2 * len(Q) / beta) / (2 * n))
+        generator, failures, n_samples = np.random.default_rng(0), 0, 1000
+        for _ in range(n_samples):
+            rows = pmw._released.answers.sample(n, generator)
+            sampled = pmw._released.queries.weighted_mean(Q, rows, np.full(n, 1 / n))
+            failures += np.abs(sampled - released).max() > radius
+        assert failures / n_samples < beta
+
+    def test_none_where_nothing_is_proved(self, release):
+        assert release.sample_guarantee(1000) is None
+        rows = np.random.default_rng(0).normal(size=(3000, 2))
+        boxes = fitted(RectangleQueries(), rows, rows[:50].copy(), method="pmw", bounds=(-9, 9))
+        assert boxes.guarantee_ is not None
+        assert boxes.sample_guarantee(1000) is None  # answers are those of a cover
+        with pytest.raises(ValueError, match="beta must lie strictly between 0 and 1"):
+            release.sample_guarantee(10, beta=1.5)
