@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,7 +118,7 @@ class Bins:
     cuts : tuple of ndarray or None
         Cut points of each numeric column; None for a categorical column, whose codes are its bins.
     sizes : tuple of int
-        Number of bins of each column.
+        Number of bins of each column. In a column with missing numbers, these are the last bin.
     """
 
     cuts: tuple[Floats | None, ...]
@@ -134,13 +135,20 @@ class Bins:
             codes[:, position] = (
                 column.astype(np.int64) if cuts is None else np.searchsorted(cuts, column)
             )
+            if self.has_missing(position):
+                codes[np.isnan(column), position] = self.sizes[position] - 1
         return codes
+
+    def has_missing(self, position: int) -> bool:
+        """Return whether missing numbers of a column have a bin, which is the last one."""
+        cuts = self.cuts[position]
+        return cuts is not None and self.sizes[position] > len(cuts) + 1
 
     def representatives(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
         """Return encoded rows in which each bin is replaced by its representative value.
 
         The representative of a numeric bin is the median of its public values, or its midpoint if
-        it has none.
+        it has none. The one of missing numbers is NaN.
 
         Parameters
         ----------
@@ -161,12 +169,16 @@ class Bins:
             high = min(column.high, MAX_BIN_END)
             ends = np.concatenate([[low], cuts, [high]])
             centres = (ends[:-1] + ends[1:]) / 2
-            public_codes = np.searchsorted(cuts, X_public[:, position])
+            public_values = X_public[:, position]
+            public_values = public_values[~np.isnan(public_values)]
+            public_codes = np.searchsorted(cuts, public_values)
             for code in np.unique(public_codes):
-                values_in_bin = X_public[public_codes == code, position]
+                values_in_bin = public_values[public_codes == code]
                 centres[code] = np.quantile(values_in_bin, 0.5, method="inverted_cdf")
-            if column.integral:
-                centres = np.ceil(centres)
+            if column.integral:  # a whole number in the bin, if there is one
+                centres = np.minimum(np.ceil(centres), np.floor(ends[1:]))
+            if self.has_missing(position):
+                centres = np.append(centres, np.nan)
             rows[:, position] = centres[codes[:, position]]
         return rows
 
@@ -181,8 +193,9 @@ class Bins:
         for position, cuts in enumerate(self.cuts):
             if cuts is None:
                 continue
-            bin_of_row, n_bins = codes[:, position], len(cuts) + 1
+            bin_of_row, n_bins = codes[:, position], self.sizes[position]
             values = np.sort(X_public[:, position])
+            values = values[~np.isnan(values)]
             # the values of bin i are values[starts[i] : starts[i + 1]]
             starts = np.searchsorted(np.searchsorted(cuts, values), np.arange(n_bins + 1))
             n_values = np.diff(starts)[bin_of_row]  # public values in the bin of each row
@@ -193,25 +206,21 @@ class Bins:
         return rows
 
 
-def cut_columns(schema: Schema, X_public: Floats, n_bins: int) -> Bins:
-    """Return bins of all columns: between public quantiles of numbers, and one for each category.
+def bins_from_cuts(schema: Schema, cuts: Mapping[int, Floats]) -> Bins:
+    """Return bins of all columns: between cuts of numbers, and one for each category.
+
+    Missing numbers of a nullable column have one more bin.
 
     Parameters
     ----------
     schema : Schema
         The columns.
-    X_public : ndarray of float64, shape (m, n_columns)
-        Encoded public rows.
-    n_bins : int
-        Maximum number of bins of a numeric column. With at most this many distinct public values,
-        each value has a bin of its own.
+    cuts : mapping of int to ndarray
+        Cut points of the numeric columns, by position.
     """
-    cuts = [
-        None if column.categorical else cut_points(X_public[:, position], n_bins)
-        for position, column in enumerate(schema.columns)
-    ]
+    cuts_of_columns = tuple(cuts.get(position) for position in range(len(schema.columns)))
     sizes = tuple(
-        column.n_categories if cut is None else len(cut) + 1
-        for column, cut in zip(schema.columns, cuts, strict=True)
+        column.n_categories if column_cuts is None else len(column_cuts) + 1 + column.nullable
+        for column, column_cuts in zip(schema.columns, cuts_of_columns, strict=True)
     )
-    return Bins(tuple(cuts), sizes)
+    return Bins(cuts_of_columns, sizes)

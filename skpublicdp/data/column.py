@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +56,8 @@ class Column:
         Whether encoded numbers are microseconds since 1970.
     offset : int
         Number subtracted from values, so that large whole numbers are exact as floats.
+    declared_order : tuple
+        Categories in the order that the type of the column declares. Empty if it declares none.
     is_closed : bool
         Whether a categorical column has no other categories, since its type declares all of them.
     """
@@ -67,6 +71,7 @@ class Column:
     nullable: bool = False
     is_datetime: bool = False
     offset: int = 0
+    declared_order: tuple[Any, ...] = ()
     is_closed: bool = False
 
     @property
@@ -180,6 +185,8 @@ class Column:
         """
         if self.is_datetime:
             return self._dates(numbers)
+        if self.integral and self.nullable:  # a missing number is no integer
+            return np.ceil(numbers) + self.offset
         if self.integral:
             # rounded up, which keeps the number of rows at or below each integer
             return np.ceil(numbers).astype(np.int64) + self.offset
@@ -247,13 +254,57 @@ class Column:
 
     @staticmethod
     def _dates(numbers: Floats) -> NDArray[np.datetime64]:
-        """Return the dates of microseconds since 1970, rounded up to whole microseconds."""
-        return np.ceil(numbers).astype(np.int64).astype("datetime64[us]")
+        """Return the dates of microseconds since 1970, rounded up to whole microseconds.
+
+        NaN becomes NaT.
+        """
+        is_missing_date = np.isnan(numbers)
+        microseconds = np.ceil(np.where(is_missing_date, 0, numbers)).astype(np.int64)
+        dates = microseconds.astype("datetime64[us]")
+        return np.where(is_missing_date, np.datetime64("NaT", "us"), dates)
 
     @property
     def names(self) -> list[Any]:
         """Names of all codes of a categorical column: its categories, `OTHER` and `MISSING`."""
         return [*self.values.tolist(), OTHER, MISSING]
+
+    @property
+    def display_order(self) -> list[int]:
+        """Codes of a categorical column in the order of tables; `OTHER` and `MISSING` come last.
+
+        Categories of a declared order come first and keep it. The others are sorted, text by the
+        numbers in it, so that "9" comes before "10".
+        """
+        categories = self.values.tolist()
+        rank = {category: number for number, category in enumerate(self.declared_order)}
+        texts_only = all(isinstance(category, str) for category in categories)
+
+        def key(code: int) -> tuple[Any, ...]:
+            """Return the sort key of a code. Categories of other types are sorted already."""
+            declared_rank = rank.get(categories[code], len(rank))
+            text_key = natural_key(categories[code]) if texts_only else ()
+            return declared_rank, text_key, code
+
+        codes = sorted(range(len(categories)), key=key)
+        return [*codes, len(categories), len(categories) + 1]
+
+
+NUMBER_IN_TEXT = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?|\d+")
+"""A number in a text. A minus sign after a digit or a letter is a hyphen, as in "10-20"."""
+
+
+def natural_key(text: str) -> tuple[Any, ...]:
+    """Return a sort key by which the numbers in texts are compared as numbers.
+
+    Examples
+    --------
+    >>> sorted(["10", "9", "grade 10", "grade 9", "(10, 20]", "(-5, 10]"], key=natural_key)
+    ['9', '10', '(-5, 10]', '(10, 20]', 'grade 9', 'grade 10']
+    """
+    words = NUMBER_IN_TEXT.split(text)
+    numbers = map(float, NUMBER_IN_TEXT.findall(text))
+    # words and numbers alternate, so that entries at the same position have the same type
+    return tuple(part for pair in itertools.zip_longest(words, numbers) for part in pair)[:-1]
 
 
 PLAIN_TYPES = {str, int, bool, type(None)}
@@ -368,5 +419,6 @@ def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
         "infinity, a value too large for float64, or text (the row is withheld; each argument "
         "must be a string that is a number, or a number). Impute with PublicFit(SimpleImputer()), "
         "encode text with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
-        "or use SemiPrivateBoostingClassifier, which accepts missing values and text."
+        "or use SemiPrivateBoostingClassifier (missing values and text) or, for tables, "
+        "MarginalQueries(missing=[...])."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,7 +26,13 @@ from skpublicdp.data.public_rows import (
     without_augmentation,
 )
 from skpublicdp.data.roles import RowRoles, split_roles
-from skpublicdp.data.schema import Schema, build_schema, parse_bounds
+from skpublicdp.data.schema import (
+    Schema,
+    build_schema,
+    column_names,
+    column_position,
+    parse_bounds,
+)
 from skpublicdp.data.streaming import RowSource, as_rows
 from skpublicdp.data.tables import ColumnType, Table
 from skpublicdp.typing import Mask
@@ -43,7 +49,7 @@ def read_fit_inputs(
     is_public: Any = None,
     groups: Any = None,
     numeric: bool = False,
-    nullable: bool = False,
+    nullable: bool | Collection[Any] = False,
     clamp: bool = False,
     use_reference: bool = False,
     min_public_rows: int | None = 2,
@@ -64,8 +70,9 @@ def read_fit_inputs(
         Reads and encodes `y`. Without it, `y` is ignored.
     numeric : bool
         Whether text and categories are refused.
-    nullable : bool
-        Whether numbers may be missing or infinite.
+    nullable : bool or collection of str and int
+        Whether numbers may be missing or infinite. A collection has the names or positions of
+        columns in which they may, besides those in which public numbers are missing.
     clamp : bool
         Whether numbers outside the bounds are moved to the nearer bound.
     use_reference : bool
@@ -95,10 +102,12 @@ def read_fit_inputs(
     )
     table, public_tables = roles.table, roles.public_tables
     bounds = getattr(estimator, "bounds", None)
+    if not isinstance(nullable, bool):
+        nullable = _column_positions(nullable, column_names(table))
     schema = build_schema(table, public_tables, bounds=bounds, nullable=nullable, numeric=numeric)
     roles = roles.capped(estimator, groups)
     target = encode_target(target_reader, roles, y, X_public=X_public, y_public=y_public)
-    source = _open_private_rows(roles, target, schema, finite=not nullable)
+    source = _open_private_rows(roles, target, schema, finite=nullable is not True)
     bounded = frozenset(parse_bounds(bounds, schema.names, table.types))
     encoded_tables = [schema.encode(public, clamp=clamp) for public in public_tables]
     raw_public = np.concatenate([np.empty((0, table.shape[1])), *encoded_tables])
@@ -132,6 +141,18 @@ def read_fit_inputs(
         _clamp=clamp,
         _types=_types_for_errors(table, streamed=roles.stream is not None),
     )
+
+
+def _column_positions(columns: Collection[Any], names: list[str]) -> frozenset[int]:
+    """Return the positions of columns that a user declared to have missing numbers."""
+    positions = [column_position(column, names) for column in columns]
+    if None in positions:
+        raise ValueError(
+            "missing must list columns of X, by name or position; got "
+            f"{list(columns)[positions.index(None)]!r}, and the columns are {', '.join(names[:10])}"
+            f"{', ...' if len(names) > 10 else ''}."
+        )
+    return frozenset(position for position in positions if position is not None)
 
 
 class TargetEncoding(NamedTuple):

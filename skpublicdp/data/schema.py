@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -144,6 +144,8 @@ class Schema:
     def check(self, table: Table) -> None:
         """Raise NotNumbersError if a numeric column holds a missing, infinite or other value.
 
+        Missing and infinite numbers are valid in nullable columns.
+
         All columns are read before the error is raised, and its message depends on types alone, so
         it does not reveal which column is invalid.
         """
@@ -156,7 +158,8 @@ class Schema:
             if values.dtype.kind in "iub" and not np.ma.isMaskedArray(values):
                 continue  # integers and booleans are finite
             try:
-                is_invalid |= not np.isfinite(to_numbers(values, column.name)).all()
+                numbers = to_numbers(values, column.name)
+                is_invalid |= not column.nullable and not np.isfinite(numbers).all()
             except NotNumbersError:
                 is_invalid = True
         if is_invalid:
@@ -173,15 +176,17 @@ class Schema:
             for column, type_ in zip(self.columns, types, strict=True)
             if not column.categorical
         ]
-        may_be_missing = any(column.nullable for column, _ in numeric)
         # where numbers may be missing, every value of a column of numbers is valid
-        names = [
-            column.name
+        columns = [
+            column
             for column, type_ in numeric
-            if type_.nullable and not (may_be_missing and type_.kind == NUMBER)
+            if type_.nullable and not (column.nullable and type_.kind == NUMBER)
         ]
-        names = names or [column.name for column, _ in numeric]
-        return NotNumbersError(not_numbers_message(names, may_be_missing))
+        columns = columns or [column for column, _ in numeric]
+        may_be_missing = all(column.nullable for column in columns)
+        return NotNumbersError(
+            not_numbers_message([column.name for column in columns], may_be_missing)
+        )
 
     def decode(self, rows: Floats) -> Any:
         """Return encoded rows with the user's values, in a container like the one of `fit`."""
@@ -256,7 +261,7 @@ def build_schema(
     public: Sequence[Table],
     *,
     bounds: ArrayLike | Mapping[Any, Any] | None = None,
-    nullable: bool = False,
+    nullable: bool | Collection[int] = False,
     numeric: bool = False,
 ) -> Schema:
     """Return the schema of a table, from public rows, bounds and the column types of `X` alone.
@@ -270,8 +275,9 @@ def build_schema(
     bounds : array-like of shape (2,) or (n_features, 2), or mapping of column to pair, optional
         Bounds of numeric columns. By default the range of the public values, extended by its width
         on each side.
-    nullable : bool, default=False
-        Whether numeric columns may have missing values and infinities.
+    nullable : bool or collection of int, default=False
+        Whether numeric columns may have missing values and infinities. A collection has the
+        positions of columns that may. Other columns may if public numbers are missing in them.
     numeric : bool, default=False
         Whether all columns are numeric.
 
@@ -290,8 +296,9 @@ def build_schema(
             columns.append(_categorical_column(name, types, public_parts))
         else:
             limit = limits.get(position)
-            column = _numeric_column(name, types[0], public_parts, limit, nullable)
-            columns.append(replace(column, nullable=nullable))
+            is_nullable: bool | None
+            is_nullable = nullable if isinstance(nullable, bool) else position in nullable or None
+            columns.append(_numeric_column(name, types[0], public_parts, limit, is_nullable))
     return Schema(tuple(columns), X.container)
 
 
@@ -363,9 +370,13 @@ def _categorical_column(
         )
     categories = np.empty(len(distinct), dtype=object)
     categories[:] = distinct
+    orders = [type_.categories for type_ in types if type_.ordered and type_.categories]
+    declared_order = orders[0] if orders else ()
     # A column of booleans is closed whatever its type: a missing private value may have changed it.
     is_closed = types[0].categories is not None or all_boolean
-    return Column(name, categories, categorical=True, is_closed=is_closed)
+    return Column(
+        name, categories, categorical=True, is_closed=is_closed, declared_order=declared_order
+    )
 
 
 def _numeric_column(
@@ -373,7 +384,7 @@ def _numeric_column(
     type_: ColumnType,
     public_parts: Sequence[Any],
     limits: tuple[float, float] | None,
-    nullable: bool,
+    nullable: bool | None,
 ) -> Column:
     """Describe a numeric column by its public values, or by its bounds.
 
@@ -387,12 +398,15 @@ def _numeric_column(
         Public values of the column in several parts.
     limits : (low, high) or None
         Bounds that the user passed.
-    nullable : bool
-        Whether the column may have missing values and infinities.
+    nullable : bool or None
+        Whether the column may have missing values and infinities. None means that it may if a
+        public value is missing.
     """
     offset = _exact_offset(public_parts)
     numbers = [_public_numbers(part, name, offset) for part in public_parts]
     values = np.concatenate([np.empty(0), *numbers])
+    if nullable is None:
+        nullable = bool(np.isnan(values).any())
     if nullable:
         values = values[np.isfinite(values)]
     elif not np.isfinite(values).all():
@@ -420,6 +434,7 @@ def _numeric_column(
         low=low,
         high=high,
         integral=bool(len(distinct) and is_integral),
+        nullable=nullable,
         is_datetime=type_.kind == DATE,
         offset=offset,
     )

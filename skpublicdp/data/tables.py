@@ -50,11 +50,14 @@ class ColumnType:
         The declared categories of a categorical column; None if the type declares no categories.
     nullable : bool
         Whether a value may be missing.
+    ordered : bool
+        Whether the type declares an order of the categories.
     """
 
     kind: str
     categories: tuple[Any, ...] | None = None
     nullable: bool = True
+    ordered: bool = False
 
     @property
     def usable(self) -> bool:
@@ -334,9 +337,11 @@ def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
     if isinstance(dtype, nw.Datetime | nw.Date):
         return ColumnType(DATE)
     if isinstance(dtype, nw.Enum):
-        return ColumnType(CATEGORY, tuple(dtype.categories))
+        return ColumnType(CATEGORY, tuple(dtype.categories), ordered=True)
     if dtype == nw.Categorical:
-        return ColumnType(CATEGORY, _declared_categories(native))
+        categories = _declared_categories(native)
+        is_ordered = categories is not None and bool(native.dtype.ordered)
+        return ColumnType(CATEGORY, categories, ordered=is_ordered)
     if dtype == nw.String:
         return ColumnType(TEXT)
     native_dtype: Any = getattr(native, "dtype", None)

@@ -23,6 +23,7 @@ from skpublicdp.plotting.display import (
     with_margin,
 )
 from skpublicdp.query_release import PAPQueryRelease
+from skpublicdp.query_release.queries.bin_edges import bin_labels
 from skpublicdp.typing import Floats
 
 MAX_HIDDEN_SHARE = 0.001
@@ -344,6 +345,11 @@ class MarginalDisplay(ReleaseDisplay):
             equal_weights = np.full(len(public_values), 1 / len(public_values))
             public = category_shares(column_schema, cuts, public_values, equal_weights)
         labels = category_names(column_schema, cuts)
+        edges = release._released.queries.bin_edges(position)
+        if edges is not None:
+            labels = bin_labels(edges, column_schema)
+        if cuts is not None and column_schema.nullable:
+            labels = [*labels, MISSING]
         # empty categories for other and missing values are left out
         is_nonempty = released + (0 if public is None else public) > 0
         shown = [
@@ -488,7 +494,8 @@ def category_shares(column: Column, cuts: Floats | None, values: Floats, weights
     if cuts is None:
         codes, size = values.astype(np.intp), column.n_categories
     else:
-        codes, size = np.searchsorted(cuts, values), len(cuts) + 1
+        codes, size = np.searchsorted(cuts, values), len(cuts) + 1 + column.nullable
+        codes = np.where(np.isnan(values), size - 1, codes)
     return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
 
 

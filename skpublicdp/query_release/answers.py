@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -14,9 +14,9 @@ from scipy.stats import norm
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.exceptions import UnmeasuredWarning, warn
 from skpublicdp.guarantees import Promise
-from skpublicdp.query_release.binned_columns import BinnedColumn
+from skpublicdp.query_release.binned_columns import BinnedColumn, condition_on_value
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
+from skpublicdp.query_release.discretize import Discretizer, PublicBins
 from skpublicdp.query_release.fidelity import (
     TableFidelity,
     compare_with_cdf,
@@ -188,6 +188,32 @@ class TableAnswers(ReleasedAnswers):
                 ends[indices] = table_ends
         return ends
 
+    def share_intervals(
+        self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
+    ) -> Floats:
+        """Return intervals of the share of each cell in a group of rows, shape (n_cells, 2).
+
+        Simultaneous intervals follow from simultaneous intervals of all cells and of all groups.
+        """
+        ((columns, _, codes),) = by_table(cells)
+        self.check_released(columns)
+        ((group_columns, _, _),) = by_table(groups)
+        ends = self.release.share_intervals(columns, codes, group_columns, level)
+        if simultaneous:
+            distinct_groups, group_of_cell = np.unique(groups, axis=0, return_inverse=True)
+            together = np.concatenate([cells, distinct_groups])
+            low, high = self.intervals(together, level, simultaneous=True).T
+            group_low, group_high = (
+                end[len(cells) :][group_of_cell.ravel()] for end in (low, high)
+            )
+            low, high = low[: len(cells)], high[: len(cells)]
+            min_share = np.divide(low, group_high, out=np.zeros(len(low)), where=group_high > 0)
+            max_share = np.divide(high, group_low, out=np.ones(len(low)), where=group_low > high)
+            ends = np.column_stack(
+                [np.minimum(min_share, ends[:, 0]), np.maximum(max_share, ends[:, 1])]
+            )
+        return ends
+
     def column_marginal(self, position: int) -> Floats | None:
         """Return the released one-way table of a column, or None without such a table."""
         return self.release.fractions.get((position,)) if self.queries.has_tables else None
@@ -204,13 +230,11 @@ class TableAnswers(ReleasedAnswers):
         if cuts is None or self.column_marginal(position) is None:
             return rows
         assert isinstance(rows, WeightedRows)
-        return BinnedColumn(
-            rows,
-            cuts,
-            bounds=(column.low, column.high),
-            posterior=self.release.posteriors[position,],
-            noisy=self.release.noisy((position,), (np.arange(len(cuts) + 1),)),
-        )
+        posterior = self.release.posteriors[position,]
+        noisy = self.release.noisy((position,), (np.arange(self.release.sizes[position]),))
+        if column.nullable:
+            posterior, noisy = condition_on_value(posterior, noisy)
+        return BinnedColumn(rows, cuts, (column.low, column.high), posterior, noisy)
 
     @property
     def ends_with_public_rows(self) -> bool:
@@ -303,57 +327,6 @@ class TableAnswers(ReleasedAnswers):
         return np.column_stack([np.minimum(noisy_low, low), np.maximum(noisy_high, high)])
 
 
-class ColumnAnswers(TableAnswers):
-    """Answers to stumps: from the CDF of a numeric column, or the table of a categorical one.
-
-    The first entry of an encoded stump is the position of a numeric column, or -1 - position for a
-    categorical one (see `StumpQueries`). The parameters are those of `TableAnswers`.
-    """
-
-    def __init__(
-        self,
-        queries: QueryClass,
-        release: MarginalRelease,
-        discretizer: Discretizer,
-        codes_public: Integers,
-        X_public: Floats,
-    ) -> None:
-        assert isinstance(discretizer, ReleasedBins)
-        # synthetic rows need a table of every column
-        fractions = {**release.fractions, **discretizer.column_marginals()}
-        release = replace(release, fractions=fractions)
-        super().__init__(queries, release, discretizer, codes_public, X_public)
-
-    def answer(self, Q: NDArray[Any]) -> Floats:
-        """Return the estimated fraction of rows for which each encoded stump holds."""
-        answers = np.empty(len(Q))
-        for column, indices in _stumps_by_column(Q):
-            if column < 0:  # categorical
-                fractions = self.release.fractions[-1 - column,]
-                answers[indices] = fractions[Q[indices, 1].astype(np.intp)]
-            else:
-                answers[indices] = self._discretizer.cdfs[column].cdf(Q[indices, 1])
-        return answers
-
-    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals of the answers to encoded stumps, shape (n_queries, 2)."""
-        n_simultaneous = max(len(Q), 1) if simultaneous else 1
-        single_level = 1 - (1 - level) / n_simultaneous  # Bonferroni
-        failure = (1 - single_level) / 2  # of each end
-        ends = np.empty((len(Q), 2))
-        for column, indices in _stumps_by_column(Q):
-            if column < 0:  # categorical
-                columns, codes = (-1 - column,), (Q[indices, 1].astype(np.intp),)
-                ends[indices] = self._cell_intervals(columns, codes, level)
-                if n_simultaneous > 1:
-                    ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
-            else:
-                above, thresholds = np.full(len(indices), -np.inf), Q[indices, 1]
-                cdf = self._discretizer.cdfs[column]
-                ends[indices] = cdf.fraction_intervals(above, thresholds, single_level)
-        return ends
-
-
 class CountAnswers(TableAnswers):
     """Answers to listed queries, each of which has a table of two cells: does not hold, holds.
 
@@ -410,12 +383,6 @@ def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
         yield TableQueries(tuple(columns.tolist()), indices, codes)
 
 
-def _stumps_by_column(Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield each encoded column in the first column of Q, and the indices of its stumps in Q."""
-    for column in np.unique(Q[:, 0]).astype(int).tolist():
-        yield column, np.flatnonzero(Q[:, 0] == column)
-
-
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
     """The results of one fit, in the same form for all methods.
@@ -460,30 +427,6 @@ class FittedRelease:
             weights = self.queries.weights.units(X).astype(np.float64)
         fractions = self.queries.weighted_mean(Q, X, weights / weights.sum())
         return float(np.abs(self.answers.answer(Q) - fractions).mean())
-
-    def describe_table(self, positions: Sequence[int], level: float, *, simultaneous: bool) -> Any:
-        """Return all cells of a marginal with fractions and intervals, as a frame or a dict.
-
-        The columns at `positions` come first, then ``fraction``, ``low`` and ``high``. The last two
-        are omitted if the method has no intervals.
-        """
-        Q, values = self.queries.table_cells(positions)
-        table: dict[Any, Any] = {
-            self.schema.names[position]: column
-            for position, column in zip(positions, values, strict=True)
-        }
-        ends = None
-        if self.answers.has_intervals:
-            # before the answers, to raise an error instead of a warning for an unreleased table
-            ends = self.answers.intervals(Q, level, simultaneous=simultaneous)
-        table["fraction"] = self.answers.answer(Q)
-        if ends is not None:
-            table["low"], table["high"] = ends.T
-        if self.schema.container.library is None:  # the fit was not on a frame
-            return table
-        return replace(self.schema.container, labels=tuple(table)).build(
-            [np.asarray(column) for column in table.values()]
-        )
 
     @property
     def rows(self) -> WeightedRows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,31 @@ class BinnedRanges(NamedTuple):
 
     shares: Floats
     is_cut: NDArray[np.bool_]
+
+
+def condition_on_value(
+    posterior: TablePosterior, noisy: NoisyFractions
+) -> tuple[TablePosterior, NoisyFractions]:
+    """Return the posterior and the noisy fractions of the bins among rows that have a value.
+
+    The last cell of the one-way table are the rows without a value. Given the fraction of rows with
+    a value, the bins are fractions of the private persons who have one. An error of this fraction
+    changes all bins in proportion, and so cancels.
+    """
+    cells, estimate = posterior.cells.select(slice(-1)), posterior.estimate[:-1]
+    total = max(float(estimate.sum()), 1 / float(np.min(noisy.persons)))
+    public_total = max(float(cells.public.sum()), MIN_INDEPENDENCE_ESTIMATE)
+    cells = cells._replace(
+        independence_estimate=cells.independence_estimate / cells.independence_estimate.sum(),
+        public=cells.public / public_total,
+        values=cells.values / total,
+        precisions=cells.precisions * total**2,
+    )
+    sizes = posterior.sizes._replace(rows=posterior.sizes.rows * total)
+    conditional = replace(posterior, cells=cells, estimate=estimate / total, sizes=sizes)
+    return conditional, NoisyFractions(
+        noisy.values[:-1] / total, noisy.variance / total**2, noisy.persons * total, noisy.gaussian
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ at zero the count is the mean, and the formula of Lugannani and Rice is 0/0."""
 
 
 def binomial_bounds(
-    noisy: ArrayLike, variance: ArrayLike, n: float, failure: float, *, gaussian: bool
+    noisy: ArrayLike, variance: ArrayLike, n: float | Floats, failure: float, *, gaussian: bool
 ) -> tuple[Floats, Floats]:
     """Return confidence bounds of population fractions, given noisy fractions of n sampled persons.
 
@@ -38,8 +38,8 @@ def binomial_bounds(
         Observed fraction of the n persons, plus noise.
     variance : array-like of float
         Noise variance, at least 0. Broadcasts with `noisy`.
-    n : float
-        Number of persons.
+    n : float or ndarray
+        Number of persons. Broadcasts with `noisy`.
     failure : float
         Probability with which each of the two bounds may fail, below 1/2.
     gaussian : bool
@@ -89,7 +89,7 @@ class _SaddlePoint(NamedTuple):
 
 
 def _upper_bounds(
-    counts: Floats, variance: Floats, n: float, failure: float, gaussian: bool
+    counts: Floats, variance: Floats, n: float | Floats, failure: float, gaussian: bool
 ) -> Floats:
     """Return the largest fractions whose lower tail at the noisy counts is at least `failure`.
 
@@ -111,7 +111,7 @@ def _upper_bounds(
 
 
 def _saddle_point(
-    tilt: Floats, counts: Floats, variance: Floats, n: float, gaussian: bool
+    tilt: Floats, counts: Floats, variance: Floats, n: float | Floats, gaussian: bool
 ) -> _SaddlePoint:
     """Return the fractions whose saddle point is `tilt`, and their lower tails at the counts.
 

@@ -127,9 +127,36 @@ class CalibratedAnswers(TableAnswers):
         distances = ends - old.fractions[columns][codes][:, None]
         return np.clip(new.fractions[columns][codes][:, None] + ratio[:, None] * distances, 0, 1)
 
+    def share_intervals(
+        self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
+    ) -> Floats:
+        """Return intervals of the share of each cell in a group of rows, shape (n_cells, 2).
+
+        Distances of the ends from the share are multiplied by the ratio of the standard deviations
+        of the cell, relative to the group, after and before calibration.
+        """
+        before = self._uncalibrated
+        ends = before.share_intervals(cells, groups, level, simultaneous=simultaneous)
+        is_unknown = (ends[:, 1] - ends[:, 0] == 1)[:, None]
+        ((columns, _, codes),) = by_table(cells)
+        deviation = self.release.deviations[columns][codes]
+        old_deviation = before.release.deviations[columns][codes]
+        group, old_group = self.answer(groups), before.answer(groups)
+        share, old_share = (
+            np.divide(fractions, totals, out=np.zeros(len(cells)), where=totals > 0)
+            for fractions, totals in (
+                (self.answer(cells), group),
+                (before.answer(cells), old_group),
+            )
+        )
+        ratio = np.divide(deviation * old_group, group, out=np.ones(len(cells)), where=group > 0)
+        distances = (ratio / old_deviation)[:, None] * (ends - old_share[:, None])
+        calibrated = np.clip(share[:, None] + distances, 0, 1)
+        return np.where(is_unknown | (group <= 0)[:, None], [0.0, 1.0], calibrated)
+
     def distribution(self, position: int, column: Column) -> WeightedRows:
         """Return the calibrated distribution of a numeric column, which has no intervals."""
-        return WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
+        return self.rows.column(position)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,8 +392,9 @@ def _read_table(
     array = np.array([given.get(label, 0) for label in labels], dtype=np.float64)
     if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
         raise ValueError(f"The totals of {title} must be non-negative numbers, not all zero.")
-    shape = tuple(cells[:, position].max() + 1 for position in positions)
-    fractions: Floats = (array / array.sum()).reshape(shape)
+    codes = tuple(cells[:, position] for position in positions)
+    fractions: Floats = np.zeros([column_codes.max() + 1 for column_codes in codes])
+    fractions[codes] = array / array.sum()  # cells are in the order of the table that users see
     return fractions
 
 

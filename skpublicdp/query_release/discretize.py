@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from skpublicdp.data.binning import Bins, count_below
+from skpublicdp.data.binning import Bins, bins_from_cuts, count_below
 from skpublicdp.data.schema import Schema
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS
 from skpublicdp.query_release.cdf.grid import MIN_CELL_SNR, just_below
@@ -94,6 +94,8 @@ class PublicBins(Discretizer):
         for position, cuts in enumerate(self.bins.cuts):
             column = rows[:, position]
             codes[:, position] = column if cuts is None else count_below(cuts, column)
+            if self.bins.has_missing(position):
+                codes[np.isnan(column), position] = self.sizes[position] - 1
         units = None if weights is None else weights.units(rows)
         return marginal_tables(codes, workload, self.sizes, units)
 
@@ -127,12 +129,8 @@ class ReleasedBins(PublicBins):
         self._cuts_of_column = {
             position: _quantile_cuts(cdf, n_bins) for position, cdf in cdfs.items()
         }
-        cuts = tuple(self._cuts_of_column.get(position) for position in range(len(schema.columns)))
-        sizes = tuple(
-            column.n_categories if column_cuts is None else len(column_cuts) + 1
-            for column, column_cuts in zip(schema.columns, cuts, strict=True)
-        )
-        super().__init__(schema, Bins(cuts, sizes), workload, np.empty((0, len(sizes))))
+        bins = bins_from_cuts(schema, self._cuts_of_column)
+        super().__init__(schema, bins, workload, np.empty((0, len(bins.sizes))))
         self.cdfs = cdfs
 
     def rows(self, codes: Integers) -> Floats:

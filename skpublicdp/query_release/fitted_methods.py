@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, Self
@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import check_level
+from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.data.batch_predict import apply_rule
-from skpublicdp.data.schema import Column, Schema
+from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.data.tables import is_frame
 from skpublicdp.data.validation import read_table
 from skpublicdp.exceptions import UncoveredBoundsWarning, warn
@@ -27,9 +28,16 @@ from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.group_distributions import ColumnByGroup, IntervalOptions
 from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.queries.bin_edges import encode_edges
 from skpublicdp.query_release.row_answers import ColumnDistribution
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.synthetic_methods import SyntheticRowsMixin
+from skpublicdp.query_release.table_frames import (
+    TableOptions,
+    describe_all_tables,
+    describe_table,
+    group_means,
+)
 
 
 class ColumnMethodsMixin:
@@ -60,9 +68,10 @@ class ColumnMethodsMixin:
         Returns
         -------
         ndarray of the shape of x
-            Fraction of the population at or below each number. With `by` it is a DataFrame or dict
-            of the columns of groups, ``x``, and ``fraction``: of the rows of a group. Groups that
-            are empty in the release are left out.
+            Fraction at or below each number, of the rows that have a value (`missing_fraction`).
+            With `by` it is a DataFrame or dict of the columns of groups, ``x``, and ``fraction``:
+            of the rows of a group that have a value. Groups that are empty in the release are left
+            out.
 
         Raises
         ------
@@ -84,6 +93,8 @@ class ColumnMethodsMixin:
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
         """Return confidence intervals of the population's cumulative distribution function.
+
+        It is the one of the rows that have a value, as in `cdf`.
 
         Parameters
         ----------
@@ -129,7 +140,7 @@ class ColumnMethodsMixin:
         *,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Estimate quantiles of a column.
+        """Estimate quantiles of a column, among the rows that have a value.
 
         Parameters
         ----------
@@ -185,7 +196,7 @@ class ColumnMethodsMixin:
         simultaneous: bool = False,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Return confidence intervals of the population's quantiles.
+        """Return confidence intervals of the population's quantiles, as in `quantile`.
 
         Parameters
         ----------
@@ -219,14 +230,17 @@ class ColumnMethodsMixin:
         )
         return schema_column.to_user(ends)
 
-    def histogram(self, edges: ArrayLike, column: str | int | None = None) -> NDArray[np.float64]:
+    def histogram(
+        self, edges: ArrayLike | None = None, column: str | int | None = None
+    ) -> NDArray[np.float64]:
         """Estimate the fraction of the population in each bin.
 
         Parameters
         ----------
-        edges : array-like of float or of dates, shape (n_bins + 1,)
-            Increasing. A bin (a, b] contains its right edge, and the first bin contains both of
-            its edges, as in ``pandas.cut(..., include_lowest=True)``. In contrast, a bin [a, b) of
+        edges : array-like of float or of dates, shape (n_bins + 1,), default=None
+            Increasing. By default they are those of the parameter `bins` of `MarginalQueries`. A
+            bin (a, b] contains its right edge, and the first bin contains both of its edges, as in
+            ``pandas.cut(..., include_lowest=True)``. In contrast, a bin [a, b) of
             ``numpy.histogram`` contains its left edge, and the last bin contains both.
         column : str or int, default=None
             Name or position of a numeric column. It is not needed if there is a single column.
@@ -234,30 +248,36 @@ class ColumnMethodsMixin:
         Returns
         -------
         ndarray of shape (n_bins,)
-            Fractions. They add up to 1 if the bins cover the bounds of the column.
+            Fractions of the rows that have a value. They add up to 1 if the bins cover the bounds
+            of the column. The fractions of all rows are in `table`.
+
+        Raises
+        ------
+        ValueError
+            If edges are not increasing, or neither given here nor at the fit.
 
         Warns
         -----
         UncoveredBoundsWarning
             If the bins do not cover the bounds of the column, so that rows may be outside all bins.
         """
-        distribution, schema_column = self._distribution(column)
-        above, up_to = _encode_bins(edges, schema_column)
+        distribution, _ = self._distribution(column)
+        above, up_to = self._encode_bins(edges, column)
         return distribution.cdf(up_to) - distribution.cdf(above)
 
     def histogram_interval(
         self,
-        edges: ArrayLike,
+        edges: ArrayLike | None = None,
         column: str | int | None = None,
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
     ) -> NDArray[np.float64]:
-        """Return confidence intervals of the population's fraction in each bin.
+        """Return confidence intervals of the population's fraction in each bin, as in `histogram`.
 
         Parameters
         ----------
-        edges : array-like of float or of dates, shape (n_bins + 1,)
+        edges : array-like of float or of dates, shape (n_bins + 1,), default=None
             As in `histogram`.
         column : str or int, default=None
             Name or position of a numeric column. It is not needed if there is a single column.
@@ -280,26 +300,62 @@ class ColumnMethodsMixin:
         UncoveredBoundsWarning
             As in `histogram`.
         """
-        distribution, schema_column = self._distribution_with_intervals(column)
-        above, up_to = _encode_bins(edges, schema_column)
+        distribution, _ = self._distribution_with_intervals(column)
+        above, up_to = self._encode_bins(edges, column)
         return distribution.fraction_intervals(
             above, up_to, check_level(level), simultaneous=bool(simultaneous)
         )
 
-    def mean(self, column: str | int | None = None) -> Any:
-        """Estimate the mean of a column.
+    def mean(
+        self,
+        column: str | int | None = None,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Estimate the mean of a column, overall or in each group of rows.
+
+        It is the mean of the rows that have a value. `missing_fraction` is the fraction of others.
 
         Parameters
         ----------
         column : str or int, default=None
             Name or position of a numeric column. It is not needed if there is a single column.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups: categories, or bins of numbers. They must be together with
+            `column` in a released table.
 
         Returns
         -------
         float, or a datetime
-            The mean, after moving numbers outside the bounds to the nearer bound.
+            The mean, after moving numbers outside the bounds to the nearer bound. With `by`, a
+            DataFrame or dict of the columns of the groups and ``mean``. Groups that may be empty
+            are left out.
+
+        Raises
+        ------
+        ValueError
+            If `by` is given, and no released table contains its columns and `column`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     job = rng.choice(["farm", "shop"], size=n)
+        ...     age = rng.integers(20, 60, size=n) + np.where(job == "farm", 10, 0)
+        ...     return pd.DataFrame({"job": job, "age": age})
+        >>> release = PAPQueryRelease(bounds={"age": (20, 70)}, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(500))
+        >>> release.mean("age", by="job")[:2].round()
+            job  mean
+        0  farm  49.0
+        1  shop  40.0
         """
         distribution, schema_column = self._distribution(column)
+        if by is not None:
+            position = 0 if column is None else self._schema.position(column)
+            return group_means(self._released, position, self._positions(by))
         return schema_column.to_user(np.array(distribution.mean())).item()
 
     def _by_group(
@@ -307,11 +363,123 @@ class ColumnMethodsMixin:
     ) -> ColumnByGroup:
         """Return the released distributions of a numeric column in groups of rows."""
         self._distribution(column)  # raises an error for a column that is not numeric
-        groups = [by] if isinstance(by, str | int | Integral) else list(by)
         position = 0 if column is None else self._schema.position(column)
-        return ColumnByGroup(
-            self._released, position, [self._schema.position(group) for group in groups]
-        )
+        return ColumnByGroup(self._released, position, self._positions(by))
+
+    def missing_fraction(self, column: str | int | None = None) -> float:
+        """Estimate the fraction of rows without a value in a column.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a column. It is not needed if there is a single column.
+
+        Returns
+        -------
+        float
+            Fraction of the population. It is 0 for numeric columns in which the fit accepts no
+            missing number, see the parameter `missing` of `MarginalQueries`.
+
+        Raises
+        ------
+        ValueError
+            If the column is categorical, and the release is not one of tables.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> income = np.where(rng.random((20_000, 1)) < 0.2, np.nan, rng.uniform(0, 9, (20_000, 1)))
+        >>> release = PAPQueryRelease(bounds=(0, 9), random_state=0)
+        >>> release = release.fit(income[300:], X_public=income[:300].copy())
+        >>> print(f"{release.missing_fraction():.2f}", release.missing_fraction_interval().round(3))
+        0.20 [0.193 0.204]
+        >>> print(f"{release.mean():.1f}")  # of those with a value
+        4.5
+        """
+        cell = self._missing_cell(column)
+        return 0.0 if cell is None else float(self._released.answer([cell])[0])
+
+    def missing_fraction_interval(
+        self, column: str | int | None = None, level: float | Fraction = 0.95
+    ) -> NDArray[np.float64]:
+        """Return a confidence interval of the fraction of rows without a value in a column.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a column. It is not needed if there is a single column.
+        level : float, default=0.95
+            Coverage, as in `interval`.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Low and high.
+
+        Raises
+        ------
+        ValueError
+            If the method has no intervals, or `missing_fraction` raises an error.
+        """
+        level = check_level(level)
+        cell = self._missing_cell(column)
+        if cell is None:
+            return np.zeros(2)
+        interval: NDArray[np.float64]
+        interval = self._released.intervals([cell], level, simultaneous=False)[0]
+        return interval
+
+    def _missing_cell(self, column: str | int | None) -> dict[int, str] | None:
+        """Return the query about rows without a value in a column, or None if there are none."""
+        check_is_fitted(self)
+        if column is None and len(self._schema.columns) > 1:
+            raise ValueError("missing_fraction is about one column; pass its name as column.")
+        position = 0 if column is None else self._schema.position(column)
+        schema_column = self._schema.columns[position]
+        if not schema_column.categorical and not schema_column.nullable:
+            return None
+        self._released.queries.table_cells([position])  # raises an error without tables
+        return {position: MISSING}
+
+    def _encode_bins(
+        self, edges: ArrayLike | None, column: str | int | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of the bins a < x <= b, encoded as floats: all a and all b.
+
+        The first a is just below the first edge, so that the first bin contains this edge. Warns if
+        the bins do not cover the bounds of the column. Without edges, those of the fit are used.
+        """
+        position = 0 if column is None else self._schema.position(column)
+        schema_column = self._schema.columns[position]
+        if edges is not None:
+            numbers = encode_edges(edges, schema_column)
+        else:
+            numbers_of_fit = self._released.queries.bin_edges(position)
+            if numbers_of_fit is None:
+                raise ValueError(
+                    "edges must be given, since MarginalQueries(bins={...}) gave none for column "
+                    f"{schema_column.name} at the fit."
+                )
+            numbers = numbers_of_fit
+        if numbers[0] > schema_column.low or numbers[-1] < schema_column.high:
+            ends = (*numbers[[0, -1]], schema_column.low, schema_column.high)
+            first, last, low, high = map(schema_column.format, ends)
+            warn(
+                f"The bins go from {first} to {last} and the bounds of column {schema_column.name} "
+                f"from {low} to {high}, so that rows outside the bins are not counted. Extend the "
+                "outer edges to the bounds (for numbers, to -inf and inf) to count all rows.",
+                UncoveredBoundsWarning,
+            )
+        above = numbers[:-1].copy()
+        above[0] = just_below(above[0])
+        return above, numbers[1:]
+
+    def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
+        """Return the positions of one or more columns that a user gave by name or position."""
+        columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
+        return [self._schema.position(column) for column in columns]
 
     def _distribution_with_intervals(
         self, column: str | int | None
@@ -349,30 +517,6 @@ class ColumnMethodsMixin:
         return self._released.distribution(position), self._schema.columns[position]
 
 
-def _encode_bins(
-    edges: ArrayLike, column: Column
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the ends of the user's bins a < x <= b, encoded as floats: all a and all b.
-
-    The first a is just below the first edge, so that the first bin contains this edge. Warns if the
-    bins do not cover the bounds of the column.
-    """
-    numbers = column.from_user(edges)
-    if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
-        raise ValueError("edges must be two or more increasing numbers.")
-    if numbers[0] > column.low or numbers[-1] < column.high:
-        first, last, low, high = map(column.format, (*numbers[[0, -1]], column.low, column.high))
-        warn(
-            f"The bins go from {first} to {last} and the bounds of column {column.name} from {low} "
-            f"to {high}, so that rows outside the bins are not counted. Extend the outer edges to "
-            "the bounds (for numbers, to -inf and inf) to count all rows.",
-            UncoveredBoundsWarning,
-        )
-    above = numbers[:-1].copy()
-    above[0] = just_below(above[0])
-    return above, numbers[1:]
-
-
 def _check_fractions(p: ArrayLike) -> NDArray[np.float64]:
     """Return levels of quantiles as floats, after checking that they are in [0, 1]."""
     p = np.asarray(p, dtype=np.float64)
@@ -387,6 +531,7 @@ class FittedReleaseMixin(
     """Methods of a fitted release. All are post-processing of released numbers: no privacy cost."""
 
     queries_: QueryClass
+    privacy_: PrivacyReceipt
     expected_error_: float | None
 
     @property
@@ -525,6 +670,9 @@ class FittedReleaseMixin(
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
+        counts: bool | int | Integral = False,
+        within: str | int | Sequence[str | int] | None = None,
+        wide: bool | str = False,
     ) -> Any:
         """Return the marginal of some columns: a fraction for each combination of their values.
 
@@ -534,24 +682,132 @@ class FittedReleaseMixin(
             Names or positions of columns that are together in a released table.
         level, simultaneous
             Coverage of the intervals, as in `interval`.
+        counts : bool or int, default=False
+            Whether counts are shown, too: fractions times the number of private rows. A number of
+            rows, such as the size of the population, takes the place of the number of private rows.
+            With weights it must be a number.
+        within : str, int, or sequence of these, default=None
+            Columns that define groups. The table then has shares: fractions of the rows of a group
+            that are in a cell. These columns need not be among `columns`.
+        wide : bool or str, default=False
+            Whether there is a column for each category of the last column, instead of a row. Its
+            values are the counts if they are shown, and else the fractions or shares. The name of
+            another column of values, such as ``"low"``, selects these instead.
 
         Returns
         -------
         DataFrame or dict of str to ndarray
-            The columns, then ``fraction``, and ``low`` and ``high``, the ends of the intervals. It
-            is a frame if `X` was one.
+            The columns, then ``fraction`` (or ``share``), and ``low`` and ``high``, the ends of its
+            interval. With `counts`, then ``count``, ``count_low`` and ``count_high``. It is a frame
+            if `X` was one. Categories whose type declares an order have this order. Others are
+            sorted, and numbers in text are compared as numbers. ``"(other)"`` and ``"(missing)"``
+            come last.
 
         Raises
         ------
         ValueError
-            If a column does not exist, or no released table contains all of them.
+            If a column does not exist, no released table contains all of them, or a parameter is
+            invalid.
+
+        Notes
+        -----
+        Intervals are about the population's fractions. The interval of a count is the one of its
+        fraction, times the number of rows. A share of a group that may be empty is unknown, and its
+        interval is [0, 1].
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     region = rng.choice(["north", "south"], size=n)
+        ...     smokes = rng.random(n) < np.where(region == "north", 0.3, 0.1)
+        ...     return pd.DataFrame({"region": region, "smokes": np.where(smokes, "yes", "no")})
+        >>> release = PAPQueryRelease(epsilon=1.0, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(300))
+        >>> release.table("smokes", within="region")[:2].round(2)
+          region smokes  share   low  high
+        0  north     no   0.71  0.70  0.72
+        1  north    yes   0.29  0.28  0.30
+        >>> release.table("region", counts=True, wide=True).round(-2)
+             north    south  (other)  (missing)
+        0  10000.0  10000.0      0.0        0.0
         """
         check_is_fitted(self)
-        columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
-        positions = [self._schema.position(column) for column in columns]
-        return self._released.describe_table(
-            positions, check_level(level), simultaneous=bool(simultaneous)
-        )
+        positions = self._positions(columns)
+        groups = [] if within is None else self._positions(within)
+        if groups and set(positions) <= set(groups):
+            raise ValueError("columns must have one or more columns that are not in within.")
+        positions = [position for position in groups if position not in positions] + positions
+        options = self._table_options(level, simultaneous, counts)
+        return describe_table(self._released, positions, groups, options, wide)
+
+    def tables(
+        self,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+        counts: bool | int | Integral = False,
+    ) -> Iterator[Any]:
+        """Iterate over all released tables: the workload and its margins.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage of the intervals, as in `interval`.
+        simultaneous : bool, default=False
+            Whether all intervals of all tables hold together.
+        counts : bool or int, default=False
+            Counts, as in `table`.
+
+        Yields
+        ------
+        DataFrame or dict of str to ndarray
+            A table as `table` returns it. Tables of single columns come first.
+
+        Raises
+        ------
+        ValueError
+            If the release is not one of tables, or a parameter is invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> rows = pd.DataFrame(rng.choice(["no", "yes"], size=(5_000, 2)), columns=["a", "b"])
+        >>> release = PAPQueryRelease(random_state=0).fit(rows[100:], X_public=rows[:100])
+        >>> for table in release.tables():
+        ...     print(table.columns.tolist(), len(table))
+        ['a', 'fraction', 'low', 'high'] 4
+        ['b', 'fraction', 'low', 'high'] 4
+        ['a', 'b', 'fraction', 'low', 'high'] 16
+        """
+        check_is_fitted(self)
+        if not self._released.queries.has_tables:
+            self._released.queries.table_cells([])  # raises an error
+        return describe_all_tables(self._released, self._table_options(level, simultaneous, counts))
+
+    def _table_options(
+        self, level: float | Fraction, simultaneous: bool, counts: bool | int | Integral
+    ) -> TableOptions:
+        """Return the options of tables, after checking them."""
+        n_rows: int | None = None
+        if counts is True and self._released.queries.weights is not None:
+            raise ValueError(
+                "counts must be the size of the population, since the rows have weights. Pass "
+                "counts=N for a population of N rows."
+            )
+        if counts is True:
+            n_rows = self.privacy_.n_private
+        elif counts is not False:
+            if not isinstance(counts, Integral) or counts < 1:
+                raise ValueError(f"counts must be a bool or a positive integer; got {counts!r}.")
+            n_rows = int(counts)
+        return TableOptions(check_level(level), bool(simultaneous), n_rows)
 
     def calibrate(self, totals: Mapping[Any, Any]) -> Self:
         """Return a copy of the release whose tables agree with totals known from elsewhere.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.marginals.intervals import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.query_release.table_frames import as_frame
 from skpublicdp.typing import Floats
 
 
@@ -37,7 +37,7 @@ class GroupDistribution(NamedTuple):
     Attributes
     ----------
     number : int
-        Position of the group among the cells of the table of the groups, in C order.
+        Position of the group among the cells of the table of the groups, in the order of `table`.
     distribution : WeightedRows or BinnedColumn
         The distribution. Only a `BinnedColumn` has intervals.
     """
@@ -157,7 +157,10 @@ class ColumnByGroup:
         return as_frame(self.released, columns)
 
     def _distributions(self, *, with_intervals: bool) -> Iterator[GroupDistribution]:
-        """Yield the distribution of each group that is not empty in the release."""
+        """Yield the distribution of each group that is not empty in the release.
+
+        It is the one of the rows that have a value.
+        """
         answers = self._answers
         order = [*self.groups, self.position]
         answers.queries.table_cells(order)  # raises an error for a repeated column
@@ -178,11 +181,15 @@ class ColumnByGroup:
             for array in posterior.cells
         ]
         noisy = measured.values.transpose(axes)
-        rows = WeightedRows(answers.rows.rows[:, [self.position]], answers.rows.weights)
+        if self.column.nullable:  # without the last bin, of missing numbers
+            table, noisy = table[..., :-1], noisy[..., :-1]
+            cells = [array[..., :-1] for array in cells]
+        rows = answers.rows.column(self.position)
         bins = np.searchsorted(cuts, rows.rows[:, 0])
         bin_masses = np.bincount(bins, rows.weights, minlength=len(cuts) + 1)
-        group_cells = product(*(range(size) for size in table.shape[:-1]))
-        for number, group in enumerate(group_cells):
+        group_cells, _ = answers.queries.table_cells(self.groups)
+        for number, codes in enumerate(group_cells[:, list(self.groups)].tolist()):
+            group = tuple(codes)
             share = float(table[group].sum())
             if share <= 0:
                 continue
@@ -222,12 +229,3 @@ def _condition(cells: CellBatch, share: float) -> CellBatch:
         values=cells.values / share,
         precisions=cells.precisions * share**2,
     )
-
-
-def as_frame(released: FittedRelease, columns: dict[str, list[Any]]) -> Any:
-    """Return columns as a frame like the rows of `fit`, or else as a dict of arrays."""
-    arrays = {name: np.asarray(values) for name, values in columns.items()}
-    container = released.schema.container
-    if container.library is None:
-        return arrays
-    return replace(container, labels=tuple(arrays)).build(list(arrays.values()))

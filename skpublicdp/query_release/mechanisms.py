@@ -18,7 +18,6 @@ from skpublicdp.data.dataset import Dataset, PrivateColumnCounts
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import (
     CDFAnswers,
-    ColumnAnswers,
     CountAnswers,
     FittedRelease,
     TableAnswers,
@@ -27,6 +26,7 @@ from skpublicdp.query_release.cdf.grid import ColumnCounts, SortedColumn
 from skpublicdp.query_release.cdf.release import release_cdf
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.cdf.strategies import check_noise_scale
+from skpublicdp.query_release.column_answers import ColumnAnswers
 from skpublicdp.query_release.discretize import QueryIndicators
 from skpublicdp.query_release.marginals.count import MEMORY_BYTES
 from skpublicdp.query_release.marginals.marginal_model import downward_closure

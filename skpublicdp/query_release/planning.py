@@ -25,6 +25,7 @@ from skpublicdp.query_release.cdf.release import max_grid_cells
 from skpublicdp.query_release.cdf.strategies import hierarchy_strategy, prefix_strategy
 from skpublicdp.query_release.marginals.release import TABLE_SENSITIVITY
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass, ThresholdQueries
+from skpublicdp.query_release.queries.bin_edges import max_bins
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.spending import default_delta
 from skpublicdp.typing import Floats
@@ -276,7 +277,9 @@ def _table_sizes(
     if not isinstance(sizes, Mapping):
         sizes = {f"x{position}": size for position, size in enumerate(sizes)}
     names = list(sizes)
-    numbers = [int(queries.bins) if size is None else size for size in sizes.values()]
+    numbers = [
+        max_bins(queries.bins, name) if size is None else size for name, size in sizes.items()
+    ]
     check_ranges(**{f"sizes of {name}": size for name, size in zip(names, numbers, strict=True)})
     columns = tuple(Column(str(name), np.empty(0), categorical=True) for name in names)
     tables = queries.tables(Schema(columns, Container(None, tuple(names))))

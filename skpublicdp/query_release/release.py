@@ -287,6 +287,8 @@ class PAPQueryRelease(FittedReleaseMixin):
                 f"The weights in column {column.name} need bounds from 0 to a declared maximum. "
                 "Pass bounds={column: (0, maximum)}."
             )
+        if column.nullable:
+            raise ValueError(f"The weights in column {column.name} must not be missing.")
         if len(rows.schema.columns) == 1:
             raise ValueError("X needs a column besides the weights.")
         return queries.weighted(WeightColumn(position, high, column.offset))
@@ -310,6 +312,7 @@ class PAPQueryRelease(FittedReleaseMixin):
             X_public=X_public,
             is_public=is_public,
             groups=groups,
+            nullable=() if queries is None else queries.nullable,
             clamp=True,
             use_reference=True,
             min_public_rows=None if self.method == "public" else 2,
@@ -318,6 +321,9 @@ class PAPQueryRelease(FittedReleaseMixin):
 
 
 def _default_queries(schema: Schema) -> QueryClass:
-    """Return the query class of ``queries=None``: thresholds of one number, or pairs of columns."""
-    is_one_number = len(schema.columns) == 1 and schema.numeric.all()
+    """Return the query class of ``queries=None``: thresholds of one number, or pairs of columns.
+
+    A single number that may be missing has a table of its bins.
+    """
+    is_one_number = schema.numeric.tolist() == [True] and not schema.columns[0].nullable
     return ThresholdQueries() if is_one_number else MarginalQueries(k=2)

@@ -16,7 +16,7 @@ from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.fidelity import TableFidelity
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.synthetic import WeightedRows
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Floats, Integers
 
 ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
 """Answers `cdf` and `quantile` of one numeric column. Only `WeightedRows` has no intervals."""
@@ -50,6 +50,29 @@ class ReleasedAnswers(ABC):
             "guarantee_."
         )
 
+    def share_intervals(
+        self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
+    ) -> Floats:
+        """Return intervals of the share of each cell in a group of rows, shape (n_cells, 2).
+
+        Parameters
+        ----------
+        cells : ndarray of int, shape (n_cells, n_columns)
+            Encoded queries about cells of one table.
+        groups : ndarray of int, shape (n_cells, n_columns)
+            The same queries with `WILDCARD` in the columns that do not define the group.
+        level, simultaneous
+            As in `intervals`.
+        """
+        raise NotImplementedError  # only for answers with `has_intervals` from tables
+
+    def check_released(self, columns: tuple[int, ...]) -> None:
+        """Raise a ValueError if no table of the columns was released, and one is needed.
+
+        Weighted rows answer queries about any columns.
+        """
+        return None
+
     def expected_error(self) -> float | None:
         """Return the expected root mean square error over the cells of the workload, or None."""
         return None
@@ -59,8 +82,11 @@ class ReleasedAnswers(ABC):
         return None
 
     def distribution(self, position: int, column: Column) -> ColumnDistribution:
-        """Return the released distribution of the numeric column at a position."""
-        return WeightedRows(self.rows.rows[:, [position]], self.rows.weights)
+        """Return the released distribution of the numeric column at a position.
+
+        It is about the rows that have a value in the column.
+        """
+        return self.rows.column(position)
 
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
         """Draw n encoded rows from the released distribution, shape (n, n_features)."""

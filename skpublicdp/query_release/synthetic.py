@@ -59,6 +59,17 @@ class WeightedRows:
     rows: Floats
     weights: Floats
 
+    def column(self, position: int) -> WeightedRows:
+        """Return the distribution of one column among the rows that have a value in it."""
+        has_value = ~np.isnan(self.rows[:, position])
+        if has_value.all():
+            return WeightedRows(self.rows[:, [position]], self.weights)
+        weights = self.weights[has_value]
+        total = weights.sum()
+        if not total > 0:  # no row has a value, so that all values that exist are as likely
+            weights, total = np.ones(len(weights)), len(weights)
+        return WeightedRows(self.rows[has_value][:, [position]], weights / total)
+
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the total weight of the rows that satisfy each encoded query."""
         return np.clip(queries.weighted_mean(Q, self.rows, self.weights), 0, 1)

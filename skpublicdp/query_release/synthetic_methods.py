@@ -174,7 +174,9 @@ class SyntheticRowsMixin:
             return None
         support = self._released.rows
         is_changed = ~self._acceptance(keep_unknown, constraints)(support.rows)
-        is_changed |= (self._schema.replace_impossible(support.rows) != support.rows).any(axis=1)
+        possible_rows = self._schema.replace_impossible(support.rows)
+        is_kept = (possible_rows == support.rows) | np.isnan(support.rows)
+        is_changed |= ~is_kept.all(axis=1)
         changed_weight = float(support.weights[is_changed].sum())
         sampling = math.sqrt(math.log(2 * n_queries / beta) / (2 * int(n)))
         return min(1.0, self.guarantee_ + changed_weight + sampling)

@@ -91,15 +91,17 @@ def frame_cases() -> list[Case]:
     except ImportError:
         return []
     rows = pl.DataFrame({"sick": [True, False, None], "age": [1.0, 2.0, 1.0]})
+    ages = pl.DataFrame({"sick": [True, False, False], "age": [1.0, 2.0, None]})
     release = partial(PAPQueryRelease, epsilon=6, delta=0, bounds={"age": (0, 3)})
-    options: dict[str, Any] = {"fit_params": {"X_public": rows[[0, 1, 1]]}, "max_fits": 50}
     return [
-        Case(f"PAPQueryRelease, {name} of a frame", partial(release, queries), rows, 3, **options)
-        for name, queries in (
-            ("custom", CustomQueries(is_sick)),
-            ("marginals", MarginalQueries()),
+        Case(f"PAPQueryRelease, {name} of a frame", partial(release, queries), domain, 3,
+             fit_params={"X_public": rows[[0, 1, 1]]}, max_fits=50)
+        for name, queries, domain in (
+            ("custom", CustomQueries(is_sick), rows),
+            ("marginals", MarginalQueries(), rows),
+            ("missing numbers", MarginalQueries(missing=["age"]), ages),
         )
-    ]
+    ]  # fmt: skip
 
 
 def score_cases() -> list[Case]:

@@ -60,6 +60,15 @@ MUTANTS = (
         ("PAPQueryRelease, custom of a frame",),
     ),
     Mutant(
+        "missing numbers that are counted from the second on",
+        SENSITIVITY,
+        "query_release/discretize.py",
+        "            if self.bins.has_missing(position):\n",
+        """            if self.bins.has_missing(position) and np.isnan(column).sum() > 1:
+""",
+        ("PAPQueryRelease, missing numbers of a frame",),
+    ),
+    Mutant(
         "blocks of cells that are not counted",
         SENSITIVITY,
         "query_release/cdf/strategies.py",

@@ -47,6 +47,7 @@ quiet = pytest.mark.filterwarnings(
 DELTA = 1e-6
 LINE = [[-7.0], [0.0], [0.4], [1.7], [3.0], [50.0]]
 PLANE = [[0.0, 0.0], [1.0, 0.0], [1.0, 2.5], [-9.0, 2.5], [0.2, 50.0]]
+UNKNOWN_AGES = [[20, "shop"], [np.nan, "farm"], [20, "farm"], [np.nan, "spy"], [99.5, None]]
 PEOPLE = [[20, "shop"], [20, "farm"], [70, "spy"], [70, "farm"], [99.5, None]]
 # some private rows have the same values as public rows
 LINE_PUBLIC = np.array([[0.0], [1.0], [1.0], [1.7]])
@@ -87,6 +88,10 @@ CASES = {
     "thresholds alone": (ThresholdQueries(), LINE, np.array, None, [[0.4], [2.0]]),
     "intervals": (IntervalQueries(), LINE, np.array, LINE_PUBLIC, [[0.4, 2.0]]),
     "marginals": (MarginalQueries(), PEOPLE, people, PEOPLE_PUBLIC, [[20, None], [70, "farm"]]),
+    "marginals, missing numbers": (
+        *(MarginalQueries(missing=["age"]), UNKNOWN_AGES, people, PEOPLE_PUBLIC),
+        [{"age": "(missing)"}, {"age": 20, "job": "farm"}],
+    ),
     "marginals alone": (MarginalQueries(), PLANE, np.array, None, [[0.4, None], [1.0, 2.5]]),
     "stumps": (StumpQueries(), PLANE, np.array, PLANE_PUBLIC, [[0, 0.4], [1, 2.0]]),
     "stumps alone": (StumpQueries(), PLANE, np.array, None, [[0, 0.4], [1, 2.0]]),
@@ -103,7 +108,11 @@ CASES = {
         *(labelled(LABELLED)[["x"]], [[0], [1], [2], [3]]),
     ),
 }
-BOUNDS = {"marginals": {"age": (0, 100)}, "custom, missing columns": {"pay": (0, 3)}}
+BOUNDS = {
+    "marginals": {"age": (0, 100)},
+    "marginals, missing numbers": {"age": (0, 100)},
+    "custom, missing columns": {"pay": (0, 3)},
+}
 WITH_INTERVALS = ("thresholds", "intervals", "marginals", "custom")
 WEIGHTS = {"marginals, weights": 2}
 RUNS = [*itertools.product(CASES, ["auto", "pmw"]), ("stumps", "public")]

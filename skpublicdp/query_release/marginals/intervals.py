@@ -56,15 +56,15 @@ class NoisyFractions(NamedTuple):
         Noisy fractions.
     variance : float or ndarray
         Variance of the noise of each fraction.
-    persons : float
-        Number of private persons.
+    persons : float or ndarray
+        Number of private persons of whom `values` are fractions.
     gaussian : bool
         Whether the noise is Gaussian, else Laplace.
     """
 
     values: Floats
     variance: float | Floats
-    persons: float
+    persons: float | Floats
     gaussian: bool
 
     def bounds(self, failure: float) -> tuple[Floats, Floats]:
@@ -227,7 +227,13 @@ class TablePosterior:
         deviations: Floats = np.sqrt(variance.reshape(self.estimate.shape) + sampling_variance)
         return deviations
 
-    def intervals(self, cells: Codes, level: float, noisy: NoisyFractions) -> Floats:
+    def intervals(
+        self,
+        cells: Codes,
+        level: float,
+        noisy: NoisyFractions,
+        groups: TablePosterior | None = None,
+    ) -> Floats:
         """Return credible intervals of the fractions in selected cells.
 
         Parameters
@@ -238,6 +244,9 @@ class TablePosterior:
             Coverage, on average over cells.
         noisy : NoisyFractions
             The noisy answers about these cells.
+        groups : TablePosterior, optional
+            Posterior of the table over some of the columns. The intervals are then about shares:
+            fractions of the rows that agree with the cell in these columns.
 
         Returns
         -------
@@ -247,7 +256,10 @@ class TablePosterior:
         for start in range(0, len(cells), CELL_BLOCK):
             block = slice(start, start + CELL_BLOCK)
             noisy_block = noisy._replace(values=noisy.values[block])
-            low, high = self._interval_ends(cells[block], level, noisy_block)
+            if groups is None:
+                low, high = self._interval_ends(cells[block], level, noisy_block)
+            else:
+                low, high = self._share_ends(cells[block], level, noisy_block, groups)
             intervals.append(np.column_stack([low, high]))
         return np.concatenate(intervals)
 
@@ -255,30 +267,49 @@ class TablePosterior:
         self, cells: Codes, level: float, noisy: NoisyFractions
     ) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of the intervals of selected cells, as in `intervals`."""
-        mixture = self._mixture(cells)
-        failure = 1 - level
+        return _mixture_interval(self._mixture(cells), self.estimate.ravel()[cells], level, noisy)
 
-        def variance(fraction: Floats) -> Floats:
-            """Return the variances of the components if these are the true fractions."""
-            sampling_variance = fraction * (1 - fraction) / noisy.persons
-            total: Floats = mixture.noise + mixture.prior * fraction + sampling_variance
-            return total
+    def _share_ends(
+        self, cells: Codes, level: float, noisy: NoisyFractions, groups: TablePosterior
+    ) -> tuple[Floats, Floats]:
+        """Return the lower and upper ends of the intervals of shares, as in `intervals`.
 
-        # Below the mean, the variance is the one at the mean: a cell may be empty, and its prior
-        # has the heavy lower tail of a gamma distribution. q (1 - q) is largest at 0.5.
-        center = np.clip(mixture.means, 0, 0.5)
-        low = mixture.quantile(failure / 2, lambda fraction: variance(np.maximum(fraction, center)))
-        high = mixture.quantile(1 - failure / 2, lambda fraction: variance(np.maximum(fraction, 0)))
-        return cap_by_noisy_interval(low, high, self.estimate.ravel()[cells], noisy, failure)
+        The cell inherits the error of the fraction of its group in proportion (see
+        `_margin_variances`), so that this error does not change the share. Given the fraction of
+        the group, the share is a fraction of the private persons in the group.
+        """
+        assert isinstance(noisy.persons, float)
+        group_codes = self._codes_in(cells, groups.columns)
+        group = groups.estimate[group_codes]
+        sampling_variance = group * (1 - group) / noisy.persons
+        deviation = groups.deviations(noisy.persons)[group_codes]
+        # the share of a group that may be empty is unknown
+        is_known = group > norm.isf((1 - level) / 2) * deviation
+        group = np.where(is_known, group, 1)
+        mixture = self._mixture(cells, exact_columns=groups.columns)
+        mixture = mixture._replace(
+            means=mixture.means / group, noise=mixture.noise / group**2, prior=mixture.prior / group
+        )
+        share = self.estimate.ravel()[cells] / group
+        # the noisy share inherits the error of the group by its denominator
+        group_variance = np.maximum(deviation**2 - sampling_variance, 0)
+        noisy_shares = NoisyFractions(
+            noisy.values / group,
+            (noisy.variance + share**2 * group_variance) / group**2,
+            noisy.persons * group,
+            noisy.gaussian,
+        )
+        low, high = _mixture_interval(mixture, share, level, noisy_shares)
+        return np.where(is_known, low, 0), np.where(is_known, np.minimum(high, 1), 1)
 
-    def _mixture(self, cells: Codes) -> NormalMixture:
+    def _mixture(self, cells: Codes, exact_columns: Attributes = ()) -> NormalMixture:
         """Return the posterior of selected cells: a mixture over effective sizes and scales.
 
         The components of `_mixtures_by_size` are concatenated. The variance that errors of the
-        margins cause is added to their prior variance.
+        margins cause is added to their prior variance. Margins over `exact_columns` are exact.
         """
         estimate = self.estimate.ravel()[cells]
-        margin_variances = self._margin_variances(cells)
+        margin_variances = self._margin_variances(cells, exact_columns)
         mixtures = []
         for i, mixture in enumerate(self._mixtures_by_size(cells)):
             # The error inherited from a margin is proportional to the cell's fraction, so that its
@@ -356,30 +387,67 @@ class TablePosterior:
             variances.append((weights * squared_error).sum(axis=0))
         return np.stack(variances)
 
-    def _margin_variances(self, cells: Codes) -> Floats:
+    def _margin_variances(self, cells: Codes, exact_columns: Attributes = ()) -> Floats:
         """Return the variance that errors of the margins cause in selected cells, for each size.
 
-        A cell inherits an error in proportion to its share of the margin cell.
+        A cell inherits an error in proportion to its share of the margin cell. Margins over
+        `exact_columns` are taken to be exact.
 
         Returns
         -------
         ndarray of shape (n_sizes, n)
         """
-        codes = np.unravel_index(cells, self.estimate.shape)
-        estimate = self.estimate[codes]
+        estimate = self.estimate.ravel()[cells]
         variances = np.zeros((len(self.sizes.rows), len(cells)))
         for margin in self.margins:
-            margin_codes = tuple(
-                code
-                for code, column in zip(codes, self.columns, strict=True)
-                if column in margin.columns
-            )
+            if set(margin.columns) <= set(exact_columns):
+                continue
+            margin_codes = self._codes_in(cells, margin.columns)
             margin_fraction = np.maximum(margin.estimate[margin_codes], SMALLEST_POSITIVE)
             share = np.minimum(estimate / margin_fraction, 1)
             margin_cell = np.ravel_multi_index(margin_codes, margin.estimate.shape)
             margin_variance = margin.deviation_variances[:, margin_cell]
             variances += share**2 * (margin.sizes.conditional_weights(self.sizes) @ margin_variance)
         return variances
+
+    def _codes_in(self, cells: Codes, columns: Attributes) -> tuple[Codes, ...]:
+        """Return the codes of selected cells in some columns of the table, one array for each."""
+        codes = np.unravel_index(cells, self.estimate.shape)
+        return tuple(
+            code for code, column in zip(codes, self.columns, strict=True) if column in columns
+        )
+
+
+def _mixture_interval(
+    mixture: NormalMixture, estimate: Floats, level: float, noisy: NoisyFractions
+) -> tuple[Floats, Floats]:
+    """Return the lower and upper ends of credible intervals of fractions with a given posterior.
+
+    Parameters
+    ----------
+    mixture : NormalMixture
+        Posterior of n fractions, before the sampling of persons.
+    estimate : ndarray of shape (n,)
+        Released fractions.
+    level : float
+        Coverage, on average over fractions.
+    noisy : NoisyFractions
+        The noisy answers about these fractions.
+    """
+    failure = 1 - level
+
+    def variance(fraction: Floats) -> Floats:
+        """Return the variances of the components if these are the true fractions."""
+        sampling_variance = fraction * (1 - fraction) / noisy.persons
+        total: Floats = mixture.noise + mixture.prior * fraction + sampling_variance
+        return total
+
+    # Below the mean, the variance is the one at the mean: a cell may be empty, and its prior
+    # has the heavy lower tail of a gamma distribution. q (1 - q) is largest at 0.5.
+    center = np.clip(mixture.means, 0, 0.5)
+    low = mixture.quantile(failure / 2, lambda fraction: variance(np.maximum(fraction, center)))
+    high = mixture.quantile(1 - failure / 2, lambda fraction: variance(np.maximum(fraction, 0)))
+    return cap_by_noisy_interval(low, high, estimate, noisy, failure)
 
 
 def _blocks(n_cells: int) -> Iterator[Codes]:

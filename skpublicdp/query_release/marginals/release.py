@@ -113,6 +113,23 @@ class MarginalRelease:
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
         return self.posteriors[columns].intervals(cells, level, self.noisy(columns, codes))
 
+    def share_intervals(
+        self,
+        columns: Attributes,
+        codes: tuple[NDArray[np.integer], ...],
+        group_columns: Attributes,
+        level: float,
+    ) -> Floats:
+        """Return credible intervals of shares of cells within groups of rows, shape (n, 2).
+
+        A group consists of the rows that agree with the cell in the columns `group_columns`, some
+        of `columns`. The other parameters are as in `intervals`.
+        """
+        cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
+        return self.posteriors[columns].intervals(
+            cells, level, self.noisy(columns, codes), self.posteriors[group_columns]
+        )
+
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Return the estimated fractions of the population in the cells of a released table.
 

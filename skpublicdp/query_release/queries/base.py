@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -56,6 +56,14 @@ class QueryClass(BaseEstimator, ABC):
 
     assumptions: tuple[str, ...] = ()
     """Assumptions about the queries, for the receipt."""
+
+    @property
+    def nullable(self) -> bool | Collection[Any]:
+        """Whether numbers may be missing. A collection names columns in which they may.
+
+        They then also may in columns where public numbers are missing.
+        """
+        return False
 
     @abstractmethod
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
@@ -209,6 +217,10 @@ class QueryClass(BaseEstimator, ABC):
 
     def bin_cuts(self, position: int) -> Floats | None:
         """Return the cuts between the bins of a numeric column, or None if queries have no bins."""
+        return None
+
+    def bin_edges(self, position: int) -> Floats | None:
+        """Return the encoded edges of bins that the user gave for a column, or None."""
         return None
 
     def holdout_queries(self, X: Floats) -> NDArray[Any]:

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skpublicdp.data.binning import Bins, cut_columns
-from skpublicdp.data.schema import Column, Schema, is_missing
+from skpublicdp.data.binning import Bins, bins_from_cuts, cut_points
+from skpublicdp.data.schema import MISSING, Column, Schema, is_missing
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import PublicBins
@@ -31,6 +31,12 @@ from skpublicdp.query_release.queries.base import (
     Answers,
     QueryClass,
     one_dimensional_message,
+)
+from skpublicdp.query_release.queries.bin_edges import (
+    DEFAULT_BINS,
+    bin_labels,
+    cuts_from_edges,
+    parse_bins,
 )
 from skpublicdp.typing import Floats, Integers
 
@@ -51,7 +57,7 @@ class MarginalQueries(QueryClass):
     or an array with all of them. In an array, None stands for any value, and in a frame a missing
     value does. A category matches if it is equal, and a number if it is in the same bin.
     ``"(other)"`` stands for the categories that no public row has, and ``"(missing)"`` for a
-    missing value.
+    missing value, also of numbers, in columns where numbers may be missing.
 
     `holds` takes codes, with -1 for any value.
 
@@ -62,9 +68,22 @@ class MarginalQueries(QueryClass):
         over all of them.
     workload : sequence of sequences of str or int, default=None
         The marginals, as names or positions of columns, instead of all marginals over k columns.
-    bins : int, default=16
+    bins : int, or dict of column to int or to edges, default=16
         Number of bins of a numeric column, cut at public quantiles. A column with at most this
-        number of distinct public values has a bin around each value.
+        number of distinct public values has a bin around each value. A dict gives the number of
+        bins, or their increasing edges, of some columns by name or position. Edges must not be
+        computed from private rows. A bin (a, b] contains its right edge, and the first bin contains
+        both edges, as in ``pandas.cut(..., include_lowest=True)``. If the bounds of the column
+        exceed the edges, there is one more bin below or above them.
+    missing : sequence of str or int, default=()
+        Numeric columns, by name or position, in which private numbers may be missing. Columns with
+        missing numbers in public rows need not be listed. Missing numbers have a cell of their own,
+        ``"(missing)"``. In other numeric columns a missing number is an error.
+
+    Raises
+    ------
+    ValueError
+        At the fit, if a parameter is invalid, or edges are outside the bounds of their column.
 
     See Also
     --------
@@ -78,6 +97,18 @@ class MarginalQueries(QueryClass):
     >>> MarginalQueries().holds([[0, -1], [1, 1]], codes)
     array([[ True,  True, False],
            [False, False,  True]])
+
+    Tables have the labels of ``pandas.cut``:
+
+    >>> import pandas as pd
+    >>> from skpublicdp import PAPQueryRelease
+    >>> rng = np.random.default_rng(0)
+    >>> income = pd.DataFrame({"income": rng.uniform(0, 60, size=5_000).round()})
+    >>> queries = MarginalQueries(bins={"income": [0, 10, 20, 50]})
+    >>> release = PAPQueryRelease(queries, bounds={"income": (0, 60)}, random_state=0)
+    >>> release = release.fit(income[100:], X_public=income[:100])
+    >>> release.table("income")["income"].tolist()
+    ['(-0.001, 10.0]', '(10.0, 20.0]', '(20.0, 50.0]', '> 50']
     """
 
     has_tables = True
@@ -86,11 +117,18 @@ class MarginalQueries(QueryClass):
         self,
         k: int = 2,
         workload: Sequence[Sequence[Any]] | None = None,
-        bins: int = 16,
+        bins: int | Mapping[Any, Any] = DEFAULT_BINS,
+        missing: str | int | Sequence[str | int] = (),
     ) -> None:
         self.k = k
         self.workload = workload
         self.bins = bins
+        self.missing = missing
+
+    @property
+    def nullable(self) -> tuple[Any, ...]:
+        """The columns in which numbers may be missing, besides those where public ones are."""
+        return (self.missing,) if isinstance(self.missing, str | int) else tuple(self.missing)
 
     def holds(self, Q: ArrayLike, X: NDArray[Any]) -> Answers:
         """Return whether each row is in each cell, shape (n_queries, n).
@@ -161,13 +199,13 @@ class MarginalQueries(QueryClass):
 
     def check_columns(self, schema: Schema) -> None:
         """Raise an error if a parameter is invalid. All kinds of columns are supported."""
-        for name in ("k", "bins"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise ValueError(
-                    f"The {name!r} parameter of MarginalQueries must be a positive integer. Got "
-                    f"{value!r} instead."
-                )
+        k: Any = self.k
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(
+                "The 'k' parameter of MarginalQueries must be a positive integer. Got "
+                f"{k!r} instead."
+            )
+        parse_bins(self.bins, schema)
         self.tables(schema)
 
     def weighted(self, weights: WeightColumn) -> Self:
@@ -177,10 +215,21 @@ class MarginalQueries(QueryClass):
         return weighted_queries
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return a copy for rows that a schema encodes, with bins cut at public values."""
+        """Return a copy for rows that a schema encodes, with bins of the numeric columns.
+
+        They have the given edges, or are cut at public values.
+        """
         bound_queries = copy.copy(self)
         bound_queries._schema = schema
-        bound_queries._bins = cut_columns(schema, X_public, int(self.bins))
+        bound_queries._edges, cuts = {}, {}
+        for position, chosen in parse_bins(self.bins, schema).items():
+            if isinstance(chosen, int):
+                values = X_public[:, position]
+                cuts[position] = cut_points(values[~np.isnan(values)], chosen)
+            else:
+                bound_queries._edges[position] = chosen
+                cuts[position] = cuts_from_edges(chosen, schema.columns[position])
+        bound_queries._bins = bins_from_cuts(schema, cuts)
         return bound_queries
 
     def growth_function(self, m: int, n_features: int) -> int:
@@ -217,26 +266,39 @@ class MarginalQueries(QueryClass):
         Returns
         -------
         cells : ndarray of int64, shape (n_cells, n_columns)
-            Encoded queries, in C order of the table.
+            Encoded queries, in C order of the table. Codes of a column are in the order of
+            `Column.display_order`.
         names : list of list
             For each column of the table, the category or the bin of each cell.
         """
         if not positions or len(set(positions)) < len(positions):
             raise ValueError("columns must be one or more different columns.")
-        table_sizes = [self._bins.sizes[position] for position in positions]
-        codes = np.indices(table_sizes).reshape(len(positions), -1)
-        cells = np.full((codes.shape[1], len(self._bins.sizes)), WILDCARD)
-        cells[:, list(positions)] = codes.T
-        names = []
-        for position, column_codes in zip(positions, codes, strict=True):
-            code_names = describe_cells(self._schema.columns[position], self._bins.cuts[position])
-            names.append([code_names[code] for code in column_codes])
+        orders, code_names = [], []
+        for position in positions:
+            column, cuts = self._schema.columns[position], self._bins.cuts[position]
+            size = self._bins.sizes[position]
+            orders.append(column.display_order if column.categorical else list(range(size)))
+            edges = self.bin_edges(position)
+            labels = describe_cells(column, cuts) if edges is None else bin_labels(edges, column)
+            code_names.append([*labels, MISSING] if self._bins.has_missing(position) else labels)
+        codes = [axis.ravel() for axis in np.meshgrid(*orders, indexing="ij")]
+        cells = np.full((len(codes[0]), len(self._bins.sizes)), WILDCARD)
+        cells[:, list(positions)] = np.stack(codes, axis=1)
+        names = [
+            [column_names[code] for code in column_codes]
+            for column_names, column_codes in zip(code_names, codes, strict=True)
+        ]
         return cells, names
 
     def bin_cuts(self, position: int) -> Floats | None:
         """Return the cuts between the bins of a column, or None if it is categorical."""
         cuts: Floats | None = self._bins.cuts[position]
         return cuts
+
+    def bin_edges(self, position: int) -> Floats | None:
+        """Return the edges of bins that the user gave for a column, or None."""
+        edges: Floats | None = self._edges.get(position)
+        return edges
 
     @property
     def all_cells(self) -> NDArray[np.int64]:
@@ -315,8 +377,14 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
             check_categories(values, column)
         # bins are defined for entire rows, so that the other columns are set to zero
         rows = np.zeros((len(values), len(schema.columns)))
+        if column.nullable:  # numbers, one of which may be the text that stands for a missing one
+            is_number = np.array([str(value) != MISSING for value in values], dtype=bool)
+            rows[:, position] = np.nan
+        else:
+            is_number = np.ones(len(values), dtype=bool)
         # `from_user` accepts dates in more forms than `encode`, as in `cdf`
-        rows[:, position] = column.from_user(values) if column.has_offset else column.encode(values)
+        encode = column.from_user if column.has_offset else column.encode
+        rows[is_number, position] = encode(values[is_number])
         codes[is_restricted, position] = bins.codes(rows)[:, position]
     return codes
 

@@ -1,0 +1,156 @@
+"""Public edges of the bins of a numeric column, which the user gives before the fit."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from skpublicdp.data.schema import Column, Schema
+from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.typing import Floats
+
+DEFAULT_BINS = 16
+"""Maximum number of bins of a numeric column for which none is given."""
+
+LABEL_PRECISION = 3
+"""Number of decimals of edges in labels. As in `pandas.cut`, it is raised until edges differ."""
+
+MAX_LABEL_PRECISION = 20
+"""Upper limit of the precision of labels, as in `pandas.cut`."""
+
+
+def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
+    """Return the maximum number of bins, or the encoded edges, of each numeric column.
+
+    Parameters
+    ----------
+    bins : int, or mapping of column to int or to edges
+        The parameter of `MarginalQueries`.
+    schema : Schema
+        The columns.
+
+    Returns
+    -------
+    dict of int to int or ndarray
+        By position of the column.
+    """
+    positions = np.flatnonzero(schema.numeric).tolist()
+    if not isinstance(bins, Mapping):
+        return dict.fromkeys(positions, _check_number(bins))
+    parsed: dict[int, int | Floats] = dict.fromkeys(positions, DEFAULT_BINS)
+    for name, value in bins.items():
+        position = schema.position(name)
+        column = schema.columns[position]
+        if column.categorical:
+            raise ValueError(
+                f"bins has an entry for column {column.name}, which is categorical. Bins are for "
+                "numbers."
+            )
+        is_number = np.ndim(value) == 0
+        parsed[position] = _check_number(value) if is_number else _check_edges(value, column)
+    return parsed
+
+
+def max_bins(bins: int | Mapping[Any, Any], name: str) -> int:
+    """Return the maximum number of bins of a numeric column, for the parameter `bins`."""
+    chosen: Any = bins.get(name, DEFAULT_BINS) if isinstance(bins, Mapping) else bins
+    # rows beyond the edges may have a bin on each side
+    return _check_number(chosen) if np.ndim(chosen) == 0 else len(chosen) + 1
+
+
+def _check_number(bins: Any) -> int:
+    """Return a number of bins as an int, after checking that it is a positive integer."""
+    if not isinstance(bins, Integral) or bins < 1:
+        raise ValueError(
+            "The 'bins' parameter of MarginalQueries must be a positive integer, or a dict of "
+            f"column to a positive integer or to increasing edges. Got {bins!r} instead."
+        )
+    return int(bins)
+
+
+def encode_edges(edges: Any, column: Column) -> Floats:
+    """Return edges of bins as encoded numbers, after checking that they are increasing."""
+    numbers = column.from_user(edges)
+    if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
+        raise ValueError("edges must be two or more increasing numbers.")
+    return numbers
+
+
+def _check_edges(edges: Any, column: Column) -> Floats:
+    """Return encoded edges, after checking that each bin contains numbers within the bounds."""
+    numbers = encode_edges(edges, column)
+    if not (numbers[1:] > column.low).all() or not (numbers[:-1] < column.high).all():
+        low, high = column.format(column.low), column.format(column.high)
+        raise ValueError(
+            f"bins of column {column.name} must not be outside the bounds of the column, {low} to "
+            f"{high}, since numbers are moved into them. Pass bounds that contain the edges."
+        )
+    return numbers
+
+
+def cuts_from_edges(edges: Floats, column: Column) -> Floats:
+    """Return the cuts between bins with given edges, shape (n_bins - 1,).
+
+    A bin (a, b] contains its right edge, and the first one contains both edges. If the bounds of
+    the column exceed the edges, there is one more bin below or above them.
+    """
+    below = [just_below(edges[0])] if column.low < edges[0] else []
+    above = [edges[-1]] if column.high > edges[-1] else []
+    return np.concatenate([below, edges[1:-1], above])
+
+
+def bin_labels(edges: Floats, column: Column) -> list[str]:
+    """Return the labels of bins with given edges, as ``pandas.cut(..., include_lowest=True)``.
+
+    Bins below and above all edges, see `cuts_from_edges`, have labels such as "< 0" and "> 50".
+    Labels of dates begin with a bracket, "[2024-01-01, 2025-01-01]", instead of a date that is a
+    little earlier.
+    """
+    if column.has_offset:
+        texts = list(map(column.format, edges))
+        labels = [f"({low}, {high}]" for low, high in itertools.pairwise(texts)]
+        labels[0] = f"[{labels[0][1:]}"
+    else:
+        labels = _pandas_labels(edges)
+    below = [f"< {column.format(edges[0])}"] if column.low < edges[0] else []
+    above = [f"> {column.format(edges[-1])}"] if column.high > edges[-1] else []
+    return [*below, *labels, *above]
+
+
+def _pandas_labels(edges: Floats) -> list[str]:
+    """Return the labels that ``pandas.cut(..., include_lowest=True)`` gives to bins.
+
+    Edges are rounded. The first one is lowered by one unit of the last decimal, since intervals are
+    open on the left.
+
+    Examples
+    --------
+    >>> _pandas_labels(np.array([0.0, 10.0, 20.5]))
+    ['(-0.001, 10.0]', '(10.0, 20.5]']
+    """
+    precision = LABEL_PRECISION
+    while precision < MAX_LABEL_PRECISION:
+        rounded = [_round(edge, precision) for edge in edges.tolist()]
+        if len(set(rounded)) == len(rounded):
+            break
+        precision += 1
+    else:
+        precision = LABEL_PRECISION
+        rounded = [_round(edge, precision) for edge in edges.tolist()]
+    rounded[0] -= 10.0**-precision
+    return [f"({low}, {high}]" for low, high in itertools.pairwise(rounded)]
+
+
+def _round(number: float, precision: int) -> float:
+    """Return a number with `precision` decimals, or significant digits if it is below 1."""
+    fraction, whole = np.modf(number)
+    if not np.isfinite(number) or number == 0:
+        return number
+    digits = precision
+    if whole == 0:
+        digits = precision - 1 - int(np.floor(np.log10(abs(fraction))))
+    return float(np.round(number, digits))

@@ -1,0 +1,209 @@
+"""Released tables as frames: fractions or shares, counts, intervals, and one row per cell or wide.
+
+All of it is post-processing of released numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skpublicdp.query_release.answers import FittedRelease
+from skpublicdp.query_release.marginals.marginal_model import downward_closure
+from skpublicdp.query_release.queries.base import WILDCARD
+from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.typing import Floats, Integers
+
+GROUP_LEVEL = 0.95
+"""A group may be empty if the interval of its fraction at this level contains 0."""
+
+Columns = dict[str, Any]
+"""Columns of a table by name."""
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What a table shows.
+
+    Attributes
+    ----------
+    level : float
+        Coverage of the intervals.
+    simultaneous : bool
+        Whether all intervals hold together.
+    n_rows : int or None
+        Number of rows for which counts are shown. None shows no counts.
+    """
+
+    level: float
+    simultaneous: bool
+    n_rows: int | None = None
+
+
+def describe_table(
+    released: FittedRelease,
+    positions: Sequence[int],
+    within: Sequence[int],
+    options: TableOptions,
+    wide: bool | str,
+) -> Any:
+    """Return all cells of a marginal with their fractions and intervals, as a frame or a dict.
+
+    Parameters
+    ----------
+    released : FittedRelease
+        A release of tables.
+    positions : sequence of int
+        Positions of the columns, in the order of the table.
+    within : sequence of int
+        Those of them that define groups. The fractions are then shares of the rows of a group.
+    options : TableOptions
+        Level of the intervals, and counts.
+    wide : bool or str
+        Name of a column of values to spread over the categories of the last column. True stands for
+        the counts if there are any, and else for the fractions. False gives one row for each cell.
+    """
+    cells, names = released.queries.table_cells(positions)
+    keys = {
+        released.schema.names[position]: column
+        for position, column in zip(positions, names, strict=True)
+    }
+    values = _cell_values(released, cells, within, options)
+    if not wide:
+        return as_frame(released, {**keys, **values})
+    if wide is True:
+        wide = "count" if "count" in values else next(iter(values))
+    if wide not in values:
+        raise ValueError(
+            f"wide must be a bool or one of the columns of values, {', '.join(values)}; got "
+            f"{wide!r}."
+        )
+    n_columns = len(released.queries.table_cells(positions[-1:])[0])
+    return as_frame(released, _spread(keys, values[wide], n_columns))
+
+
+def describe_all_tables(released: FittedRelease, options: TableOptions) -> Iterator[Any]:
+    """Yield all released tables as frames or dicts: single columns first.
+
+    Simultaneous intervals hold together for all tables.
+    """
+    workload = downward_closure(released.queries.tables(released.schema))
+    tables = sorted(workload, key=lambda positions: (len(positions), positions))
+    n_cells = [len(released.queries.table_cells(positions)[0]) for positions in tables]
+    for positions, size in zip(tables, n_cells, strict=True):
+        if options.simultaneous:  # Bonferroni: each table has a part of the failure probability
+            failure = (1 - options.level) * size / sum(n_cells)
+            table_options = replace(options, level=1 - failure)
+        else:
+            table_options = options
+        yield describe_table(released, positions, (), table_options, wide=False)
+
+
+def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -> Any:
+    """Return the mean of a numeric column in each group of rows, as a frame or a dict.
+
+    It is the mean of the rows that have a value.
+
+    Groups that may be empty are left out.
+
+    Parameters
+    ----------
+    released : FittedRelease
+        A release of tables, one of which contains the column and all columns of the groups.
+    position : int
+        Position of the numeric column.
+    groups : sequence of int
+        Positions of the columns that define the groups.
+    """
+    cells, names = released.queries.table_cells(groups)
+    released.queries.table_cells([*groups, position])  # raises an error for a repeated column
+    released.answers.check_released(tuple(sorted([*groups, position])))
+    rows = released.rows
+    has_value = ~np.isnan(rows.rows[:, position])
+    rows = WeightedRows(rows.rows[has_value], rows.weights[has_value])
+    weights = released.queries.weighted_mean(cells, rows.rows, rows.weights)
+    totals = released.queries.weighted_mean(cells, rows.rows, rows.weights * rows.rows[:, position])
+    exists = weights > 0
+    if released.answers.has_intervals:  # a group that may be empty has no mean
+        exists &= released.answers.intervals(cells, GROUP_LEVEL, simultaneous=False)[:, 0] > 0
+    indices = np.flatnonzero(exists).tolist()
+    means: Columns = {
+        released.schema.names[group]: [column[index] for index in indices]
+        for group, column in zip(groups, names, strict=True)
+    }
+    column = released.schema.columns[position]
+    means["mean"] = column.to_user(totals[indices] / weights[indices])
+    return as_frame(released, means)
+
+
+def _cell_values(
+    released: FittedRelease, cells: Integers, within: Sequence[int], options: TableOptions
+) -> Columns:
+    """Return the values of the cells: fractions or shares, counts, and their intervals."""
+    answers, level, simultaneous = released.answers, options.level, options.simultaneous
+    ends = None
+    if answers.has_intervals:
+        # before the answers, to raise an error instead of a warning for an unreleased table
+        ends = answers.intervals(cells, level, simultaneous=simultaneous)
+    fractions = answers.answer(cells)
+    values = _with_ends("fraction", fractions, ends)
+    if within:
+        groups = np.full(cells.shape, WILDCARD)
+        groups[:, list(within)] = cells[:, list(within)]
+        group_fractions = answers.answer(groups)
+        shares = np.divide(
+            fractions, group_fractions, out=np.full(len(cells), np.nan), where=group_fractions > 0
+        )
+        share_ends = None
+        if ends is not None:
+            share_ends = answers.share_intervals(cells, groups, level, simultaneous=simultaneous)
+        values = _with_ends("share", shares, share_ends)
+    if options.n_rows is not None:
+        count_ends = None if ends is None else ends * options.n_rows
+        values |= _with_ends("count", fractions * options.n_rows, count_ends, prefix="count_")
+    return values
+
+
+def _with_ends(name: str, estimates: Floats, ends: Floats | None, prefix: str = "") -> Columns:
+    """Return a column of estimates, and the columns of the ends of their intervals if given."""
+    columns: Columns = {name: estimates}
+    if ends is not None:
+        columns[f"{prefix}low"], columns[f"{prefix}high"] = ends.T
+    return columns
+
+
+def _spread(keys: Columns, values: Floats, n_columns: int) -> Columns:
+    """Return a wide table: a row for each cell of the other columns, a column for each last code.
+
+    A category with the name of another column of the wide table has the name of its column added.
+
+    Parameters
+    ----------
+    keys : dict of str to list
+        Categories or bins of each cell, in C order of the table.
+    values : ndarray of shape (n_cells,)
+        Value of each cell.
+    n_columns : int
+        Number of codes of the last column.
+    """
+    *row_names, last = keys
+    wide: Columns = {name: keys[name][::n_columns] for name in row_names}
+    spread = values.reshape(-1, n_columns).T
+    for category, column in zip(keys[last][:n_columns], spread, strict=True):
+        name = str(category)
+        while name in wide:
+            name = f"{last} = {name}"
+        wide[name] = column
+    return wide
+
+
+def as_frame(released: FittedRelease, columns: Columns) -> Any:
+    """Return columns as a frame of the library that `fit` had, or else as a dict of arrays."""
+    container = released.schema.container
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    if container.library is None:
+        return arrays
+    return replace(container, labels=tuple(arrays)).build(list(arrays.values()))
