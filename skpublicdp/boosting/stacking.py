@@ -97,7 +97,8 @@ def stack_public_model(
         Budget to spend.
     """
     assert training.public_margins is not None
-    pair = _ModelPair.from_public_rows(fitted, training.public_margins)
+    has_labels = training.public_labels is not None
+    pair = _ModelPair.from_public_rows(fitted, training.public_margins, is_calibrated=has_labels)
     public_error = _public_error(fitted, training, pair)
     total_error = fitted.variance + public_error
     expected = fitted.variance / total_error if fitted.variance else UNKNOWN_SHARE
@@ -124,20 +125,25 @@ class _ModelPair:
         Their weighted means, rounded. Centred margins are relative to these.
     lengths : ndarray of float64, shape (2,)
         Lengths to which the centred margins of a row are clipped, in logits.
+    is_calibrated : bool
+        Whether public labels tell the mean outcome of the public model, too.
     """
 
     fitted: FittedModel
     of_public: Integers
     means: Integers
     lengths: Floats
+    is_calibrated: bool
 
     @classmethod
-    def from_public_rows(cls, fitted: FittedModel, public: PublicMargins) -> _ModelPair:
+    def from_public_rows(
+        cls, fitted: FittedModel, public: PublicMargins, *, is_calibrated: bool
+    ) -> _ModelPair:
         """Return the pair with its means and lengths over the public rows."""
         boosted = fitted.model.raw_predict(fitted.data.public_codes)
         of_public = np.array([boosted, public.of_public.astype(np.int64)])
         means = np.rint(of_public @ fitted.row_weights).astype(np.int64)[..., None]
-        pair = cls(fitted, of_public, means, np.ones(2))
+        pair = cls(fitted, of_public, means, np.ones(2), is_calibrated)
         lengths = [
             max(float(np.quantile(_lengths(directions), LENGTH_QUANTILE)), MIN_LENGTH)
             for directions in pair.directions(of_public)
@@ -171,11 +177,17 @@ class _ModelPair:
         return clipped
 
     def baseline(self, margins: Integers, weights: Floats) -> Integers:
-        """Return the weighted sum of both centred margins, plus the mean of the boosted ones."""
+        """Return the weighted sum of both centred margins, plus a mixture of their means."""
         boosted, public = margins - self.means
-        mixed = np.rint(weights[0] * boosted + weights[1] * public).astype(np.int64)
-        total: Integers = mixed + self.means[0]
+        levels = np.array([1 - self.public_share(weights), self.public_share(weights)])
+        mixed = weights[0] * boosted + weights[1] * public
+        mixed += levels[0] * self.means[0] + levels[1] * self.means[1]
+        total: Integers = np.rint(mixed).astype(np.int64)
         return total
+
+    def public_share(self, weights: Floats) -> float:
+        """Return the share of the public model in the mean outcome, given the weights of both."""
+        return float(weights[1] / weights.sum()) if self.is_calibrated and weights.any() else 0.0
 
 
 def _lengths(directions: Floats) -> Floats:
@@ -326,8 +338,10 @@ def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair)
 
     Without public labels it is the squared distance D of both models. With labels, these choose a
     weight p of the public model beside a fit of the same labels by bins. If both errors are
-    independent, that weight is V / (V + error), for the variance V of the fit. The error is larger
-    if the boosted model, which knows more, is farther from the public one than this fit.
+    independent, that weight is V / (V + error), for the variance V of the fit, and V + error is
+    their squared distance. The variance is known for labels. For outcomes the distance is used,
+    since the logistic likelihood of the fit overstates the variance. The error is larger if the
+    boosted model, which knows more, is farther from the public one than this fit.
     """
     boosted, public = pair.directions(pair.of_public)
     distance = float((((boosted - public) ** 2).sum(axis=0)) @ fitted.row_weights)
@@ -336,6 +350,8 @@ def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair)
     comparison = _compare_on_labels(training, training.public_labels, pair)
     share, variance, distance_of_fit = comparison
     growth = float(np.clip(distance / max(distance_of_fit, 1e-9), 1.0, MAX_GROWTH))
+    if training.is_regression:
+        return (1 - share) * distance_of_fit * growth
     return variance * (1 - share) / share * growth
 
 
@@ -412,7 +428,10 @@ def _as_margins(log_odds: Floats, loss: Loss, *, is_regression: bool) -> Floats:
 def _stacked(
     pair: _ModelPair, weights: Floats, public_error: float, public_margins: PublicMargins
 ) -> FittedModel:
-    """Return the weighted sum of both models, which keeps the mean outcome of the public rows.
+    """Return the weighted sum of both models.
+
+    Its mean outcome on the public rows is that of the boosted model. If public labels tell the mean
+    outcome, too, it is a mixture of those of both models.
 
     Parameters
     ----------
@@ -442,7 +461,9 @@ def _stacked(
     codes = fitted.data.public_codes
     term = PublicTerm(public_margins, public_weight, public_weight**2 * public_error)
     of_public_rows = term.of_margins(public_margins.of_public)
-    target = fitted.loss.mean(pair.of_public[0]) @ fitted.row_weights
+    outcomes = [fitted.loss.mean(margins) @ fitted.row_weights for margins in pair.of_public]
+    share = pair.public_share(weights)
+    target = (1 - share) * outcomes[0] + share * outcomes[1]
     for _ in range(5):  # Newton steps on the intercepts
         means = fitted.loss.mean(model.raw_predict(codes) + of_public_rows) @ fitted.row_weights
         difference = fitted.loss.link(target) - fitted.loss.link(means)

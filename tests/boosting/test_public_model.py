@@ -207,7 +207,8 @@ def pair_of(loss, seed, n=400):
 
     public = Public()
     public.of_public = of_public[1]
-    return stacking._ModelPair.from_public_rows(fitted, public), of_public
+    pair = stacking._ModelPair.from_public_rows(fitted, public, is_calibrated=False)
+    return pair, of_public
 
 
 LOSSES = {
@@ -267,6 +268,28 @@ def test_sums_of_noise_leave_what_was_expected():
     expected = np.array([0.3, 0.7])
     found = stacking._weights_given_sums(pair, expected, np.zeros(2), 1e12, 1000, pure=True)
     np.testing.assert_allclose(found, 0.9 * expected + [0.1, 0.0], atol=1e-3)
+
+
+def test_the_mean_outcome_is_between_those_of_both_models(monkeypatch):
+    """With public outcomes; boosting alone would be far off at this budget."""
+    outcome, known = 5 + ODDS, 5 + PUBLIC_ODDS
+    reg = SemiPrivateBoostingRegressor(epsilon=0.01, outcome_bounds=(-50, 50), random_state=0)
+    true, found = stacking._stacked, []
+
+    def noting(pair, weights, *args):
+        result = true(pair, weights, *args)
+        margins = result.model.raw_predict(result.data.public_codes)
+        margins = margins + result.public_term.of_margins(result.public_term.public.of_public)
+        means = [pair.loss.mean(m).mean() for m in (*pair.of_public, margins)]
+        found.append((weights[1] / weights.sum(), *means))
+        return result
+
+    monkeypatch.setattr(stacking, "_stacked", noting)
+    reg.fit(X, outcome, X_public=PUBLIC, y_public=known)
+    ((share, boosted, public, stacked),) = found
+    assert abs(stacked - ((1 - share) * boosted + share * public)) < 1e-3
+    assert share > 0.3
+    assert abs(reg.predict(NEW).mean() - 5) < 2
 
 
 def test_mean_outcomes_of_public_rows_are_kept(monkeypatch):
