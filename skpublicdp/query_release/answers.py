@@ -264,8 +264,7 @@ class TableAnswers(ReleasedAnswers):
             self._codes_public,
             public_size,
         )
-        assert isinstance(self._discretizer, PublicBins)
-        representatives = self._discretizer.rows(codes)
+        representatives = self.encoded_rows(codes)
         return spread_weights(codes, weights, self._codes_public, self._X_public, representatives)
 
     def codes(self, rows: Floats) -> Integers:
@@ -287,6 +286,11 @@ class TableAnswers(ReleasedAnswers):
     def _table_name(self, names: Sequence[str], columns: tuple[int, ...]) -> str:
         """Return the names of the columns of a table."""
         return ", ".join(names[column] for column in columns)
+
+    def encoded_rows(self, codes: Integers) -> Floats:
+        """Return an encoded row for each combination of codes, with public values in the bins."""
+        assert isinstance(self._discretizer, PublicBins)
+        return self._discretizer.rows(codes)
 
     @property
     def _is_about_cells(self) -> bool:

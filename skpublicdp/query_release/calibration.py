@@ -22,7 +22,7 @@ from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
 from skpublicdp.query_release.marginals.ipf import ipf
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.queries.base import QueryClass
-from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.query_release.synthetic import MIN_SYNTHETIC_MASS, WeightedRows
 from skpublicdp.typing import Floats, Integers
 
 MAX_RAKING_SWEEPS = 2000
@@ -36,6 +36,9 @@ MAX_CONTRADICTION = 1e-6
 
 TABLE_SWEEPS = 50
 """Maximum number of sweeps that rake a calibrated table to its own margins."""
+
+ROWS_PER_EMPTY_CELL = 500
+"""Number of rows that are added to a cell that is known to have rows and has none."""
 
 MIN_CALIBRATED_FRACTION = 1e-9
 """Cells of smaller fractions are empty: rows in them have no calibration factor."""
@@ -82,6 +85,14 @@ class CalibratedAnswers(TableAnswers):
         # calibration factors. Measured: it doubled the errors of tables of two columns.
         rows = uncalibrated.weighted_rows(public_size=0.0)
         codes = uncalibrated.codes(rows.rows)
+        added = _rows_in_empty_cells(codes, rows.weights, known, release.sizes)
+        if len(added):
+            codes = np.concatenate([codes, added])
+            added_weights = np.full(len(added), MIN_SYNTHETIC_MASS / ROWS_PER_EMPTY_CELL)
+            rows = WeightedRows(
+                np.concatenate([rows.rows, uncalibrated.encoded_rows(added)]),
+                np.concatenate([rows.weights, added_weights]) / (1 + added_weights.sum()),
+            )
         weights = rake_to_margins(codes, rows.weights, known, release.sizes)
         effect = _CalibrationEffect(codes, rows.weights, weights, release, known)
         fractions = effect.fractions()
@@ -189,12 +200,11 @@ class _CalibrationEffect:
                 calibrated[columns] = self.known[columns]
                 continue
             table = self.release.fractions[columns]
-            cells, size = self._cells(columns), table.size
-            change = _ratio(
-                _masses(cells, self.after, size),
-                _masses(cells, self.before, size),
-            )
-            table = table * change.reshape(table.shape)
+            cells, released = self._cells(columns), table.ravel()
+            masses = _masses(cells, self.after, table.size)
+            change = _ratio(masses, _masses(cells, self.before, table.size))
+            is_empty = released < MIN_CALIBRATED_FRACTION
+            table = np.where(is_empty, masses, released * change).reshape(table.shape)
             if len(columns) == 1:
                 calibrated[columns] = table / table.sum()
                 continue
@@ -292,6 +302,25 @@ class _CalibrationEffect:
         return np.concatenate(tables, axis=1)
 
 
+def _rows_in_empty_cells(
+    codes: Integers, weights: Floats, known: Fractions, sizes: Attributes
+) -> Integers:
+    """Return codes of rows in cells that are known to have rows, and have none.
+
+    There are `ROWS_PER_EMPTY_CELL` rows for each of these cells. The other columns are those of
+    random rows. The seed is fixed, since it protects nobody.
+    """
+    generator = np.random.default_rng(0)
+    added = [np.zeros((0, codes.shape[1]), dtype=codes.dtype)]
+    for columns, table in known.items():
+        masses = np.bincount(ravel_codes(codes, columns, sizes), weights, minlength=table.size)
+        for cell in np.flatnonzero((masses == 0) & (table.ravel() > 0)):
+            rows = codes[generator.choice(len(codes), size=ROWS_PER_EMPTY_CELL, p=weights)]
+            rows[:, columns] = np.array(np.unravel_index(cell, table.shape))
+            added.append(rows)
+    return np.concatenate(added)
+
+
 def _masses(cells: NDArray[np.integer], weights: Floats, size: int) -> Floats:
     """Return the total weight of the rows in each cell, shape (size,)."""
     masses: NDArray[Any] = np.bincount(cells, weights, minlength=size)
@@ -341,8 +370,8 @@ def rake_to_margins(
             break
     if max_deviation > MAX_CONTRADICTION:
         raise ValueError(
-            "The totals cannot all hold: they contradict each other, or they have rows in cells "
-            "that are empty in the release. Merge rare cells, or pass fewer totals."
+            "The totals cannot all hold: tables with common columns contradict each other. Correct "
+            "them, or pass fewer totals."
         )
     normalized: Floats = weights / weights.sum()
     return normalized

@@ -23,6 +23,9 @@ from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import as_frame
 from skpublicdp.typing import Floats
 
+MIN_GROUP_SHARE = 1e-9
+"""Groups with a smaller released fraction of the population are empty."""
+
 
 class IntervalOptions(NamedTuple):
     """Level of intervals, and whether all of them hold together."""
@@ -191,7 +194,7 @@ class ColumnByGroup:
         for number, codes in enumerate(group_cells[:, list(self.groups)].tolist()):
             group = tuple(codes)
             share = float(table[group].sum())
-            if share <= 0:
+            if share < MIN_GROUP_SHARE:
                 continue
             fractions = table[group] / share
             factors = np.divide(

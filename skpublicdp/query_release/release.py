@@ -81,8 +81,8 @@ class PAPQueryRelease(FittedReleaseMixin):
     weights : str or int, default=None
         Name or position of a numeric column of `X` with survey weights. Tables then estimate
         weighted fractions. `bounds` must declare the maximum of the weights, without looking at
-        private rows. Larger weights are lowered to it. Only for `MarginalQueries` and ``"auto"``.
-        Weights of public rows are not used, and they count equally.
+        private rows. Larger weights are lowered to it. Only for
+        `MarginalQueries` and ``"auto"``. Weights of public rows are not used: they count equally.
     budget : PrivacyBudget, default=None
         Budget that the fit is charged to. If it does not suffice, `fit` raises an error before it
         reads a private row. ``method="public"`` is not charged.

@@ -8,7 +8,7 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.query_release import MarginalQueries, StumpQueries
-from skpublicdp.query_release.calibration import rake_to_margins
+from skpublicdp.query_release.calibration import _rows_in_empty_cells, rake_to_margins
 
 REGIONS, SEXES, ANSWERS = "abc", "fm", ("no", "yes")
 N = 4000
@@ -125,6 +125,28 @@ class TestRaking:
                 truth = sum(share for cell, share in TRUTH.items() if cell[2] == "yes")
                 errors[is_calibrated].append(abs(smokes - truth))
         assert np.mean(errors[True]) < 0.5 * np.mean(errors[False])
+
+    def test_known_cells_that_are_empty_in_the_release(self):
+        rows = population(N, 5, True)
+        rows["sex"] = pd.Categorical(rows["sex"], categories=["f", "m", "x"])
+        public = rows[:200].copy()
+        release = PAPQueryRelease(epsilon=4, random_state=0).fit(rows[200:].copy(), X_public=public)
+        empty = {"x": release.table("sex").set_index("sex")["fraction"]["x"]}
+        assert empty["x"] < 0.01
+        calibrated = release.calibrate({"sex": {"f": 5, "m": 4, "x": 1}})
+        table = series(calibrated, ["sex", "smokes"])
+        np.testing.assert_allclose(
+            table.groupby(level=0, sort=False, observed=False).sum()[:3], [0.5, 0.4, 0.1], atol=1e-6
+        )
+        drawn = calibrated.sample(4000)
+        assert (drawn["sex"] == "x").mean() == pytest.approx(0.1, abs=0.02)
+
+    def test_rows_are_added_to_empty_cells(self):
+        codes, weights = np.array([[0, 0], [1, 1], [1, 0]]), np.array([0.5, 0.5, 0.0])
+        known = {(0,): np.array([0.4, 0.4, 0.2]), (1,): np.array([0.5, 0.5])}
+        added = _rows_in_empty_cells(codes, weights, known, (3, 2))
+        assert (added[:, 0] == 2).all()
+        assert added[:, 1].mean() == pytest.approx(0.5, abs=0.1)
 
     def test_raked_weights_have_the_margins(self):
         rng = np.random.default_rng(0)

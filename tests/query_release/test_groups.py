@@ -95,6 +95,15 @@ class TestEstimates:
         table = calibrated.cdf([20.0], column="pay", by="sex")
         assert table["sex"].tolist() == ["f", "m"]
 
+    def test_groups_of_next_to_no_rows(self):
+        # public rows have a group, and the release has next to nothing of it
+        public = people(300, 1)
+        public.loc[:2, "job"] = "king"
+        release = PAPQueryRelease(epsilon=1000, bounds={"pay": (0, 400)}, random_state=0)
+        release = release.fit(people(N, 0), X_public=public)
+        table = release.cdf_interval([20.0], column="pay", by="job")
+        assert table[["fraction", "low", "high"]].notna().all(axis=None)
+
     def test_dates(self):
         rng = np.random.default_rng(0)
 
