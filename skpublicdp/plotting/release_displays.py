@@ -352,10 +352,11 @@ class MarginalDisplay(ReleaseDisplay):
             labels = [*labels, MISSING]
         # empty categories for other and missing values are left out
         is_nonempty = released + (0 if public is None else public) > 0
+        order = column_schema.display_order if cuts is None else list(range(len(labels)))
         shown = [
-            position
-            for position, label in enumerate(labels)
-            if is_nonempty[position] or cuts is not None or label not in (OTHER, MISSING)
+            code
+            for code in order
+            if is_nonempty[code] or cuts is not None or labels[code] not in (OTHER, MISSING)
         ]
         display = cls(
             [labels[position] for position in shown],

@@ -314,6 +314,8 @@ class ColumnMethodsMixin:
         """Estimate the mean of a column, overall or in each group of rows.
 
         It is the mean of the rows that have a value. `missing_fraction` is the fraction of others.
+        Inside a bin of a table only public rows determine the mean, and groups differ little there.
+        So means of groups need bins that are narrow compared with the differences between groups.
 
         Parameters
         ----------
@@ -712,8 +714,8 @@ class FittedReleaseMixin(
         Notes
         -----
         Intervals are about the population's fractions. The interval of a count is the one of its
-        fraction, times the number of rows. A share of a group that may be empty is unknown, and its
-        interval is [0, 1].
+        fraction, times the number of rows. A share of a group that may be empty is unknown: it is
+        NaN, and its interval is [0, 1].
 
         Examples
         --------

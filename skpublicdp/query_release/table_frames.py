@@ -160,6 +160,8 @@ def _cell_values(
         share_ends = None
         if ends is not None:
             share_ends = answers.share_intervals(cells, groups, level, simultaneous=simultaneous)
+            is_unknown = share_ends[:, 1] - share_ends[:, 0] == 1  # the group may be empty
+            shares = np.where(is_unknown, np.nan, shares)
         values = _with_ends("share", shares, share_ends)
     if options.n_rows is not None:
         count_ends = None if ends is None else ends * options.n_rows

@@ -9,6 +9,7 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.data.column import natural_key
+from skpublicdp.plotting import MarginalDisplay
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import MarginalQueries, ThresholdQueries
 from skpublicdp.query_release.marginals.release import release_marginals
@@ -82,6 +83,13 @@ class TestOrder:
         fractions = np.asarray(table["fraction"].to_numpy()).reshape(4, 5)[:2, :3]
         truth = pd.crosstab(PEOPLE["region"], PEOPLE["level"].astype(str), normalize=True)
         np.testing.assert_allclose(fractions, truth[order], atol=0.01)
+
+    def test_display(self, release):
+        for column, order in (("level", LEVELS), ("grade", GRADES)):
+            display = MarginalDisplay.from_estimator(release, column, PUBLIC)
+            assert display.labels[: len(order)] == order
+            truth = PUBLIC[column].value_counts(normalize=True)[order]
+            np.testing.assert_allclose(display.public[: len(order)], truth)
 
     def test_unordered_types_are_sorted(self):
         rows, public = (
@@ -257,6 +265,8 @@ class TestShares:
         """Nobody is in the group "(other)", so that nothing is known about shares in it."""
         table = release.table("smokes", within="region").set_index("region")
         assert (table.loc[OTHERS, ["low", "high"]].to_numpy() == [0, 1]).all()
+        assert table.loc[OTHERS, "share"].isna().all()
+        assert table.loc[["east", "west"], "share"].notna().all()
 
     def test_simultaneous_intervals_contain_single_ones(self, release):
         one = release.table("level", within="region")
