@@ -11,6 +11,9 @@ from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
+StatisticsRelease = PAPQueryRelease
+"""Another name, under which people search."""
+
 __version__ = "0.2.0.dev0"
 
 __all__ = [
@@ -24,6 +27,7 @@ __all__ = [
     "SemiPrivateBoostingRegressor",
     "SemiPrivateClassifier",
     "SemiPrivateSearchCV",
+    "StatisticsRelease",
     "SubsamplingActiveLearner",
     "__version__",
 ]
