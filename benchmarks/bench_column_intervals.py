@@ -2,10 +2,10 @@
 
 Random fits as in `bench_intervals.py`: ε, δ = 0 or not, numbers of private and of public rows, the
 latter of the same or of a drifted population, drawn from HI or yrbss with replacement. Columns are
-among tables (`MarginalQueries`), among stumps, or alone (`ThresholdQueries`). Drift multiplies the
-odds of a row by the exponential of a random slope (standard deviation 0.6) times the standard score
-of its first number. `column_intervals.csv` beside this script has the
-figures of the guide: 200 fits of each class, `--first-seed 3000`.
+among tables (`MarginalQueries`), among tables with missing numbers, among stumps, or alone
+(`ThresholdQueries`). Drift multiplies the odds of a row by the exponential of a random slope
+(standard deviation 0.6) times the standard score of its first number. `column_intervals.csv` beside
+this script has the figures of the guide: 200 fits of each class, `--first-seed 3000`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ BOUNDS = {
     "husby": (-100, 200), "experience": (0, 60), "whrswk": (0, 100), "height": (1, 2.5),
     "weight": (20, 200),
 }  # fmt: skip
-CLASSES = {"tables": MarginalQueries, "stumps": StumpQueries, "alone": ThresholdQueries}
+CLASSES = {
+    "tables": MarginalQueries, "missing": MarginalQueries, "stumps": StumpQueries,
+    "alone": ThresholdQueries,
+}  # fmt: skip
+MISSING = 0.4, 0.1
+"""Probability that a number above, and one below the median of its column is missing."""
 
 
 @lru_cache
@@ -54,17 +59,22 @@ def random_fit(kind, seed):
     first = rows[NUMBERS[name][0]]
     odds = np.exp(SLOPE * generator.normal() * (first - first.mean()) / first.std())
     column = str(generator.choice(NUMBERS[name]))
+    settings = {}
+    if kind == "missing":
+        is_high = rows[column] > rows[column].median()
+        is_missing = generator.random(len(rows)) < np.where(is_high, *MISSING)
+        rows, settings = rows.assign(**{column: rows[column].mask(is_missing)}), {"missing": column}
     names = [column] if kind == "alone" else list(rows)
     private = rows.iloc[generator.integers(len(rows), size=n)][names]
     drawn = generator.choice(len(rows), size=m, p=odds / odds.sum() if drifted else None)
     release = PAPQueryRelease(
-        CLASSES[kind](),
+        CLASSES[kind](**settings),
         epsilon=epsilon,
         delta=delta,
         bounds={each: BOUNDS[each] for each in names if each in BOUNDS},
         random_state=seed,
     ).fit(private, X_public=rows.iloc[drawn][names] if m else None)
-    values = np.sort(rows[column].to_numpy(dtype=float))
+    values = np.sort(rows[column].dropna().to_numpy(dtype=float))
 
     def fractions(x):
         return np.searchsorted(values, x, side="right") / len(values)
@@ -86,6 +96,8 @@ def random_fit(kind, seed):
             holds = (low <= truth) & (truth <= high)
             suffix = ", simultaneous" if simultaneous else ""
             held[what + suffix] = float(holds.all()) if simultaneous else holds.mean()
+    low, high = release.missing_fraction_interval(column)
+    held["missing"] = float(low <= rows[column].isna().mean() <= high)
     return {
         "kind": kind,
         "seed": seed,
@@ -112,10 +124,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fits", type=int, default=200, help="of each class")
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--classes", nargs="+", default=list(CLASSES), choices=list(CLASSES))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.fits)
-    fits = pd.DataFrame([random_fit(kind, seed) for kind in CLASSES for seed in seeds])
+    fits = pd.DataFrame([random_fit(kind, seed) for kind in arguments.classes for seed in seeds])
     save_table(fits, "column_intervals")
     table = summary(fits)
     save_table(table.round(4), "column_intervals_summary")
