@@ -31,6 +31,7 @@ from skpublicdp.accounting.gdp import (
 from skpublicdp.accounting.measurements import Measurement, noise_of, noise_scale
 from skpublicdp.accounting.plans import largest_scale, plan_delta
 from skpublicdp.accounting.receipts import REPLACE_ONE, Mechanism, PrivacyReceipt
+from skpublicdp.accounting.risk import epsilon_from_risk, risk_from_epsilon
 from skpublicdp.accounting.rounding import exact_fraction
 from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 
@@ -52,6 +53,7 @@ __all__ = [
     "base_delta",
     "base_epsilon",
     "basic_price",
+    "epsilon_from_risk",
     "exact_fraction",
     "gaussian_delta",
     "gaussian_epsilon",
@@ -63,6 +65,7 @@ __all__ = [
     "plan_delta",
     "pure_mu_squared",
     "rho_price",
+    "risk_from_epsilon",
     "subsample_size",
     "subsampled_delta",
     "subsampled_epsilon",

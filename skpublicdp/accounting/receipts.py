@@ -167,6 +167,16 @@ class PrivacyReceipt:
         implied_delta = self.delta + max(0.0, increase / (1 + exp_guarantee))
         return min(delta_of_plan, implied_delta * (1 + DELTA_ROUNDING_MARGIN), 1.0)
 
+    @property
+    def risk(self) -> float:
+        """The largest success rate of an attacker minus that of guessing, which is 1/2.
+
+        The attacker knows every other row and considers two persons equally likely. The risk is
+        δ(0) / 2, since δ(0) bounds the total variation distance of the results. So 0.05 is 5
+        percentage points over guessing.
+        """
+        return self.delta_at(0.0) / 2
+
     def trade_off(self, alpha: ArrayLike) -> NDArray[np.float64]:
         """Return lower bounds of the type II error of a membership test, given its type I error.
 
@@ -208,10 +218,10 @@ class PrivacyReceipt:
         -------
         str
             With neighbouring data sets equally likely beforehand, the best guess from the result
-            is right with probability at most (1 + δ(0)) / 2, where δ(0) bounds their total
-            variation distance. The percentage is rounded up. It does not hold for other odds.
+            is right with probability at most 1/2 + `risk`. The percentage is rounded up. It does
+            not hold for other odds.
         """
-        success_percent = 50 * (1 + self.delta_at(0.0))
+        success_percent = 50 * (1 + 2 * self.risk)
         percentage = f"{math.ceil(10 * success_percent) / 10:.1f}"  # rounded up
         persons = self.unit.startswith(REPLACE_PERSON)
         known_rows = "all rows of everybody else" if persons else "every other row"
