@@ -107,7 +107,9 @@ def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
     return smallest_integer(is_not_shattered) - 1
 
 
-def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> int:
+def n_public(
+    alpha: float, beta: float, d: int, *, realizable: bool = False, constants: str = "paper"
+) -> int:
     """Return the number of public rows whose dichotomies cover the class to within alpha.
 
     Parameters
@@ -119,6 +121,11 @@ def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> 
         Probability, in (0, 1), with which the cover may fail.
     d : int
         VC dimension of the class, or a bound on it.
+    realizable : bool, default=False
+        Whether only one fixed member needs to be covered: the one that makes no error. Then every
+        rule that agrees with it on the rows errs on at most alpha of the population. So it is also
+        the number of labelled rows from which a class is learned without privacy if a member makes
+        no error.
     constants : {"paper", "tight"}, default="paper"
         The constants of the paper, or smaller ones.
 
@@ -128,11 +135,18 @@ def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> 
         With the paper's constants, the smallest m from which on
         ``2 (2em/d)^(2d) exp(-alpha m / 4) <= beta``, its inequality (1). With the tight ones, the
         smallest m from which on ``2 growth_function(2m, d)^2 <= beta 2^(alpha m)``, see
-        `dichotomies_radius`.
+        `dichotomies_radius`. If `realizable`, the exponent 2d is d, and the tight inequality is ``4
+        growth_function(2m, d) <= beta 2^(alpha m)``.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or `constants` is another word.
 
     References
     ----------
-    Alon, Bassily and Moran (2019), Lemma 3.3; docs/proofs/guarantees.md.
+    Alon, Bassily and Moran (2019), Lemma 3.3; Beimel, Nissim and Stemmer (2015), Theorem B.4, for
+    `realizable`; docs/proofs/guarantees.md.
 
     Examples
     --------
@@ -140,18 +154,22 @@ def n_public(alpha: float, beta: float, d: int, *, constants: str = "paper") -> 
     820
     >>> n_public(alpha=0.1, beta=0.05, d=1, constants="tight")
     231
+    >>> n_public(alpha=0.1, beta=0.05, d=1, realizable=True, constants="tight")
+    146
     """
     check_ranges(alpha=alpha, beta=beta, d=d)
     if constants not in ("paper", "tight"):
         raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
+    n_rules = 1 if realizable else 2  # that vary: one is fixed in the realizable case
     if constants == "tight":
         # the left side is concave in m and exceeds the right side at m = 1, so it crosses once
-        log_failure = math.log(2 / beta)
+        log_failure = math.log((4 if realizable else 2) / beta)
         return smallest_integer(
-            lambda m: 2 * log_growth(2 * m, d) + log_failure <= alpha * m * math.log(2)
+            lambda m: n_rules * log_growth(2 * m, d) + log_failure <= alpha * m * math.log(2)
         )
-    # the left side of the inequality decreases from m = 8d / alpha on, where it exceeds 1
-    return smallest_integer(lambda m: _radius(m, beta, d) <= alpha, start=math.ceil(8 * d / alpha))
+    # the left side of the inequality decreases from this m on, where it exceeds 1
+    start = math.ceil(4 * n_rules * d / alpha)
+    return smallest_integer(lambda m: _radius(m, beta, d, n_rules) <= alpha, start=start)
 
 
 def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
@@ -193,9 +211,12 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
     return min(1.0, missed + math.sqrt(missed * radius) + radius)
 
 
-def _radius(m: int, beta: float, d: int) -> float:
-    """Return the alpha at which inequality (1) of Alon, Bassily and Moran (2019) is an equality."""
-    return 4 * (math.log(2 / beta) + 2 * d * (1 + math.log(2 * m / d))) / m
+def _radius(m: int, beta: float, d: int, n_rules: int = 2) -> float:
+    """Return the alpha at which inequality (1) of Alon, Bassily and Moran (2019) is an equality.
+
+    It is for pairs of rules. With `n_rules` = 1 one of the two is fixed.
+    """
+    return 4 * (math.log(2 / beta) + n_rules * d * (1 + math.log(2 * m / d))) / m
 
 
 def population_share_bound(share: float, m: int, beta: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from scipy.optimize import minimize_scalar
 from scipy.special import betainccinv
 
 from skpublicdp.guarantees.certificates import excess_error
@@ -223,7 +224,9 @@ def sampling_error(n: int, beta: float, size: int) -> float:
     return (math.sqrt(log_all_members) + math.sqrt(log_best_member)) / math.sqrt(2 * n)
 
 
-def finite_excess(n: int, beta: float, epsilon: float, size: int) -> float:
+def finite_excess(
+    n: int, beta: float, epsilon: float, size: int, *, best_error: float | None = None
+) -> float:
     """Return a bound on the excess population error of one draw from a public finite family.
 
     Parameters
@@ -236,20 +239,79 @@ def finite_excess(n: int, beta: float, epsilon: float, size: int) -> float:
         Privacy budget.
     size : int
         Number of hypotheses, all equally likely.
+    best_error : float, optional
+        Error of the best member in the population, or an upper bound on it, in [0, 1); 0 in the
+        realizable case. It is an assumption, and must not be computed from private rows. Without it
+        nothing is assumed.
 
     Returns
     -------
     float
-        The sum of `excess_error` at beta/4 and `sampling_error` at 3 beta/4; `n_finite` is its
-        inverse.
+        Without `best_error`, the sum of `excess_error` at beta/4 and `sampling_error` at 3 beta/4,
+        of order ``1 / sqrt(n)``. `n_finite` is its inverse.
+
+        With `best_error` L, a bound on the error of the drawn rule minus L. It is the number above,
+        1 - L or the small-error bound, whichever is smallest. The small-error bound is of order
+        ``sqrt(L r) + r`` with ``r = ln(size / beta) (1 + 1 / epsilon) / n``.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    The small-error bound is the minimum of ``(1 - exp(-c - t q)) / (1 - exp(-t)) - L`` over t in
+    (0, epsilon/2], with ``c = ln(2 size / beta) / n``. Here q is Bernstein's bound, at beta/2, on
+    the share of errors of the best member on the rows. If L = 0, then q = 0, ``c = ln(size / beta)
+    / n`` and t = epsilon/2. If the best member of a class has error L and the family is a cover of
+    radius r, its best member has an error of at most L + r.
 
     References
     ----------
-    Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith (2011), Theorem 3.4.
+    Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith (2011), Theorem 3.4; for the small-error
+    bound, docs/proofs/guarantees.md.
 
     Examples
     --------
     >>> round(finite_excess(10_000, beta=0.05, epsilon=1.0, size=1000), 4)
     0.0396
+    >>> round(finite_excess(10_000, beta=0.05, epsilon=1.0, size=1000, best_error=0.01), 4)
+    0.0087
+    >>> round(finite_excess(10_000, beta=0.05, epsilon=1.0, size=1000, best_error=0), 4)
+    0.0025
     """
-    return excess_error(size, n, epsilon, beta / 4) + sampling_error(n, 3 * beta / 4, size)
+    check_ranges(n=n, beta=beta, epsilon=epsilon, size=size)
+    excess = excess_error(size, n, epsilon, beta / 4) + sampling_error(n, 3 * beta / 4, size)
+    if best_error is None:
+        return excess
+    if not 0 <= best_error < 1:
+        raise ValueError(f"best_error must lie in [0, 1); got {best_error!r}.")
+    return min(excess, 1 - best_error, _small_error_excess(n, beta, epsilon, size, best_error))
+
+
+def _small_error_excess(n: int, beta: float, epsilon: float, size: int, best_error: float) -> float:
+    """Return the small-error bound of `finite_excess`.
+
+    Every t in (0, epsilon/2] gives a valid bound, so the accuracy of the minimization decides how
+    sharp the bound is and not whether it holds. The bound is quasiconvex in t.
+    """
+    max_t = epsilon / 2
+    if best_error == 0:
+        return _tilted_error(max_t, 0.0, (math.log(size) - math.log(beta)) / n)
+    # half of beta for the errors of the best member on the rows (Bernstein), half for the draw
+    log_failure = math.log(2 / beta)
+    variance = best_error * (1 - best_error)
+    third = log_failure / (3 * n)
+    best_share = best_error + third + math.sqrt(third**2 + 2 * variance * log_failure / n)
+    rate = (math.log(size) + log_failure) / n
+    arguments = (best_share, rate)
+    minimum = minimize_scalar(
+        _tilted_error, args=arguments, bounds=(0, max_t), method="bounded", options={"xatol": 1e-9}
+    )
+    return float(min(minimum.fun, _tilted_error(max_t, *arguments))) - best_error
+
+
+def _tilted_error(t: float, best_share: float, rate: float) -> float:
+    """Return the error p with ``ln(1 - p (1 - exp(-t))) = -rate - t * best_share``."""
+    return math.expm1(-rate - t * best_share) / math.expm1(-t)

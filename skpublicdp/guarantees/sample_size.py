@@ -17,7 +17,9 @@ from skpublicdp.guarantees.growth import (
 from skpublicdp.guarantees.population import finite_excess, sampling_error
 
 
-def n_finite(alpha: float, beta: float, epsilon: float, size: int) -> int:
+def n_finite(
+    alpha: float, beta: float, epsilon: float, size: int, *, realizable: bool = False
+) -> int:
     """Return the number of private rows that one draw from a public finite family needs.
 
     Parameters
@@ -30,23 +32,41 @@ def n_finite(alpha: float, beta: float, epsilon: float, size: int) -> int:
         Privacy budget.
     size : int
         Number of hypotheses, all equally likely.
+    realizable : bool, default=False
+        Whether some member makes no error in the population. This is an assumption. Then the number
+        is of order 1/alpha and 1/(epsilon alpha) instead of 1/alpha^2.
 
     Returns
     -------
     int
-        The smallest n for which `finite_excess` is at most alpha. The paper has O(·).
+        The smallest n for which `finite_excess` is at most alpha. The paper has O(·). If
+        `realizable`, with a `best_error` of 0: at most ``ln(size / beta) / -ln(1 - alpha (1 -
+        exp(-epsilon / 2)))``, rounded up.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
 
     References
     ----------
-    Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith (2011), Theorem 3.4.
+    Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith (2011), Theorem 3.4;
+    docs/proofs/guarantees.md, for the realizable case.
 
     Examples
     --------
     >>> n_finite(alpha=0.1, beta=0.05, epsilon=1.0, size=1000)
     1818
+    >>> n_finite(alpha=0.1, beta=0.05, epsilon=1.0, size=1000, realizable=True)
+    247
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, size=size)
-    return smallest_integer(lambda n: finite_excess(n, beta, epsilon, size) <= alpha)
+    best_error = 0.0 if realizable else None
+
+    def is_enough(n: int) -> bool:
+        return finite_excess(n, beta, epsilon, size, best_error=best_error) <= alpha
+
+    return smallest_integer(is_enough)
 
 
 def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
@@ -99,7 +119,13 @@ def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
 
 
 def n_private(
-    alpha: float, beta: float, epsilon: float, d: int, *, constants: str = "paper"
+    alpha: float,
+    beta: float,
+    epsilon: float,
+    d: int,
+    *,
+    realizable: bool = False,
+    constants: str = "paper",
 ) -> int:
     """Return the number of private rows that the semi-private learner needs.
 
@@ -113,6 +139,9 @@ def n_private(
         Privacy budget.
     d : int
         VC dimension of the class, or a bound on it.
+    realizable : bool, default=False
+        Whether some member of the class makes no error in the population. This is an assumption.
+        Then the number is of order 1/(epsilon alpha) instead of 1/alpha^2, up to logarithms.
     constants : {"paper", "tight"}, default="paper"
         The constants of `n_public`.
 
@@ -124,9 +153,19 @@ def n_private(
         The other half is for `n_finite` on a cover with one hypothesis for each dichotomy of the m
         public rows, at most ``growth_function(m, d)``.
 
+        If `realizable`, together with ``n_public(alpha / 2, beta / 2, d, realizable=True,
+        constants=constants)`` public ones. Some member of their cover then errs on at most alpha/2
+        of the population. The number is the smallest n for which `finite_excess` with this
+        `best_error` is at most alpha/2, at beta/2.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or `constants` is another word.
+
     References
     ----------
-    Alon, Bassily and Moran (2019), Theorem 3.1.
+    Alon, Bassily and Moran (2019), Theorem 3.1; docs/proofs/guarantees.md, for the realizable case.
 
     Examples
     --------
@@ -134,9 +173,19 @@ def n_private(
     7336
     >>> n_public(alpha=0.1 / 2, beta=0.05 / 2, d=1)
     1823
+    >>> n_private(alpha=0.1, beta=0.05, epsilon=1.0, d=1, realizable=True)
+    1652
     """
-    m = n_public(alpha / 2, beta / 2, d, constants=constants)
-    return n_finite(alpha / 2, beta / 2, epsilon, growth_function(m, d))
+    half, half_beta = alpha / 2, beta / 2
+    m = n_public(half, half_beta, d, realizable=realizable, constants=constants)
+    size = growth_function(m, d)
+    if not realizable:
+        return n_finite(half, half_beta, epsilon, size)
+
+    def is_enough(n: int) -> bool:
+        return finite_excess(n, half_beta, epsilon, size, best_error=half) <= half
+
+    return smallest_integer(is_enough)
 
 
 class SampleSize(NamedTuple):

@@ -174,8 +174,17 @@ BELOW_ONE = {n_label_boost, n_subsampling, n_query_release}
 
 CASES = [(function, name) for function, names in FUNCTIONS.items() for name in names.split()]
 OPTIONS = {
-    n_public: [{}, {"constants": "tight"}],
-    n_private: [{}, {"constants": "tight"}],
+    n_public: [
+        {"constants": constants, "realizable": realizable}
+        for constants in ("paper", "tight")
+        for realizable in (False, True)
+    ],
+    n_finite: [{}, {"realizable": True}],
+    n_private: [
+        {"constants": constants, "realizable": realizable}
+        for constants in ("paper", "tight")
+        for realizable in (False, True)
+    ],
     n_ppm: [{"supports": None}, {"supports": None, "realizable": True}],
     n_ppm_paper: [{}, {"realizable": True}],
     n_label_boost: [{}, {"realizable": True}],
@@ -386,6 +395,7 @@ def test_the_dual_dimension_defaults_to_assouads_bound():
         (lambda: n_public(0.0, 0.1, 1), "alpha must lie strictly between 0 and 1; got 0.0"),
         (lambda: n_public(0.1, 1.0, 1), "beta must lie strictly between 0 and 1; got 1.0"),
         (lambda: n_private(0.1, 0.1, 0.0, 1), "epsilon must be positive and finite; got 0.0"),
+        (lambda: finite_excess(9, 0.1, 1, 5, best_error=1), r"best_error must lie in \[0, 1\)"),
         (lambda: n_uniform(0.1, 0.1, 0), "d must be positive and finite; got 0"),
         (lambda: n_finite(0.1, 0.1, math.inf, 5), "epsilon must be positive and finite; got inf"),
         (lambda: n_query_release(0.1, 0.1, 1, 2.0, 1), "delta must lie strictly between 0 and 1"),

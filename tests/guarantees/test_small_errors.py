@@ -1,0 +1,246 @@
+"""Bounds and sizes where some rule makes no error, or few: exact probabilities and frequencies."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from skpublicdp import SemiPrivateClassifier
+from skpublicdp.accounting import exact_fraction
+from skpublicdp.guarantees import (
+    finite_excess,
+    growth_function,
+    n_finite,
+    n_private,
+    n_public,
+)
+from skpublicdp.guarantees.growth import smallest_integer
+from skpublicdp.guarantees.population import _small_error_excess, _tilted_error
+from skpublicdp.hypotheses import FiniteClass, Intervals, Thresholds
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.mechanisms.exponential import draw
+from skpublicdp.mechanisms.randomness import SeededBits
+from tests.helpers import FALSE_ALARM, public_sample
+
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:Only .* public row")]
+
+BETA = 0.2
+SHARES = st.floats(1e-3, 0.9)
+EPSILONS = st.floats(0.01, 20)
+
+
+def assert_failures_allowed(failures, trials, beta):
+    """A rate of beta exceeds the limit with probability FALSE_ALARM only."""
+    assert failures <= binom.isf(FALSE_ALARM, trials, beta)
+
+
+class TestOneFixedRule:
+    """`n_public(realizable=True)`: rules that agree with one rule on the rows."""
+
+    @pytest.mark.parametrize(("d", "n_cells", "m"), [(1, 2, 12), (1, 3, 8), (2, 3, 8), (2, 4, 6)])
+    def test_the_inequality_against_all_samples(self, d, n_cells, m):
+        """The class has all sets of at most d cells, and the fixed rule is the empty set."""
+        samples = np.array(list(itertools.product(range(n_cells), repeat=m)))
+        unseen = (samples[:, :, None] != np.arange(n_cells)).all(axis=1)
+        growth = growth_function(2 * m, d)
+        for seed in range(10):
+            masses = np.random.default_rng(seed).dirichlet(np.full(n_cells, 0.7))
+            probabilities = masses[samples].prod(axis=1)
+            # the worst rule without an error on the rows has the d heaviest cells that are unseen
+            worst = np.sort(unseen * masses, axis=1)[:, -d:].sum(axis=1)
+            for b in range(1, m):
+                failure = probabilities[worst > b / m].sum()
+                assert failure <= 2 * growth / 2**b
+
+    @given(SHARES, st.floats(1e-9, 0.99), st.integers(1, 64))
+    def test_the_sizes_are_the_least(self, alpha, beta, d):
+        def log_tight(m):
+            return math.log(4 * growth_function(2 * m, d)) - alpha * m * math.log(2)
+
+        def log_paper(m):
+            return math.log(2) + d * math.log(2 * math.e * m / d) - alpha * m / 4
+
+        for constants, log_failure in (("tight", log_tight), ("paper", log_paper)):
+            m = n_public(alpha, beta, d, realizable=True, constants=constants)
+            for more in (0, 1, m, 100 * m):
+                assert log_failure(m + more) <= math.log(beta) + 1e-9
+            assert log_failure(m - 1) > math.log(beta) - 1e-9
+            assert m <= n_public(alpha, beta, d, constants=constants)
+            log_sets = math.log(2 * growth_function(2 * m, d))
+            assert log_sets <= math.log(beta) + math.floor(alpha * m) * math.log(2) + 1e-9
+        tight = n_public(alpha, beta, d, realizable=True, constants="tight")
+        # Theorem B.4 of Beimel, Nissim and Stemmer
+        theorem = 8 / alpha * (d * math.log(16 / alpha) + math.log(2 / beta))
+        assert tight <= m <= theorem + 1
+
+    @pytest.mark.parametrize("constants", ["paper", "tight"])
+    @pytest.mark.parametrize("d", [1, 3])
+    def test_no_rule_is_missed_more_often_than_promised(self, d, constants):
+        """Sets of at most d of n equal cells, d of which are just too heavy to be missed."""
+        n_cells, beta, trials = 8 * d, 0.2, 2000
+        m = n_public(0.99 / 8, beta, d, realizable=True, constants=constants)
+        rng = np.random.default_rng(d)
+        counts = rng.multinomial(m, np.full(n_cells, 1 / n_cells), size=trials)
+        assert_failures_allowed(((counts == 0).sum(axis=1) >= d).sum(), trials, beta)
+
+
+def wrong_counts(errors, samples):
+    """Return the number of rows of each sample on which each rule errs."""
+    return errors[:, samples].sum(axis=2)
+
+
+class TestFinite:
+    """One draw of a finite family: `finite_excess(best_error=...)` and `n_finite`."""
+
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+    @pytest.mark.parametrize("realizable", [False, True])
+    def test_each_step_against_all_samples(self, realizable, epsilon):
+        """Rules are their errors on four cells. The draw is exact, and so are all expectations."""
+        n, n_cells, size = 5, 4, 6
+        samples = np.array(list(itertools.product(range(n_cells), repeat=n)))
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            masses = rng.dirichlet(np.ones(n_cells))
+            probabilities = masses[samples].prod(axis=1)
+            errors = rng.integers(0, 2, (size, n_cells))
+            errors[0] = 0 if realizable else [0, 0, 0, 1]
+            rates = errors @ masses
+            counts = wrong_counts(errors, samples)
+            weights = np.exp(-epsilon * counts / 2)
+            draws = weights / weights.sum(axis=0)
+            for p in np.linspace(0.05, 0.95, 10):
+                bad = rates > p
+                failure = probabilities @ draws[bad].sum(axis=0)
+                for t in (epsilon / 2, epsilon / 3, epsilon / 9):
+                    expected = np.exp(-t * counts) @ probabilities
+                    assert expected == pytest.approx((1 + rates * math.expm1(-t)) ** n)
+                    for q in (0.0, 0.2, 0.5):
+                        above = probabilities @ (counts[0] > q * n + 1e-9)
+                        per_rule = (math.exp(t * q) * (1 + p * math.expm1(-t))) ** n
+                        assert failure <= above + size * per_rule + 1e-12
+
+    @given(st.integers(1, 3000), st.floats(1e-9, 0.9), EPSILONS, st.integers(1, 10**12), SHARES)
+    def test_the_bound_against_binomial_probabilities(self, n, beta, epsilon, size, best_error):
+        """The best rule and the bad ones, in the exact tails that the proof bounds."""
+        p = best_error + _small_error_excess(n, beta, epsilon, size, best_error)
+        if p >= 1:
+            return
+        counts = np.arange(n + 1)
+        least = binom.isf(beta / 2, n, best_error)  # its count is above with at most this beta
+        survival = np.minimum(0.0, -epsilon / 2 * (counts - least))
+        bad = np.exp(np.logaddexp.reduce(binom.logpmf(counts, n, p) + survival))
+        assert size * bad <= beta / 2 * (1 + 1e-6)
+
+    @given(st.integers(1, 10**6), st.floats(1e-9, 0.9), EPSILONS, st.integers(1, 10**30))
+    def test_a_rule_without_errors(self, n, beta, epsilon, size):
+        """The error at which all rules together are drawn with probability beta."""
+        p = _small_error_excess(n, beta, epsilon, size, 0)
+        rate = -math.log1p(p * math.expm1(-epsilon / 2)) if p < 1 else math.inf
+        assert p >= 1 or rate * n == pytest.approx(math.log(size / beta), rel=1e-6)
+        assert finite_excess(n, beta, epsilon, size, best_error=0) <= min(1, p)
+
+    @given(st.integers(1, 10**7), st.floats(1e-9, 0.9), EPSILONS, st.integers(1, 10**30), SHARES)
+    def test_the_order_of_small_errors(self, n, beta, epsilon, size, best_error):
+        """At most L + O(sqrt(L r) + r) with the constants of the proof, and never worse."""
+        a = math.log(2 / beta) / n
+        q = best_error + a / 3 + math.sqrt(a * a / 9 + 2 * best_error * (1 - best_error) * a)
+        assert binom.sf(math.floor(q * n), n, best_error) <= beta / 2  # Bernstein
+        c = math.log(2 * size / beta) / n
+        order = q + max(c + math.sqrt(c * c + 2 * q * c), 4 * c / epsilon)
+        excess = _small_error_excess(n, beta, epsilon, size, best_error)
+        assert best_error + excess <= order * (1 + 1e-6)
+        for t in epsilon / 2 * np.geomspace(1e-3, 1, 30):  # and the minimum is one
+            assert best_error + excess <= _tilted_error(t, q, c) * (1 + 1e-6)
+        capped = finite_excess(n, beta, epsilon, size, best_error=best_error)
+        assert capped == min(finite_excess(n, beta, epsilon, size), 1 - best_error, excess)
+
+    @given(st.floats(1e-4, 0.9), st.floats(1e-6, 0.9), EPSILONS, st.integers(1, 10**12))
+    def test_the_size_of_a_rule_without_errors(self, alpha, beta, epsilon, size):
+        n = n_finite(alpha, beta, epsilon, size, realizable=True)
+        closed = math.log(size / beta) / -math.log1p(alpha * math.expm1(-epsilon / 2))
+        assert n <= min(math.ceil(closed * (1 + 1e-9)), n_finite(alpha, beta, epsilon, size))
+        assert n == 1 or finite_excess(n - 1, beta, epsilon, size, best_error=0) > alpha
+
+    @pytest.mark.parametrize("realizable", [False, True])
+    def test_a_tenth_of_alpha_takes_ten_times_the_rows(self, realizable):
+        ratios = {
+            n_finite(alpha / 10, 0.05, 1.0, 1000, realizable=realizable)
+            / n_finite(alpha, 0.05, 1.0, 1000, realizable=realizable)
+            for alpha in (0.1, 0.01, 0.001)
+        }
+        low, high = (9.5, 11) if realizable else (75, 100)
+        assert low < min(ratios) <= max(ratios) < high
+
+    @pytest.mark.parametrize(("best_error", "epsilon"), [(0, 0.02), (0, 1.0), (0.02, 1.0)])
+    def test_the_draw_keeps_its_promise_at_its_own_size(self, best_error, epsilon):
+        failures = count_failures(best_error, epsilon, share=1.0, trials=400)
+        assert_failures_allowed(failures, 400, BETA)
+
+    def test_four_fifths_of_the_rows_are_too_few(self):
+        """Nothing is lost at small epsilon: the bound is reached but for the normalization."""
+        failures = count_failures(0, 0.02, share=0.8, trials=400)
+        assert failures > binom.isf(FALSE_ALARM, 400, BETA)
+
+
+class Exceptions:
+    """A classifier by hand: the second label on some values of the first feature only."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, *values):
+        self.values = values
+
+    def predict(self, X):
+        return np.isin(X[:, 0], self.values).astype(int)
+
+
+def count_failures(best_error, epsilon, *, share, trials):
+    """Return how often a bad rule is drawn: all but the first of 46 are just too bad."""
+    domain = np.arange(10.0)[:, None]
+    pairs = list(itertools.combinations(domain[:, 0], 2))
+    models = FiniteClass([Exceptions(), *(Exceptions(*pair) for pair in pairs)])
+    alpha = 0.99 * (1 - 2 * best_error) * 2 / len(domain)  # the others' excess error is larger
+
+    def is_enough(n):
+        return finite_excess(n, BETA, epsilon, 1 + len(pairs), best_error=best_error) <= alpha
+
+    n = math.ceil(share * smallest_integer(is_enough))
+    clf = SemiPrivateClassifier(models, epsilon=epsilon, classes=(0, 1))
+    rng = np.random.default_rng(0)
+    failures = 0
+    for trial in range(trials):
+        X = rng.choice(domain, size=n)
+        y = (rng.random(n) < best_error).astype(int)
+        clf.set_params(random_state=trial).fit(X, y, X_public=domain)
+        failures += clf.predict(domain).any()
+    return failures
+
+
+@pytest.mark.parametrize("constants", ["paper", "tight"])
+@pytest.mark.parametrize(("hypotheses", "d"), [(Thresholds(), 1), (Intervals(), 2)], ids=repr)
+def test_the_semi_private_learner_of_a_rule_without_errors(hypotheses, d, constants):
+    """`n_private` and `n_public` together, for rules on a uniform feature at random."""
+    alpha, beta, epsilon, trials = 0.3, 0.2, 1.0, 100
+    settings = {"realizable": True, "constants": constants}
+    m = n_public(alpha / 2, beta / 2, d, **settings)
+    n = n_private(alpha, beta, epsilon, d, **settings)
+    assert n < n_private(alpha, beta, epsilon, d, constants=constants)
+    rng = np.random.default_rng(0)
+    grid = np.linspace(0, 1, 2001)[:, None]
+    failures = 0
+    for trial in range(trials):
+        low, high = np.sort(rng.random(2))
+        high = high if d == 2 else 2.0
+        cover = hypotheses.build_cover(public_sample(rng.random((m, 1))), alpha=1e-9, beta=0.1)
+        X = rng.random((n, 1))
+        y = (X[:, 0] > low) & (X[:, 0] <= high)
+        path = draw(
+            cover.family(tabulate(cover, X, y)), exact_fraction(epsilon), 1, SeededBits(trial)
+        )
+        wrong = cover.hypothesis(path).predict(grid) != ((grid > low) & (grid <= high))[:, 0]
+        failures += wrong.mean() > alpha
+    assert_failures_allowed(failures, trials, beta)
