@@ -23,6 +23,7 @@ from skpublicdp.accounting.events import (
     to_text,
 )
 from skpublicdp.accounting.plans import plan_delta
+from skpublicdp.accounting.registry import TO_WRITE, registry_entry
 
 REPLACE_ONE = "replace one private row (features and label)"
 """The unit of privacy: neighbouring data sets differ by replacing one private row."""
@@ -223,8 +224,7 @@ class PrivacyReceipt:
         """
         success_percent = 50 * (1 + 2 * self.risk)
         percentage = f"{math.ceil(10 * success_percent) / 10:.1f}"  # rounded up
-        persons = self.unit.startswith(REPLACE_PERSON)
-        known_rows = "all rows of everybody else" if persons else "every other row"
+        known_rows = "all rows of everybody else" if self._protects_persons else "every other row"
         sentence = (
             f"Suppose an attacker knows {known_rows} and considers this person and one other "
             "person equally likely. From this result they can tell which one it was at most "
@@ -280,6 +280,84 @@ class PrivacyReceipt:
             "event": from_text(fields["event"]),
         }
         return cls(**fields | parsed)
+
+    def to_registry(
+        self,
+        *,
+        name: str = TO_WRITE,
+        data_curators: Iterable[str] = (TO_WRITE,),
+        description: str = TO_WRITE,
+        intended_use: str = TO_WRITE,
+        data_product_type: str = "Machine learning model",
+        data_product_region: str = TO_WRITE,
+        publication_date: str | None = None,
+        registry_authors: Iterable[str] = (TO_WRITE,),
+    ) -> dict[str, Any]:
+        """Return the entry of this fit in the Differential Privacy Deployments Registry.
+
+        The fields about privacy are written from the receipt: variant, privacy unit and parameters,
+        unprotected quantities with the public rows, mechanisms and composition. The parameters are
+        the fields about the published product, under the names that they have in the registry.
+
+        Parameters
+        ----------
+        name, description, intended_use : str
+            Name, description and intended use of the product. By default a note that the curator
+            has to write them, as for the following fields.
+        data_curators : list of str
+            Institutions that publish the product, at least one.
+        data_product_type : str, default="Machine learning model"
+            "Machine learning model", "Summary statistics", "Synthetic data", "Dataset",
+            "Interactive API" or "SQL queries".
+        data_product_region : str
+            Region that the rows are from, or whose laws apply.
+        publication_date : str, optional
+            Date of publication as YYYY-MM-DD. By default today.
+        registry_authors : list of str
+            Authors of the entry, at least one.
+
+        Returns
+        -------
+        dict
+            The entry: plain dicts, lists, strings and numbers. Its status is "Draft". Text that
+            `json.dumps` writes is also YAML, the format of the registry.
+
+        Raises
+        ------
+        ValueError
+            If the type, the date or a list of names is not allowed.
+
+        References
+        ----------
+        github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml.
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> from skpublicdp.accounting import Draw
+        >>> one = PrivacyReceipt(1.0, 0.0, "row", 100, 10, (), True, event=Draw(Fraction(1)))
+        >>> entry = one.to_registry(name="Risk score", data_curators=["Office of Health"])
+        >>> entry["deployment"]["dp_variant"]["variant_name"]
+        'Pure DP'
+        >>> entry["deployment"]["dp_variant"]["unprotected_quantities"]
+        'The number of private rows (100). The 10 public rows, which are used without noise.'
+        """
+        return registry_entry(
+            self,
+            name=name,
+            data_curators=data_curators,
+            description=description,
+            intended_use=intended_use,
+            data_product_type=data_product_type,
+            data_product_region=data_product_region,
+            publication_date=publication_date,
+            registry_authors=registry_authors,
+        )
+
+    @property
+    def _protects_persons(self) -> bool:
+        """Whether all rows of a person are protected together."""
+        return self.unit.startswith(REPLACE_PERSON)
 
     def __repr__(self) -> str:
         mechanisms = [
