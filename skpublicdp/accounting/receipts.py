@@ -46,6 +46,12 @@ MAX_EXP_ARGUMENT = 700.0
 DELTA_ROUNDING_MARGIN = 1e-12
 """Relative increase of a δ that covers the rounding errors of a few float operations."""
 
+RECEIPT_FORMAT = "skpublicdp privacy receipt"
+"""Name of the format of receipts in JSON."""
+
+RECEIPT_VERSION = 1
+"""Version of this format. It increases if a field is removed or changes its meaning."""
+
 DOCUMENTATION_URL = ""
 """Address of the published documentation with a final slash; empty until it is published."""
 
@@ -248,13 +254,34 @@ class PrivacyReceipt:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the receipt as plain dicts, lists, strings and numbers, ready for JSON."""
+        """Return the receipt as plain dicts, lists, strings and numbers, ready for JSON.
+
+        Returns
+        -------
+        dict
+            The fields of docs/user_guide/reports.md. ``"version"`` is the version of this format,
+            which increases if a field is removed or changes its meaning. New fields may be added
+            without a new version.
+
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> from skpublicdp.accounting import Draw
+        >>> one = PrivacyReceipt(1.0, 0.0, "row", 100, 10, (), True, event=Draw(Fraction(1)))
+        >>> fields = one.to_dict()
+        >>> fields["format"], fields["version"]
+        ('skpublicdp privacy receipt', 1)
+        >>> PrivacyReceipt.from_dict(fields) == one
+        True
+        """
         fields = ("name", "epsilon", "delta", "reference")
         mechanisms = [
             {name: getattr(m, name) for name in fields} | {"event": m.event and to_text(m.event)}
             for m in self.mechanisms
         ]
         return {
+            "format": RECEIPT_FORMAT,
+            "version": RECEIPT_VERSION,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "unit": self.unit,
@@ -270,7 +297,30 @@ class PrivacyReceipt:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> PrivacyReceipt:
-        """Return the receipt of a dict made by `to_dict`."""
+        """Return the receipt of a dict made by `to_dict`.
+
+        Parameters
+        ----------
+        fields : dict
+            Fields of a receipt. Those of receipts that are older than the field ``"version"`` are
+            of version 1. Unknown fields are ignored.
+
+        Returns
+        -------
+        PrivacyReceipt
+            The receipt.
+
+        Raises
+        ------
+        ValueError
+            If the fields have another version.
+        """
+        version = fields.get("version", RECEIPT_VERSION)
+        if version != RECEIPT_VERSION:
+            raise ValueError(
+                f"The receipt must have version {RECEIPT_VERSION} of its format; got {version}."
+            )
+        known = {name: value for name, value in fields.items() if name in cls.__dataclass_fields__}
         parsed = {
             "mechanisms": tuple(
                 Mechanism(**values | {"event": values["event"] and from_text(values["event"])})
@@ -279,7 +329,7 @@ class PrivacyReceipt:
             "assumptions": tuple(fields["assumptions"]),
             "event": from_text(fields["event"]),
         }
-        return cls(**fields | parsed)
+        return cls(**known | parsed)
 
     def to_registry(
         self,
