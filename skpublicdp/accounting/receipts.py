@@ -422,15 +422,23 @@ class PrivacyReceipt:
         )
 
     def _repr_html_(self) -> str:
+        return (
+            f"<div><p><b>Privacy receipt: ε = {self.epsilon:g}, δ = {self.delta:g}.</b> "
+            f"{escape(self.in_words())}</p>{self._mechanisms_html()}"
+            f"{named_list(self._lines([]))}</div>"
+        )
+
+    def _mechanisms_html(self) -> str:
+        """Return the table of mechanisms as HTML."""
         rows = (
             (_times_prefix(n) + m.name, f"{m.epsilon:g}", f"{m.delta:g}", _proof_html(m.reference))
             for m, n in self._counted_mechanisms()
         )
-        return (
-            f"<div><p><b>Privacy receipt: ε = {self.epsilon:g}, δ = {self.delta:g}.</b> "
-            f"{escape(self.in_words())}</p>{table(rows, header=('mechanism', 'ε', 'δ', 'proof'))}"
-            f"{named_list(self._lines([]))}</div>"
-        )
+        return table(rows, header=("mechanism", "ε", "δ", "proof"))
+
+    def _lines_html(self, *names: str) -> str:
+        """Return those lines of the receipt that have one of these field names, as HTML."""
+        return named_list((name, text) for name, text in self._lines([]) if name in names)
 
     def _counted_mechanisms(self) -> Iterable[tuple[Mechanism, int]]:
         """Return the distinct mechanisms and their multiplicities, in order of the first use."""

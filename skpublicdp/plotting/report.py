@@ -1,7 +1,11 @@
-"""report: a model card of a fitted estimator as one HTML page."""
+"""report: a model card or release card of a fitted estimator as one HTML page.
+
+Its headings are the topics of NIST SP 800-226, in their order.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from base64 import b64encode
 from collections.abc import Iterator
@@ -34,6 +38,21 @@ PROOFS_NOTE = (
     "Neither proofs nor code have been reviewed by anyone outside the project."
 )
 
+IMPLEMENTATION_NOTE = (
+    "Draws and noise of this package are sampled exactly: integers and fractions decide each "
+    "outcome, and not floating-point numbers. Running times are not protected."
+)
+
+ACCESS_NOTE = (
+    "To be written by the curator: where the private rows are kept, who may read them, and who "
+    "could run further fits."
+)
+
+COLLECTION_NOTE = (
+    "To be written by the curator: who collected the rows and for which purpose, and who else has "
+    "them. Differential privacy does not protect rows before the fit."
+)
+
 MAX_LABELS_DRAWN = 4
 """Maximum number of labels whose shape functions are drawn."""
 
@@ -55,12 +74,14 @@ td, th { text-align: left; padding: .2rem .8rem .2rem 0;
 
 
 def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a model card as one self-contained HTML page.
+    """Write a model card, or the release card of released answers, as one HTML page.
 
-    The card describes the model with figures, its privacy cost, its guarantees and its limitations.
-    Its content was released with differential privacy, comes from public rows or is a setting. The
-    seed is left out, since it must stay secret. Add the origin of the rows, the intended use and
-    the accuracy of the model yourself.
+    The page needs no other file. It shows the model with figures, and then has the headings of NIST
+    SP 800-226: privacy parameters, unit of privacy, algorithms, utility, bias, query model, threat
+    model, implementation, data security and data collection. Its content was released with
+    differential privacy, comes from public rows or is a setting. The seed is left out, since it
+    must stay secret. Add the origin of the rows, the intended use and the accuracy of the model
+    yourself.
 
     Parameters
     ----------
@@ -88,6 +109,12 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     See Also
     --------
     ShapeDisplay : The figures of boosting models.
+    skpublicdp.accounting.PrivacyReceipt.to_registry : The receipt as an entry of a public registry.
+
+    References
+    ----------
+    Near, Darais, Lefkovitz and Howarth (2025). Guidelines for evaluating differential privacy
+    guarantees. NIST SP 800-226.
 
     Examples
     --------
@@ -116,35 +143,65 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
             f"search with a best_estimator_ around one; got {argument_type}."
         )
     name = escape(type(estimator).__name__)
+    card = "Model card" if _predicts(estimator) else "Release card"
     statements = [*fit_notes(estimator)]
     if getattr(estimator, "certificate_", None) is not None:
         statements.append(("certificate of the draw", str(estimator.certificate_)))
     sections = [
         f"<h1>{name}</h1>",
-        f"<p>A model card, written by skpublicdp {__version__}. "
+        f"<p>{card}, written by skpublicdp {__version__}. "
         f"{receipt.n_private} private rows, {receipt.n_public} public rows; "
         f"(ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}).</p>",
         f"<p class='key'>{escape(receipt.in_words())}</p>",
         *_describe_steps(steps),
-        "<h2>Model</h2>",
+        "<h2>Model</h2>" if _predicts(estimator) else "<h2>Release</h2>",
         *(_image(figure, text) for figure, text in _figures(estimator)),
         f"<pre>{escape(describe_fitted(estimator) or SYNTHETIC_ROWS)}</pre>",
-        "<h2>Privacy cost</h2>",
-        receipt._repr_html_(),
+        "<h2>Privacy parameters</h2>",
+        named_table(_parameters(receipt)),
+        receipt._lines_html("together", "scope"),
+        *_as_list(_uncovered_costs(steps, searches)),
+        "<h2>Unit of privacy</h2>",
+        receipt._lines_html("unit", "rows", "assumes"),
+        "<p>Facts about all rows are not protected.</p>",
+        "<h2>Differentially private algorithms</h2>",
+        receipt._mechanisms_html(),
         f"<p>{escape(PROOFS_NOTE)}</p>",
-        "<h2>Guarantees</h2>",
-        named_table(statements) or "<p>No further statements.</p>",
-        "<h2>Limitations</h2>",
-        "<ul>",
-        *(f"<li>{escape(text)}</li>" for text in _uncovered_costs(steps, searches)),
-        *(f"<li>{escape(text)}</li>" for text in _limitations(estimator, receipt)),
-        "</ul>",
+        "<h2>Utility</h2>",
+        named_table(statements) or "<p>No error bound is stated.</p>",
+        *_as_list(_utility_limits(estimator)),
+        "<h2>Bias</h2>",
+        *_as_list(_bias(receipt)),
+        "<h2>Query model</h2>",
+        "<p>One release. What is computed from it later has no further privacy cost.</p>",
+        "<h2>Threat model</h2>",
+        *_as_list(_threats(receipt)),
+        "<h2>Mechanism implementation</h2>",
+        receipt._lines_html("randomness"),
+        f"<p>{IMPLEMENTATION_NOTE}</p>",
+        "<h2>Data security and access control</h2>",
+        f"<p>{ACCESS_NOTE}</p>",
+        "<h2>Data collection exposure</h2>",
+        f"<p>{COLLECTION_NOTE}</p>",
+        *_as_list(_public_exposure(receipt)),
         "<h2>Settings</h2>",
         named_table([*public_settings(estimator)]),
     ]
     path = Path(path)
-    path.write_text(_page(f"Model card: {name}", sections), encoding="utf-8")
+    path.write_text(_page(f"{card}: {name}", sections), encoding="utf-8")
     return path
+
+
+def _predicts(estimator: Any) -> bool:
+    """Indicate whether an estimator is a model, and not a release of answers or rows."""
+    return bool(is_classifier(estimator) or is_regressor(estimator))
+
+
+def _as_list(texts: Iterator[str]) -> Iterator[str]:
+    """Yield an HTML list of texts; nothing if there are none."""
+    items = [f"<li>{escape(text)}</li>" for text in texts]
+    if items:
+        yield "<ul>" + "\n".join(items) + "</ul>"
 
 
 def _page(title: str, sections: list[str]) -> str:
@@ -189,19 +246,20 @@ def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Itera
         )
 
 
-def _limitations(estimator: Any, receipt: PrivacyReceipt) -> Iterator[str]:
-    """Yield sentences about what the receipt and the model do not promise."""
-    if not receipt.secure_randomness:
-        yield "The randomness was seeded: anybody who knows the seed can remove the noise."
-    if receipt.entry is None:
-        yield (
-            "The privacy parameters cover this fit only. Other fits, searches and scores on the "
-            "same rows have their own privacy cost."
-        )
-    yield f"The unit of privacy is: {receipt.unit}. Facts about all rows are not protected."
-    for assumption in receipt.assumptions:
-        yield f"The guarantee assumes that {assumption}."
-    if is_classifier(estimator) or is_regressor(estimator):
+def _parameters(receipt: PrivacyReceipt) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of the privacy parameters."""
+    yield "ε", f"{receipt.epsilon:g}"
+    yield "δ", f"{receipt.delta:g}"
+    points = math.ceil(1000 * receipt.risk) / 10  # rounded up
+    yield "risk", f"at most {points:.1f} percentage points over guessing between two persons"
+    for name, value in (("ρ of zCDP", receipt.rho), ("μ of GDP", receipt.mu)):
+        if math.isfinite(value):
+            yield name, f"{value:.4g}"
+
+
+def _utility_limits(estimator: Any) -> Iterator[str]:
+    """Yield sentences about what the card does not promise of errors."""
+    if _predicts(estimator):
         yield (
             "The card does not state the accuracy of the model, since scores on private rows are "
             "private. Measure the accuracy on public rows, or release a private score."
@@ -211,12 +269,34 @@ def _limitations(estimator: Any, receipt: PrivacyReceipt) -> Iterator[str]:
             "Bands are two posterior standard deviations. They are not confidence intervals. The "
             "contribution of a column is not a causal effect."
         )
+
+
+def _bias(receipt: PrivacyReceipt) -> Iterator[str]:
+    """Yield sentences about groups of people whose results may be worse."""
+    yield "Results may be less accurate for groups that are rare in the rows. This is not tested."
     if receipt.n_public:
         yield (
-            "The public rows are not protected. A small covariate shift of the public rows, or one "
-            "in combinations of columns, is not detected."
+            "A small covariate shift of the public rows, or one in combinations of columns, is not "
+            "detected."
         )
-    yield "The model may be less accurate for groups that are rare in the rows. This is not tested."
+
+
+def _threats(receipt: PrivacyReceipt) -> Iterator[str]:
+    """Yield sentences about who is trusted, and what an attacker may know."""
+    yield (
+        "Central model: whoever ran the fit had all rows and is trusted. The guarantee holds "
+        "against everybody who sees the result and may know all other rows."
+    )
+    if not receipt.secure_randomness:
+        yield "The randomness was seeded: anybody who knows the seed can remove the noise."
+    if receipt.for_tests:
+        yield "The budget of this fit is for tests, without any protection."
+
+
+def _public_exposure(receipt: PrivacyReceipt) -> Iterator[str]:
+    """Yield a sentence about the public rows, if there are any."""
+    if receipt.n_public:
+        yield f"The {receipt.n_public} public rows are not protected."
 
 
 def _figures(estimator: Any) -> Iterator[tuple[Any, str]]:

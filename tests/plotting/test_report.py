@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -112,6 +113,12 @@ def _active():
     return learner.fit(X, y, X_public=PUBLIC)
 
 
+# topics of NIST SP 800-226, sections 2 to 4, in its order
+NIST = [
+    *("Privacy parameters", "Unit of privacy", "Differentially private algorithms", "Utility"),
+    *("Bias", "Query model", "Threat model", "Mechanism implementation"),
+    *("Data security and access control", "Data collection exposure"),
+]
 KINDS = [
     *("tree", "boosting", "three", "votes", "regressor", "generic", "ppm", "active", "boost"),
     *("release", "search", "sanitizer"),
@@ -149,6 +156,12 @@ def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
         assert estimator.explain() in page.text
         drift = estimator.drift_
         assert ("was not compared" if drift is None else f"drift_ is {drift:.1f}") in page.text
+    headings = re.findall("<h2>(.*?)</h2>", text)
+    shown = "Model" if is_classifier(estimator) or is_regressor(estimator) else "Release"
+    assert headings == [shown, *NIST, "Settings"]
+    assert f"<title>{shown} card: {type(estimator).__name__}</title>" in text
+    percent = float(estimator.privacy_.in_words().split("at most ")[1].split("%")[0])
+    assert f"at most {percent - 50:.1f} percentage points over guessing" in page.text
     # who knows the seed can undo the protection
     assert str(SEED) not in text
     # the same page again
