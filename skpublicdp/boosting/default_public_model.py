@@ -15,6 +15,12 @@ from skpublicdp.boosting.public_model import PublicModel, TargetScale, columns_o
 from skpublicdp.data.one_hot import fold_rows
 from skpublicdp.typing import Floats, Mask
 
+MAX_NUMBER = 1e300
+"""Larger numbers, and infinity, count as this one in gradient boosting, which refuses infinity."""
+
+MAX_CUT = 1e150
+"""Bound of the cuts to which the linear model clips numbers, so that their squares are finite."""
+
 
 @dataclass(frozen=True, eq=False)
 class DefaultPublicModel(PublicModel):
@@ -143,7 +149,8 @@ class DefaultPublicModel(PublicModel):
 
 def _tree_features(binner: Binner, rows: Floats) -> Floats:
     """Return rows for gradient boosting: numbers, and bins of categories, of the folded columns."""
-    features = fold_rows([bins.column for bins in binner.columns], rows)
+    folded = fold_rows([bins.column for bins in binner.columns], rows)
+    features = np.clip(folded, -MAX_NUMBER, MAX_NUMBER)
     for position, bins in enumerate(binner.columns):
         if bins.column.categorical:
             features[:, position] = bins.encoded_codes(features[:, position])
@@ -162,11 +169,12 @@ def _linear_design(binner: Binner, rows: Floats) -> Floats:
         if bins.column.categorical:
             codes = bins.encoded_codes(values)
             columns += [codes == code for code in range(bins.size - 1)]
-        elif len(bins.cuts):
+            continue
+        cuts = bins.cuts[np.abs(bins.cuts) < MAX_CUT]
+        if len(cuts):
             is_missing = np.isnan(values)
-            middle = bins.cuts[len(bins.cuts) // 2]
-            numbers = np.where(is_missing, middle, values)
-            columns += [np.clip(numbers, bins.cuts[0], bins.cuts[-1]), is_missing]
+            numbers = np.where(is_missing, cuts[len(cuts) // 2], values)
+            columns += [np.clip(numbers, cuts[0], cuts[-1]), is_missing]
     if not columns:
         return np.zeros((len(rows), 1))
     return np.column_stack(columns).astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -268,7 +269,7 @@ def _encoded_chunks(
         for codes, y in dataset.codes(fine_binner.source_encoders, dtype, n_jobs):
             yield fine_binner.fold(codes), y, NO_MARGINS
         return
-    public = public_margins
+    public = deepcopy(public_margins)  # an estimator might keep the rows that it predicts
 
     def encode_chunk(X: Floats, y: NDArray[Any]) -> tuple[Any, Any, Any]:
         """Return the fine bins, the targets and the margins of one chunk of encoded rows."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
 
 from skpublicdp.hypotheses.base import (
     Cover,
@@ -102,6 +104,13 @@ class CorrectedCover(Cover):
         return CorrectedHypothesis(self.model, self.corrections.hypothesis(path))
 
 
+_Growth = TypeVar("_Growth", bound=Callable[..., int])
+
+_available_if_rules_have_growth: Callable[[_Growth], _Growth] = available_if(
+    lambda corrections: hasattr(corrections._rules, "growth")
+)
+
+
 class Corrections(HypothesisClass):
     """A public model of two labels, and its corrections by the rules of a class.
 
@@ -178,6 +187,7 @@ class Corrections(HypothesisClass):
         """The rules that correct the model."""
         return DecisionTrees() if self.hypotheses is None else self.hypotheses
 
+    @_available_if_rules_have_growth
     def growth(self, m: int, n_features: int) -> int:
         """Return a bound on the number of ways in which the corrected rules label m rows."""
         rules: Any = self._rules  # `growth` is not a method of the base class

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise
@@ -92,7 +94,8 @@ class ClassifierHypothesis(Hypothesis):
 
     def _predict_codes(self, X: Floats) -> Codes:
         """Return the model's predictions as codes: indices into the sorted labels of the sample."""
-        model_indices = np.searchsorted(self.model.classes_, self.model.predict(X))
+        model = deepcopy(self.model)  # which might keep the rows that it predicts
+        model_indices = np.searchsorted(model.classes_, model.predict(X))
         return np.asarray(self._codes[model_indices], dtype=np.intp)
 
     def rule(self) -> str:
@@ -291,6 +294,13 @@ class UnionCover(Cover):
         return cover.hypothesis(inner)
 
 
+_Growth = TypeVar("_Growth", bound=Callable[..., int])
+
+_available_if_parts_have_growth: Callable[[_Growth], _Growth] = available_if(
+    lambda union: all(hasattr(hypotheses, "growth") for hypotheses in union.classes)
+)
+
+
 class Union(HypothesisClass):
     """Union of several classes, with equal prior probabilities.
 
@@ -346,6 +356,7 @@ class Union(HypothesisClass):
             )
         return union
 
+    @_available_if_parts_have_growth
     def growth(self, m: int, n_features: int) -> int:
         """Return a bound on the number of ways in which the classes label m rows."""
         classes: list[Any] = list(self.classes)  # `growth` is not a method of the base class

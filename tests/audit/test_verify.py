@@ -606,7 +606,8 @@ def test_every_public_estimator_is_in_the_table():
     named = " ".join(case.name for case in catalogue())
     for name in skpublicdp.__all__:
         thing = getattr(skpublicdp, name)
-        assert not hasattr(thing, "fit") or name in named
+        # one class has two names
+        assert not hasattr(thing, "fit") or thing.__name__ in named
     for module in (skpublicdp.sanitizers, skpublicdp.metrics):
         for name in module.__all__:
             if hasattr(getattr(module, name), "fit") or name.startswith("private_"):

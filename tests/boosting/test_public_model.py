@@ -16,7 +16,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+from skpublicdp import (
+    SemiPrivateBoostingClassifier,
+    SemiPrivateBoostingRegressor,
+    SemiPrivateClassifier,
+)
 from skpublicdp.boosting import default_public_model, public_margins, stacking
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
 from skpublicdp.boosting.model import MAX_GRADIENT
@@ -24,6 +28,7 @@ from skpublicdp.boosting.private_trees import _plan_equal_draws
 from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data import open_rows
+from skpublicdp.hypotheses import Corrections, Stumps
 from skpublicdp.privacy.ledger import Ledger
 
 N_PUBLIC = 300
@@ -453,9 +458,50 @@ class Picky(Truth):
         return X[:, 0]
 
 
+class Scaled(Truth):
+    """A model whose prediction depends on other rows only if one of these is extreme."""
+
+    def decision_function(self, X):
+        return X[:, 0] / max(1.0, np.abs(X).max() / 1e6)
+
+
+class Keeps(Truth):
+    """A model that keeps the rows that it predicts."""
+
+    def decision_function(self, X):
+        self.last_ = X.copy()
+        return X[:, 0]
+
+
+def test_the_rows_that_a_model_keeps_are_not_stored():
+    clf = SemiPrivateBoostingClassifier(public_model=Keeps().fit(X, Y), random_state=0)
+    clf.fit(X, Y, X_public=PUBLIC)
+    assert len(clf.public_model_.last_) <= N_PUBLIC
+    rule = SemiPrivateClassifier(Corrections(Keeps2().fit(X, Y), Stumps()), random_state=0)
+    rule.fit(X, Y, X_public=PUBLIC)
+    assert not hasattr(rule.hypotheses.model, "last_")
+
+
+class Keeps2(Truth):
+    """The same for labels."""
+
+    def predict(self, X):
+        self.last_ = X.copy()
+        return (X[:, 0] > 0).astype(int)
+
+
+def test_infinite_numbers_of_labelled_public_rows():
+    public, private = PUBLIC.copy(), X.copy()
+    public[:3, 0], private[:30, 0] = np.inf, -np.inf
+    clf = SemiPrivateBoostingClassifier(random_state=0)
+    clf.fit(private, Y, X_public=public, y_public=PUBLIC_Y)
+    assert clf.public_model_ is not None
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (Scaled().fit(X, Y), "from this row and public data alone"),
         (Batch().fit(X, Y), "from this row and public data alone"),
         (LogisticRegression(), "not fitted"),
         (LogisticRegression().fit(X, Y + 5), "classes_ are at least two of the labels"),

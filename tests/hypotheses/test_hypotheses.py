@@ -59,6 +59,13 @@ class Sphere(Hypothesis):
         return f"predict 1 outside radius {self.radius:g}"
 
 
+def test_growth_is_that_of_the_parts():
+    for hypotheses in (Union([HalfspaceIntersections()]), Corrections(None, Spheres())):
+        assert not hasattr(hypotheses, "growth")
+    assert Union([Stumps()]).growth(3, 2) == Stumps().growth(3, 2)
+    assert Corrections(None, Stumps()).growth(9, 2) == Stumps().growth(9, 2) + 1
+
+
 class Spheres(HypothesisClass):
     """A user's own class, the short way: its hypotheses listed."""
 
