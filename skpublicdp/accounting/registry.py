@@ -29,10 +29,13 @@ PRODUCT_TYPES = (
 )
 """Types of data products in the schema of the registry."""
 
-SAMPLING_NOTE = (
-    "Draws and noise of skpublicdp are sampled exactly: integers and fractions decide each "
-    "outcome, and not floating-point numbers. Running times are not protected."
+IMPLEMENTATION_NOTE = (
+    "Integers and rationals decide every draw and all noise of this package. Floating point takes "
+    "part only where a bound on its error proves the same result. The residuals of boosting are "
+    "computed in floating point, each from one row and the released model alone, and are rounded "
+    "to integers before they are added up. Running times are not protected."
 )
+"""What a card and an entry say about floating point and side channels."""
 
 
 def registry_entry(
@@ -186,7 +189,7 @@ def _describe_mechanisms(receipt: PrivacyReceipt) -> str:
         [
             *lines,
             "",
-            f"Library: skpublicdp {__version__}. Randomness: {randomness}. {SAMPLING_NOTE}",
+            f"Library: skpublicdp {__version__}. Randomness: {randomness}. {IMPLEMENTATION_NOTE}",
         ]
     )
 

@@ -27,6 +27,7 @@ from skpublicdp._internal.html_repr import (
     unwrap_pipeline,
 )
 from skpublicdp.accounting import PrivacyReceipt
+from skpublicdp.accounting.registry import IMPLEMENTATION_NOTE
 from skpublicdp.plotting.display import check_matplotlib
 from skpublicdp.plotting.release_displays import CDFDisplay, MarginalDisplay
 from skpublicdp.plotting.shape_display import ShapeDisplay
@@ -36,11 +37,6 @@ PROOFS_NOTE = (
     f"Proof pages are in the documentation of skpublicdp {__version__}, in the section Proofs. "
     "The source archive of this version contains them in its folder docs/proofs. "
     "Neither proofs nor code have been reviewed by anyone outside the project."
-)
-
-IMPLEMENTATION_NOTE = (
-    "Draws and noise of this package are sampled exactly: integers and fractions decide each "
-    "outcome, and not floating-point numbers. Running times are not protected."
 )
 
 ACCESS_NOTE = (
