@@ -170,7 +170,8 @@ def test_landing_page_leads_to_every_estimator(pages, site):
     links = {urlsplit(url).path for url in pages[site / "index.html"].links}
     for name in skpublicdp.__all__:
         if name.endswith(("Classifier", "Regressor", "Learner", "Release", "Budget")):
-            assert f"api/generated/skpublicdp.{name}.html" in links
+            own_name = getattr(skpublicdp, name).__name__  # one class has two names
+            assert f"api/generated/skpublicdp.{own_name}.html" in links
     assert {"user_guide/getting_started.html", "auto_examples/index.html"} <= links
 
 
