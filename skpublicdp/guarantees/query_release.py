@@ -1,10 +1,12 @@
-"""Sample sizes and error bounds of query release by private multiplicative weights."""
+"""Sample sizes and error bounds of query release."""
 
 from __future__ import annotations
 
 import math
 
-from skpublicdp.accounting import exact_fraction, zcdp_rho
+from scipy.special import ndtri
+
+from skpublicdp.accounting import exact_fraction, gaussian_mu_squared, zcdp_rho
 from skpublicdp.guarantees.growth import (
     check_ranges,
     growth_function,
@@ -110,6 +112,73 @@ def n_query_release(
     log_tail = math.log(n_queries) + math.log(256 * log_cells / (alpha**2 * beta))
     noise_factor = 200 * math.sqrt(log_cells * math.log(2 / delta))
     return math.ceil(noise_factor * log_tail / (epsilon * alpha**2))
+
+
+def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) -> int:
+    """Return the number of private rows with which noisy counts answer p binary columns.
+
+    The queries are the decision stumps of p binary columns: the share of ones of each column. No
+    public rows are needed. The noise is that of `Ledger.add_noise`.
+
+    Parameters
+    ----------
+    alpha : float
+        Largest error of an answer, in (0, 1). Answers are shares, in [0, 1]. The paper's answers
+        are in [-1, 1], so its alpha is twice this one.
+    beta : float
+        Probability, in (0, 1), with which some answer may have a larger error.
+    epsilon, delta : float
+        Privacy budget. The noise is rounded Gaussian, or discrete Laplace if delta is 0.
+    p : int
+        Number of columns.
+
+    Returns
+    -------
+    int
+        The smallest n at which ``sqrt(ln(4 p / beta) / 2n)`` for sampling plus the largest of p
+        noise terms, divided by n, is at most alpha. Each of the two fails with probability at most
+        beta/2. The order is ``log(p) / alpha^2 + sqrt(p log p) / (epsilon alpha)`` with Gaussian
+        noise, and ``log(p) / alpha^2 + p log(p) / (epsilon alpha)`` with Laplace noise.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    Replacing a row changes each of p counts by at most 1, so the sensitivity is sqrt(p) in the
+    Euclidean norm and p in absolute values. A rounded Gaussian number is larger than ``σ Φ⁻¹(1 -
+    beta / 4p) + 1/2`` in absolute value with probability at most beta / 2p, for ``σ = sqrt(p) /
+    μ``. A discrete Laplace number of scale p / epsilon is larger than ``p ln(4 p / beta) /
+    epsilon`` with at most that probability.
+
+    See Also
+    --------
+    n_query_release : For classes with infinitely many queries, with public rows.
+    n_query_release_lower : The matching lower bound, for every algorithm.
+
+    References
+    ----------
+    Bassily, Cheu, Moran, Nikolov, Ullman and Wu (2020), the upper bound in section 4; Dwork,
+    McSherry, Nissim and Smith (2006).
+
+    Examples
+    --------
+    >>> n_stumps(alpha=0.01, beta=0.05, epsilon=1.0, delta=1e-6, p=100)
+    72665
+    """
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, p=p)
+    if delta:
+        check_ranges(delta=delta)
+    log_failure = math.log(4 * p) - math.log(beta)
+    if delta:
+        mu = math.sqrt(gaussian_mu_squared(exact_fraction(epsilon), exact_fraction(delta)))
+        noise_rows = math.sqrt(p) / mu * -float(ndtri(beta / (4 * p))) + 0.5
+    else:
+        noise_rows = p * log_failure / epsilon
+    noise_rows *= 1 + 2**-20  # noise scales are rounded up
+    return smallest_integer(lambda n: math.sqrt(log_failure / (2 * n)) + noise_rows / n <= alpha)
 
 
 def n_pmw_rows(

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.stats import binom
 
+from skpublicdp.accounting import Gaussian, Pure, Sensitivity, gaussian_mu_squared
 from skpublicdp.guarantees import (
     SampleSize,
     cover_radius,
@@ -27,12 +29,16 @@ from skpublicdp.guarantees import (
     n_private,
     n_public,
     n_query_release,
+    n_query_release_lower,
+    n_stumps,
     n_subsampling,
     n_uniform,
     sampling_error,
     vc_dimension,
 )
 from skpublicdp.guarantees.growth import log_growth, population_share_bound
+from skpublicdp.privacy.ledger import Ledger
+from tests.helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.once
 
@@ -437,3 +443,42 @@ def test_labels_of_the_tight_round_are_monotone(realizable):
     for name, easier in (("alpha", 0.2), ("beta", 0.3), ("epsilon", 2.0), ("d", 1), ("n_base", 99)):
         assert n_label_boost(**{**usual, name: easier}, **settings).labelled < size.labelled
     assert n_label_boost(**{**usual, "n_base": 10**6}, **settings).unlabelled > size.unlabelled
+
+
+class TestStumps:
+    """Shares of p binary columns by noisy counts, the upper bound beside Theorem 13."""
+
+    @pytest.mark.parametrize("delta", [0, 1e-6])
+    @pytest.mark.parametrize("p", [1, 8])
+    def test_answers_are_as_good_as_promised(self, p, delta):
+        """Columns of fair coins have the largest sampling error."""
+        alpha, beta, epsilon, runs = 0.1, 0.2, 0.5, 400
+        n = n_stumps(alpha, beta, epsilon, delta, p)
+        rng = np.random.default_rng(p)
+        ledger = Ledger(runs * epsilon, 0.5 if delta else 0, random_state=p)
+        event = Pure(Fraction(1, 2))
+        if delta:
+            event = Gaussian(gaussian_mu_squared(Fraction(1, 2), Fraction(delta)))
+        broken = 0
+        for _ in range(runs):
+            counts = rng.binomial(n, 0.5, size=p)
+            noisy = ledger.add_noise(counts, Sensitivity(p, p), event, name="counts", proof="noise")
+            broken += np.abs(noisy.values / n - 0.5).max() > alpha
+        assert binom.sf(broken - 1, runs, beta) > FALSE_ALARM
+
+    @given(shares, st.floats(1e-6, 0.9), st.floats(0.05, 5), st.integers(1, 10**6))
+    def test_the_two_orders(self, alpha, beta, epsilon, p):
+        """Sampling goes by log(p) / alpha^2 and noise by sqrt(p) / alpha, or by p without delta."""
+        sampling = math.log(4 * p / beta) / (2 * alpha**2)
+        pure = n_stumps(alpha, beta, epsilon, 0, p)
+        gaussian = n_stumps(alpha, beta, epsilon, 1e-6, p)
+        noise = p * math.log(4 * p / beta) / (epsilon * alpha)
+        assert max(sampling, noise) <= pure * (1 + 1e-9)
+        assert pure <= (sampling**0.5 + noise**0.5) ** 2 * (1 + 1e-4) + 1
+        four_times = n_stumps(alpha, beta, epsilon, 1e-6, 4 * p)
+        assert gaussian <= four_times <= 4 * gaussian + 4
+
+    def test_no_release_of_so_few_columns_beats_the_lower_bound(self):
+        for p in (100, 10**4, 10**6):
+            lower = n_query_release_lower(0.01, 0.001, 1.0, p, m=0, delta=1e-12)
+            assert lower < n_stumps(0.01, 0.001, 1.0, 1e-12, p)
