@@ -139,6 +139,12 @@ def sizes(table):
         yield {"table": data, "private rows": f"{rows:,}", "commonest label": uncertain(common)}
 
 
+def mean_of(figures, names, measure, heading, epsilon):
+    """Return the mean of a method over data sets, or None where it was not run on one of them."""
+    cells = [cell(figures, name, measure, heading, CLASSIFIERS, epsilon) for name in names]
+    return np.mean([found[0] for found in cells]) if all(cells) else None
+
+
 def averages(table, measure):
     """Return one line per method: means over the data sets, a column for each ε."""
     figures, names = book(table, "classification"), data_of(table, "classification")
@@ -147,8 +153,7 @@ def averages(table, measure):
             continue
         line = {f"{NAMES[measure]}, mean of {len(names)} tables": heading}
         for epsilon in EPSILONS:
-            cells = [cell(figures, name, measure, heading, CLASSIFIERS, epsilon) for name in names]
-            mean = np.mean([found[0] for found in cells]) if all(cells) else None
+            mean = mean_of(figures, names, measure, heading, epsilon)
             line[f"ε = {epsilon:g}"] = "" if mean is None else f"{mean:.3f}".lstrip("0")
         yield line
 
@@ -346,6 +351,46 @@ def finish(figure, panels, ylabel, name):
     figure.savefig(PICTURES / name, dpi=110)
 
 
+SUMMARY_LINES = {  # headings (the best of them at each ε): label, color and style
+    ("labels, too",): ("skpublicdp boosting,\n300 labelled public rows", "C0", "o-"),
+    ("boosting",): ("skpublicdp boosting,\n300 unlabelled public rows", "C0", "s--"),
+    ("EBM, ε", "diffprivlib"): ("best other private package\n(DP-EBM or diffprivlib)", "C1", "^-"),
+    ("GB",): ("gradient boosting, no privacy", "0.25", ":"),
+    ("public alone",): ("the 300 labelled public rows alone", "0.25", "--"),
+}
+
+
+def summary_lines(table):
+    """Return the mean accuracies at each of EPSILONS that the picture of the first pages shows."""
+    figures, names = book(table, "classification"), data_of(table, "classification")
+    return {
+        headings: [
+            max(mean_of(figures, names, "accuracy", heading, epsilon) for heading in headings)
+            for epsilon in EPSILONS
+        ]
+        for headings in SUMMARY_LINES
+    }
+
+
+def summary_picture(table):
+    """Draw the mean accuracy over all data sets against ε: small, for the first pages."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4.6), layout="constrained")
+    for headings, means in summary_lines(table).items():
+        label, color, style = SUMMARY_LINES[headings]
+        axes.plot(EPSILONS, means, style, color=color, linewidth=2, markersize=7, label=label)
+    axes.set_xscale("log")
+    axes.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS], fontsize=12)
+    axes.minorticks_off()
+    axes.tick_params("y", labelsize=12)
+    axes.set_xlabel("ε (smaller is more private)", fontsize=12)
+    axes.set_title("Mean test accuracy over ten tables", fontsize=13)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=10.5)
+    figure.savefig(PICTURES / "mean_accuracy.png", dpi=130)
+
+
 def pictures(table):
     """Draw AUC against ε, a panel for each data set, and the errors of released tables."""
     import matplotlib
@@ -365,6 +410,7 @@ def pictures(table):
         draw_panel(axes, figures, data, "mean_l1", RELEASES, RELEASE_STYLES, SHOWN)
         axes.set_yscale("log")
     finish(figure, panels, "mean L1 error of a table", "head_to_head_release.png")
+    summary_picture(table)
 
 
 def write():

@@ -41,7 +41,7 @@ NEEDS = {  # what a reader has: what is said there, and what to use
     "few labels": ("needs many rows", "LabelBoostClassifier"),
     "statistics": ("Distributions and quantiles", "PAPQueryRelease"),
     "synthetic rows": ("synthetic rows", "MarginalQueries"),
-    "no public rows": ("You know what anybody knows", "describe_columns"),
+    "no public rows": ("You know the ranges", "describe_columns"),
     "nothing known": ("You know nothing", "GenericLearnerClassifier"),
     "hyperparameters": ("Hyperparameters to choose", "SemiPrivateSearchCV"),
     "scores": ("A score or a ROC curve", "private_scores"),
