@@ -1,4 +1,6 @@
-"""What the fits of head_to_head.py sum up to: its CSV, the tables of docs/comparison.md, pictures.
+"""What the fits of head_to_head.py sum up to: its CSV, the tables of two pages, pictures.
+
+The pages are docs/comparison.md and, for one table, docs/user_guide/boosting.md.
 
 ``python benchmarks/head_to_head_page.py`` writes them anew from the fits that are kept, or from the
 committed CSV where none are.
@@ -18,6 +20,7 @@ from head_to_head_figures import BOTH, FREE, ROWS, SUMMARY, merged, summary
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "comparison.md"
+GUIDE = HERE.parent / "docs" / "user_guide" / "boosting.md"
 PICTURES = HERE.parent / "docs" / "_static"
 
 DRAWS = ("exact draw", "OpenDP noisy max")
@@ -279,6 +282,27 @@ def tables(table):
     return {name: markdown(list(lines)) for name, lines in found.items()}
 
 
+def guide(table):
+    """Return one line per data set: accuracy and AUC of boosting, of DP-EBM and without privacy."""
+    figures = book(table, "classification")
+    columns = {
+        **{f"ε = {epsilon:g}": ("boosting", epsilon) for epsilon in SHOWN},
+        **{f"DP-EBM, ε = {epsilon:g}": ("EBM, ε", epsilon) for epsilon in SHOWN},
+        "GB without privacy": ("GB", 0.0),
+    }
+    for data, rows in data_of(table, "classification").items():
+        line = {"table (private rows)": f"{data} ({rows:,})"}
+        for column, (heading, epsilon) in columns.items():
+            cells = (cell(figures, data, name, heading, CLASSIFIERS, epsilon) for name in BOTH)
+            line[column] = "/".join(f"{mean:.3f}".lstrip("0") for mean, _ in cells)
+        yield line
+
+
+def guide_tables(table):
+    """Return the tables of the guide on boosting, by the names of their places."""
+    return {"boosting": markdown(list(guide(table)))}
+
+
 PLACE = re.compile(r"<!-- table (\S+) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
 
 
@@ -287,9 +311,8 @@ def places(page):
     return dict(PLACE.findall(page))
 
 
-def filled(page, table):
+def filled(page, texts):
     """Return the page with its tables written anew."""
-    texts = tables(table)
     return PLACE.sub(lambda m: f"<!-- table {m[1]} -->\n\n{texts[m[1]]}\n\n<!-- end -->", page)
 
 
@@ -418,9 +441,10 @@ def write():
     if ROWS.exists():
         merged(pd.read_csv(SUMMARY), summary(pd.read_csv(ROWS))).to_csv(SUMMARY, index=False)
     table = pd.read_csv(SUMMARY)
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
+    for page, texts in ((PAGE, tables(table)), (GUIDE, guide_tables(table))):
+        page.write_text(filled(page.read_text(encoding="utf-8"), texts), encoding="utf-8")
     pictures(table)
-    print(f"Written: {SUMMARY.name}, the tables of {PAGE.name} and its pictures")
+    print(f"Written: {SUMMARY.name}, the tables of {PAGE.name} and {GUIDE.name}, pictures")
 
 
 if __name__ == "__main__":

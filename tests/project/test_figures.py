@@ -1,0 +1,179 @@
+"""Each measured figure on a page equals a committed CSV, or says when it was measured once."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpublicdp import PAPQueryRelease
+from tests import ROOT
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "benchmarks").exists(), reason="an sdist has no benchmarks"
+)
+
+GUIDES = ("query_release", "boosting")
+PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
+FIGURE = re.compile(r"(?<![\w.])1?\.\d{2,4}(?!\w|\.\d)")
+"""Decimals as results are written, without a leading zero: .83, 1.00. Settings have one: ε = 0.1."""
+
+ONCE = re.compile(r"[Mm]easured once, on\s+\d{1,2}\s+November\s+2026")
+PLACE = re.compile(r"<!-- table (\S+) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
+
+
+def text_of(page):
+    """Return a page without its snippets."""
+    return re.sub(r"^```.*?^```", "", PAGES[page].read_text(encoding="utf-8"), flags=re.S | re.M)
+
+
+def in_one_line(page):
+    return re.sub(r"\s+", " ", text_of(page))
+
+
+def rows_of(page, name):
+    """Return the figures of a table, row by row, by the first cell of each row."""
+    lines = dict(PLACE.findall(PAGES[page].read_text(encoding="utf-8")))[name].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    return {first: rest for first, *rest in cells}
+
+
+def committed(name):
+    return pd.read_csv(ROOT / "benchmarks" / f"{name}.csv")
+
+
+def assert_shown(texts, values):
+    """Check that texts such as ``.98`` are these values, to the digits that are shown."""
+    found = np.array([float(text) for text in texts])
+    assert np.allclose(found, np.array(values, dtype=float), rtol=0, atol=0.00501)
+
+
+# --- figures with a CSV
+
+
+def test_coverage_of_cells():
+    table = committed("intervals").set_index(["setting", "value"])
+    settings = {
+        "all fits": ("all fits", np.nan),
+        **{f"ε = {value:g}": ("epsilon", f"{value}") for value in (0.05, 0.1, 0.3, 1.0, 8.0)},
+        **{f"{n:,} private rows": ("n", f"{n}") for n in (1000, 8000, 20000)},
+        "no public rows": ("m", "0"),
+        **{f"{m:,} public rows": ("m", f"{m}") for m in (30, 300, 3000)},
+        "public rows of the same population": ("drifted", "False"),
+        "drifted public rows": ("drifted", "True"),
+        "δ = 0, tables that were not measured": ("pure, measured", "False"),
+        "mean length, over that of the noise alone": (
+            "mean length over that of the noise alone",
+            np.nan,
+        ),
+    }
+    shown = rows_of("query_release", "coverage")
+    assert shown.keys() == settings.keys()
+    for name, texts in shown.items():
+        assert_shown(texts, table.loc[[settings[name]]].iloc[0])
+
+
+def test_coverage_of_numeric_columns():
+    table = committed("column_intervals")
+    table = table[table["setting"] == "class"].set_index("value")
+    together = [name for name in table if name.endswith(", simultaneous")]
+    classes = {
+        "a column among tables": "tables",
+        "a column with missing numbers, among tables": "missing",
+        "a column among stumps": "stumps",
+        "one column alone": "alone",
+    }
+    shown = rows_of("query_release", "columns")
+    assert shown.keys() == classes.keys()
+    for name, (*alone, simultaneous) in shown.items():
+        row = table.loc[classes[name]]
+        assert_shown(alone, row[["cdf", "quantiles", "random bins", "even bins"]])
+        every = row[together].astype(float)
+        assert_shown(simultaneous.split(" to "), [every.min(), every.max()])
+    said = re.search(r"fraction of missing numbers, (\.\d\d) held", in_one_line("query_release"))
+    assert_shown(said.groups(), [table.loc["missing", "missing"]])
+
+
+def test_coverage_of_shares():
+    shown = rows_of("query_release", "shares")
+    table = committed("shares").set_index("share")
+    assert len(shown) == len(table)
+    for texts, (_, row) in zip(shown.values(), table.iterrows(), strict=True):
+        assert_shown(texts, row)
+
+
+def test_coverage_on_surveys():
+    text = in_one_line("query_release")
+    table = committed("survey").set_index(["kind", "epsilon"])
+    for kind, name in (("weights", "Weighted"), ("calibrated", "Calibrated")):
+        said = text[text.index(f"**{name}.**") :]
+        found = re.search(r"At ε = 0.1, 1 and 8, (\d\d), (\d\d) and (\d\d) in 100", said).groups()
+        assert_shown([f".{digits}" for digits in found], table.loc[kind, "cells"])
+        assert (table.loc[kind, "cells, simultaneous"] > 0.99).all()
+        assert "simultaneous ones more than 99" in said
+    said = re.search(r"(\d\d) in 100 intervals of distribution functions held, and as many", text)
+    assert_shown([f".{said[1]}"] * 2, table.loc["groups", ["cdf", "quantiles"]].mean())
+
+
+def test_the_bound_of_pmw():
+    """It depends on numbers of rows and on public ages alone, and takes a second."""
+    rng = np.random.default_rng(0)
+    ages = rng.integers(18, 90, (200_000, 1))
+    said = re.search(
+        r"it is (0\.\d\d) with 500 public rows and (0\.\d\d) with 10,000",
+        in_one_line("query_release"),
+    )
+    for text, m in zip(said.groups(), (500, 10_000), strict=True):
+        release = PAPQueryRelease(method="pmw", bounds=(0, 120), random_state=0)
+        release.fit(ages, X_public=rng.integers(18, 90, (m, 1)))
+        assert_shown([text], [release.guarantee_])
+
+
+def test_the_guide_on_boosting_shows_the_comparison(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import head_to_head_page as page
+
+    shown = page.places(page.GUIDE.read_text(encoding="utf-8"))
+    assert shown == page.guide_tables(pd.read_csv(page.SUMMARY))
+
+
+# --- figures without one
+
+
+CHECKED = {
+    "query_release": (
+        r"fraction of missing numbers, \.\d\d held",
+        r"it is 0\.\d\d with 500 public rows and 0\.\d\d with 10,000",
+    ),
+}
+"""Sentences whose figures a test above checks."""
+
+
+def undated(page):
+    """Return the paragraphs and tables with figures that no test checks and that have no date."""
+    text = PLACE.sub("", text_of(page))
+    for sentence in CHECKED.get(page, ()):
+        text, found = re.subn(sentence.replace(" ", r"\s+"), "", text)
+        assert found == 1, sentence
+    lacking, before = [], ""
+    for block in re.split(r"\n\s*\n|\n(?=- )", text):
+        dated = before if block.lstrip().startswith("|") else block  # a table has its date above
+        without_formulas = re.sub(r"\$[^$]*\$|`[^`]*`", "", block)
+        if FIGURE.search(without_formulas) and not ONCE.search(dated):
+            lacking.append(block)
+        before = block
+    return lacking
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_other_figures_have_a_date(page):
+    assert not undated(page)
+
+
+def test_figures_without_a_date_are_found(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    monkeypatch.setitem(PAGES, "page", page)
+    page.write_text("AUC is .83.\n\nMeasured once, on 3 November 2026:\n\n| a |\n|--|\n| .83 |\n")
+    assert undated("page") == ["AUC is .83."]
+    page.write_text("Means:\n\n| a |\n|--|\n| -.83 |\n\n`0.12` and $x = .83$, in 0.2.1\n")
+    assert undated("page") == ["| a |\n|--|\n| -.83 |"]
