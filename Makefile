@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
+ENGINES := .venv-engines
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # without compiled files each worker of pytest rewrites the assertions of all tests at each run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-oldest lint types docs docs-test wheel bench bench-scale head-to-head ablate audit mutants clean
+.PHONY: demo test test-slow test-oldest test-engines lint types docs docs-test wheel bench bench-scale head-to-head ablate audit mutants clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +43,16 @@ $(OLDEST)/.ready: pyproject.toml
 
 test-oldest: $(OLDEST)/.ready  ## the estimator checks and the library's tests on them
 	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal --durations=40 -m 'not slow and not once' tests skpublicdp
+
+# engines whose packages are not in [dev]: ibis reads no DuckDB 2, and sqlglot 30 writes SQL that it cannot run
+$(ENGINES)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/python -m pip install --quiet --editable '.[dev]'
+	$(ENGINES)/bin/python -m pip install --quiet '.[ibis]' 'ibis-framework[polars,sqlite,duckdb]' 'sqlglot<28' 'duckdb<2'
+	touch $@
+
+test-engines: $(ENGINES)/.ready  ## the contract suites of rows on tables of ibis
+	$(ENGINES)/bin/python -m pytest -n auto --dist worksteal tests/data -k ibis
 
 docs/.ready: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
@@ -96,4 +107,4 @@ mutants: $(VENV)/.ready  ## seeds defects in copies of the package, each of whic
 	$(BIN)/python -m tests.mutants
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .venv-wheel dist .venv-peers .venv-diffprivlib docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results
+	rm -rf $(VENV) $(OLDEST) $(ENGINES) .venv-wheel dist .venv-peers .venv-diffprivlib docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skpublicdp.data.sources.arrow_readers import (
+    ArrowStreamReader,
     DatasetReader,
+    IbisReader,
     ParquetReader,
     RecordBatchesReader,
+    has_arrow_stream,
     is_path,
 )
 from skpublicdp.data.sources.chunk_task import (
@@ -56,8 +59,10 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
     source : path, list of paths, or container of rows
         - Parquet files: a path, a glob such as `"people/*.parquet"`, a directory, or a list;
         - SQL, with a `connection`. DuckDB thereby reads CSV files, Postgres and SQLite;
+        - an ibis table, and thereby Postgres, BigQuery, Snowflake and the other engines of ibis;
         - a DuckDB relation, a `pyarrow.dataset.Dataset`, a Dask DataFrame or Array, a
           `polars.LazyFrame`;
+        - an object that returns a new Arrow stream on each call of `__arrow_c_stream__`;
         - Arrow record batches: a list, or a function that returns a new iterator on each call;
         - an array or a frame.
 
@@ -182,10 +187,16 @@ def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
         return DaskReader
     if is_instance(X, "polars", "LazyFrame"):
         return PolarsReader
+    if is_instance(X, "ibis.expr.types", "Table", "Column"):
+        return IbisReader
     is_batches = isinstance(X, list) and X and is_instance(X[0], "pyarrow", "RecordBatch", "Table")
     # iterators are refused by the reader, with a message about batches
     is_iterator = isinstance(X, Iterator) or is_instance(X, "pyarrow", "RecordBatchReader")
-    return RecordBatchesReader if is_batches or is_iterator or callable(X) else None
+    if is_batches or is_iterator:
+        return RecordBatchesReader
+    if has_arrow_stream(X):
+        return ArrowStreamReader
+    return RecordBatchesReader if callable(X) else None
 
 
 def _as_label_column(y: Any) -> SourceColumn:

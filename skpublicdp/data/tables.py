@@ -425,6 +425,11 @@ def to_narwhals(table: Any) -> Any:
     return nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)
 
 
+def is_eager(table: Any) -> bool:
+    """Indicate whether an object is a frame or series in memory, of any library of narwhals."""
+    return isinstance(to_narwhals(table), nw.DataFrame | nw.Series)
+
+
 def count_rows(X: Any) -> int | None:
     """Return the number of rows, or of entries, of a container; None of objects without any.
 

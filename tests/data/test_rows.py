@@ -18,6 +18,7 @@ from skpublicdp.data import streaming
 from skpublicdp.data.scratch import scratch_array
 from skpublicdp.data.streaming import Chunk, as_rows, is_streamed, open_rows
 from skpublicdp.hypotheses import DecisionTrees, PublicSample
+from tests.data.engines import IBIS_BACKENDS, ibis_table, named
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -153,6 +154,43 @@ def duckdb_and_array(tmp_path):
     return open_rows(sql, connection=connection), DATA[:, 3]
 
 
+class Streams:
+    """An engine's table with the PyCapsule interface of Arrow: each call is a new stream."""
+
+    def __init__(self, tables):
+        self.tables = tables
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return reader_of(self.tables).__arrow_c_stream__(requested_schema)
+
+
+class Batches(Streams):
+    """A table with the method of ibis, whose other one would hold all rows at once."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        raise MemoryError
+
+    def to_pyarrow_batches(self):
+        return reader_of(self.tables)
+
+
+def reader_of(tables):
+    batches = (batch for table in tables for batch in table.to_batches(90))
+    return pa.RecordBatchReader.from_batches(tables[0].schema, batches)
+
+
+def arrow_stream(tmp_path):
+    return split(open_rows(Streams(parts())))
+
+
+def pyarrow_batches(tmp_path):
+    return split(open_rows(Batches(parts())))
+
+
+def ibis_rows(backend, tmp_path):
+    return split(open_rows(ibis_table(backend, arrow())))
+
+
 def lazy(tmp_path):
     return split(open_rows(pl.from_pandas(frame()).lazy()))
 
@@ -205,10 +243,12 @@ def dask_unknown(tmp_path):
     return whole[:, :3], whole[:, 3]
 
 
+IBIS = [named(ibis_rows, f"ibis_{backend}", backend) for backend in IBIS_BACKENDS]
 HERE = [
     *(array, memory_map, pandas_frame, polars_frame, arrow_table),
     *(parquet, parquet_files, parquet_list, dataset, feather, batch_list, batch_function),
     *(two_sources, duckdb_relation, duckdb_sql, duckdb_and_array, lazy, lazy_join),
+    *(arrow_stream, pyarrow_batches, *IBIS),
 ]
 DASK = [
     dask_frame,
@@ -219,7 +259,7 @@ DASK = [
     dask_array,
     dask_unknown,
 ]
-UNORDERED = {lazy_join}
+UNORDERED = {lazy_join, arrow_stream, pyarrow_batches, *IBIS}
 
 
 @pytest.fixture(params=[*HERE, *DASK], ids=lambda make: make.__name__)
@@ -378,6 +418,7 @@ def test_every_partition_gives_the_same_chunks(heights, rows, n_jobs):
         lambda: [arrow(slice(0, 0))],
         lambda: dask_parts().partitions[0],
         lambda: duckdb.connect().from_arrow(arrow(slice(0, 0))),
+        lambda: Streams([arrow(slice(0, 0))]),
     ],
 )
 def test_without_rows_one_empty_chunk_gives_the_shape_of_the_table(none):
@@ -535,7 +576,7 @@ def test_streamed_containers_are_recognised(tmp_path):
     streamed = [
         *(parquet(tmp_path)[0], parquet(tmp_path)[1], ds.dataset(tmp_path), parts(), parts),
         *(duckdb.connect().from_arrow(arrow()), dask_parts(), dask_parts()["age"]),
-        *(da.ones((3, 2)), pl.LazyFrame({"a": [1]})),
+        *(da.ones((3, 2)), pl.LazyFrame({"a": [1]}), Streams(parts()), Batches(parts())),
     ]
     assert all(map(is_streamed, streamed))
     tables = [DATA, frame(), arrow(), pl.from_pandas(frame()), [[1, 2]], None, frame()["age"]]
@@ -557,6 +598,35 @@ def test_stored_dictionaries_declare_nothing(tmp_path):
     with dask_scheduler("sync"):
         (part,) = as_rows(unknown).map(same)
     assert part.X["job"].dtype == as_rows(unknown).empty()["job"].dtype == object
+
+
+def test_streams_have_the_types_of_their_values():
+    """Dictionaries declare nothing, and the types of text are one."""
+    rng = np.random.default_rng(1)
+    words = pa.array(["a", "b", None, "a"])
+    given = pa.table(
+        {
+            "coded": words.dictionary_encode(),
+            "viewed": words.cast(pa.string_view()),
+            "large": words.cast(pa.large_string()),
+            "small": pa.array([1, None, 3, 4], pa.int8()),
+            "price": pa.array([1, 2, None, 4], pa.decimal128(9, 2)),
+            "yes": pa.array([True, None, False, True]),
+            "day": pa.array(rng.integers(0, 9999, 4), pa.int32()).cast(pa.date32()),
+            "at": pa.array(rng.integers(0, 9999, 4), pa.timestamp("us", "UTC")),
+        }
+    )
+    more = given.set_column(0, "coded", pa.array(["z"] * 4).dictionary_encode())
+    for make in (Streams, Batches):
+        rows = as_rows(make([given, more]))
+        (part,) = rows.map(same)
+        assert part.X.schema == rows.empty().schema
+        assert part.X.schema.types[:3] == [pa.string()] * 3
+        assert part.X.schema.types[3:] == given.schema.types[3:]
+        expected = [*given.to_pylist(), *more.to_pylist()]
+        assert part.X.to_pylist() == expected
+        (few,) = rows.map(same, columns=["at", "coded"])
+        assert few.X.to_pylist() == [{"at": r["at"], "coded": r["coded"]} for r in expected]
 
 
 def test_declared_categories_stay_declared():

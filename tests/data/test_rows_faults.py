@@ -5,7 +5,7 @@ import signal
 import sys
 import traceback
 import warnings
-from itertools import count
+from itertools import chain, count
 
 import numpy as np
 import pytest
@@ -315,6 +315,82 @@ def test_a_function_that_returns_the_same_iterator_again_is_refused():
 )
 def test_what_gives_no_batches(batches, match):
     assert match in refusal(lambda: open_rows(batches))
+
+
+class Passes:
+    """An Arrow stream that gives the tables of a function of the number of earlier passes."""
+
+    def __init__(self, tables):
+        self.tables, self.n_passes = tables, 0
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        tables = self.tables(self.n_passes)
+        first = next(tables)
+        self.n_passes += 1
+        batches = (batch for part in chain([first], tables) for batch in part.to_batches())
+        reader = pa.RecordBatchReader.from_batches(first.schema, batches)
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+# the first pass is for the schema, the second counts rows
+@pytest.mark.parametrize(
+    "tables",
+    [
+        lambda n: iter([table(), table(0, 9)][: 2 - (n > 1)]),
+        lambda n: iter([table(), table(0, 9)][: 1 + (n > 1)]),
+        lambda n: iter([table(0, N * (n < 2))]),  # as of a stream that was read to its end
+    ],
+    ids=["shrinking", "growing", "once"],
+)
+def test_streams_of_other_rows_than_were_counted(tables):
+    text = refusal(lambda: as_rows(Passes(tables)).fold(sums))
+    assert text.startswith("The Arrow stream must hold the same rows on every pass; ")
+    assert "write a stream that can be read only once to a Parquet file first" in text
+
+
+class Once:
+    """A stream that is handed out once, as by nanoarrow."""
+
+    def __init__(self):
+        self.reader = table().to_reader()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        reader, self.reader = self.reader, None
+        if reader is None:
+            raise ValueError(f"released after {SECRET}")
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def test_a_stream_that_is_handed_out_once_is_refused():
+    for use in (lambda rows: rows.n_rows, lambda rows: rows.fold(sums)):
+        rows = as_rows(Once())
+        text = refusal(lambda use=use, rows=rows: use(rows))
+        assert text.startswith("All rows of the Arrow stream must be readable; read it by itself")
+        assert "write a stream that can be read only once to a Parquet file first" in text
+
+
+@pytest.mark.parametrize("name", ["another type", "text", "another name", "one fewer"])
+def test_streams_of_another_schema(name):
+    """One more column is not read, so it changes nothing."""
+    text = refusal(
+        lambda: as_rows(Passes(lambda n: iter([OTHERS[name] if n > 1 else changed()]))).fold(sums)
+    )
+    assert text.startswith(
+        ("Every batch of the Arrow stream must have the declared column types", "All rows of the")
+    )
+    more = Passes(lambda n: iter([OTHERS["one more"] if n > 1 else changed()]))
+    assert as_rows(more).fold(sums).tolist() == [36, 36]
+
+
+def test_a_stream_that_fails_in_the_middle_is_one_sentence():
+    def tables(n):
+        yield table(0, 300)
+        if n > 1:
+            raise RuntimeError(f"cannot read {SECRET}")
+        yield table(300, N)
+
+    text = refusal(lambda: as_rows(Passes(tables)).fold(sums))
+    assert text.startswith("All rows of the Arrow stream must be readable; ")
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

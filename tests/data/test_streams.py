@@ -29,6 +29,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
+from tests.data.engines import IBIS_BACKENDS, ibis_table, named
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -102,6 +103,26 @@ def relation(directory):
     return open_rows("select * from t", connection=duckdb.connect().register("t", TABLE))
 
 
+def ibis_rows(backend, directory):
+    return open_rows(ibis_table(backend, TABLE))
+
+
+class Stream:
+    """A table of an engine that returns its batches in another order on each pass."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def to_pyarrow_batches(self):
+        batches = TABLE.to_batches(170)
+        self.rng.shuffle(batches)
+        return pa.RecordBatchReader.from_batches(TABLE.schema, batches)
+
+
+def stream(directory):
+    return open_rows(Stream())
+
+
 def lazy(directory):
     return open_rows(pl.from_arrow(TABLE).lazy())
 
@@ -142,10 +163,11 @@ def in_memory(directory=None):
     return Frame(TABLE.to_pandas())
 
 
-CONTAINERS = [
-    *(parquet, dataset, batches, relation, lazy, dask_rows, polars_frame, arrow_table),
+STREAMS = [
+    *(parquet, dataset, batches, relation, lazy, stream, dask_rows),
+    *(named(ibis_rows, f"ibis_{backend}", backend) for backend in IBIS_BACKENDS),
 ]
-STREAMS = CONTAINERS[:6]
+CONTAINERS = [*STREAMS, polars_frame, arrow_table]
 
 
 @pytest.fixture(params=CONTAINERS, ids=lambda make: make.__name__)

@@ -1,7 +1,8 @@
-"""Readers of Parquet files, other pyarrow datasets, and Arrow record batches."""
+"""Readers of Parquet files, pyarrow datasets, record batches, and engines with Arrow results."""
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections.abc import Generator, Iterator, Sequence
@@ -20,6 +21,7 @@ from skpublicdp.data.sources.reader import (
     is_instance,
     pick_from_tables,
 )
+from skpublicdp.data.tables import is_eager
 from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Codes
 
@@ -217,6 +219,119 @@ class RecordBatchesReader(RowReader):
             table = pa.table(batch) if is_instance(batch, "pyarrow", "RecordBatch") else batch
             # a table without columns has no rows, so at least one is selected
             yield decode_dictionaries(table.select(list(columns) or [0]))
+
+
+class ArrowStreamReader(RowReader):
+    """Reader of an object that returns a new Arrow stream of all its rows on every call.
+
+    A stream is read batch by batch. The object has one of `STREAM_METHODS`. A stream that can be
+    read only once is found at the second pass, since its rows are missing then.
+    """
+
+    kind = "the Arrow stream"
+    remedy = (
+        "read it by itself to see that it works, and write a stream that can be read only once to "
+        "a Parquet file first"
+    )
+    remedy_if_changed = (
+        "let nothing write to it during a fit, and write a stream that can be read only once to a "
+        "Parquet file first"
+    )
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._schema = self.reading(self._read_schema)
+        self.names = tuple(self._schema.names)
+        self.n_columns = len(self.names)
+        check_distinct_names(self.names, self.kind)
+
+    @property
+    def ordered(self) -> bool:
+        """False, since engines with several threads or machines promise no order of rows."""
+        return False
+
+    def _read_schema(self) -> Any:
+        """Return the schema of the tables of `_read`, with plain types in all columns."""
+        with contextlib.closing(self._open(None)) as batches:
+            return plain_schema(batches.schema)
+
+    def _open(self, names: Sequence[str] | None) -> Any:
+        """Return a new `pyarrow.RecordBatchReader` with at least these columns; None means all."""
+        if hasattr(type(self._source), "to_pyarrow_batches"):
+            return self._source.to_pyarrow_batches()
+        return optional_imports.pyarrow().RecordBatchReader.from_stream(self._source)
+
+    def _count(self) -> int:
+        with contextlib.closing(self._open(None)) as batches:
+            return sum(batch.num_rows for batch in batches)
+
+    def _empty(self) -> Any:
+        return self._schema.empty_table()
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        """Yield one table per record batch, with the types of `empty`."""
+        assert self.names is not None
+        pa = optional_imports.pyarrow()
+        # a table without columns has no rows, so at least one is selected
+        names = [self.names[c] for c in columns or [0]]
+        schema = pa.schema([self._schema.field(name) for name in names])
+        with contextlib.closing(self._open(names)) as batches:
+            for batch in batches:
+                table = decode_dictionaries(pa.Table.from_batches([batch]).select(names))
+                if plain_schema(table.schema) != schema:
+                    raise ReadError(
+                        f"Every batch of {self.kind} must have the declared column types, and one "
+                        "has others; convert the columns in its query."
+                    )
+                yield table.cast(schema)
+
+
+class IbisReader(ArrowStreamReader):
+    """Reader of an ibis table or column, whose query runs once for each pass.
+
+    The engine counts the rows, and returns only the columns of a pass.
+    """
+
+    kind = "the ibis table"
+    remedy = "run its query by itself to see that it works"
+    remedy_if_changed = RowReader.remedy_if_changed
+
+    def __init__(self, expression: Any) -> None:
+        super().__init__(expression.as_table())
+
+    def _read_schema(self) -> Any:
+        return plain_schema(self._source.schema().to_pyarrow())
+
+    def _open(self, names: Sequence[str] | None) -> Any:
+        table = self._source if names is None else self._source.select(*names)
+        return table.to_pyarrow_batches(chunk_size=CHUNK_ROWS)
+
+    def _count(self) -> int:
+        return int(self._source.count().execute())
+
+
+STREAM_METHODS = ("to_pyarrow_batches", "__arrow_c_stream__")
+"""Methods that return Arrow streams: of ibis, and of the PyCapsule interface of Arrow.
+
+See https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html.
+"""
+
+
+def has_arrow_stream(candidate: Any) -> bool:
+    """Indicate whether an object returns Arrow streams and is no frame or series in memory."""
+    has_method = any(hasattr(type(candidate), method) for method in STREAM_METHODS)
+    return has_method and not is_eager(candidate)
+
+
+def plain_schema(schema: Any) -> Any:
+    """Return a pyarrow schema with nullable columns, without dictionaries, and one type of text."""
+    pa = optional_imports.pyarrow()
+    types = map(value_type, schema.types)
+    plain_types = (
+        pa.string() if is_text(type_) or pa.types.is_string_view(type_) else type_
+        for type_ in types
+    )
+    return pa.schema(list(zip(schema.names, plain_types, strict=True)))
 
 
 def has_schema(file: Any, schema: Any) -> bool:

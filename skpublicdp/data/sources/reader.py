@@ -54,6 +54,8 @@ class RowReader(ABC):
         Name of the container in messages.
     remedy : str
         Remedy in the message about rows that cannot be read.
+    remedy_if_changed : str
+        Remedy in the message about a number of rows that changed between passes.
     names : tuple of str or None
         Names of the columns; None for arrays.
     n_columns : int
@@ -66,6 +68,7 @@ class RowReader(ABC):
 
     kind: ClassVar[str]
     remedy: ClassVar[str]
+    remedy_if_changed: ClassVar[str] = "let nothing write to it during a fit"
     names: tuple[str, ...] | None
     n_columns: int
     flat: bool = False
@@ -164,7 +167,7 @@ class RowReader(ABC):
         """Return the message about a number of rows that changed between passes."""
         return (
             f"{self.kind[0].upper()}{self.kind[1:]} must hold the same rows on every pass; their "
-            "number has changed, so let nothing write to it during a fit."
+            f"number has changed, so {self.remedy_if_changed}."
         )
 
 
