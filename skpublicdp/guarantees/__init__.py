@@ -8,7 +8,7 @@ from skpublicdp.guarantees.growth import (
     n_uniform,
     vc_dimension,
 )
-from skpublicdp.guarantees.label_boost import n_label_boost, n_subsampling
+from skpublicdp.guarantees.label_boost import BaseAccuracy, n_label_boost, n_subsampling
 from skpublicdp.guarantees.lower_bounds import (
     n_active_lower,
     n_labelled_lower,
@@ -43,6 +43,7 @@ from skpublicdp.guarantees.sanitizer_bounds import (
 
 __all__ = [
     "BLRSize",
+    "BaseAccuracy",
     "Certificate",
     "Cuts",
     "Promise",

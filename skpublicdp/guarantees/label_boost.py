@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple
 
 from skpublicdp.guarantees.growth import check_ranges, log_growth, n_uniform, smallest_integer
@@ -14,6 +16,127 @@ from skpublicdp.guarantees.sample_size import SampleSize
 
 LogCount = Callable[[int], float]
 """Upper bound on the logarithm of the number of labelings of some number of rows."""
+
+MAX_BASE_ROWS = 2**60
+"""Number of rows at which the error of a `BaseAccuracy` must be small enough for a search."""
+
+
+@dataclass(frozen=True)
+class BaseAccuracy:
+    """Declared accuracy of a base learner of `LabelBoostClassifier`.
+
+    It is an assumption, which is not checked. No privacy depends on it.
+
+    Parameters
+    ----------
+    error : callable
+        ``error(n, epsilon, beta)`` bounds the fraction of its own n rows on which the base learner
+        errs, for every n rows of two labels that some rule of the class of LabelBoost labels. With
+        this ε the bound may fail with probability `beta`. It must not increase with n.
+    vc_dimension : int
+        Upper bound of the VC dimension of the rules that the base learner can return, at least 1.
+        For example, it is the number of cells of a histogram.
+
+    Raises
+    ------
+    ValueError
+        If `vc_dimension` is not a positive integer.
+
+    See Also
+    --------
+    n_label_boost : Rows that LabelBoost needs around a base learner.
+
+    References
+    ----------
+    Beimel, Nissim and Stemmer (2015), Theorem 4.13, which is for every base learner.
+
+    Examples
+    --------
+    A draw by the exponential mechanism from 100 thresholds:
+
+    >>> from skpublicdp.guarantees import BaseAccuracy, excess_error
+    >>> accuracy = BaseAccuracy(
+    ...     lambda n, epsilon, beta: excess_error(100, n, epsilon, beta), vc_dimension=1
+    ... )
+    >>> round(accuracy.error_on_rows(n=10_000, epsilon=0.5, beta=0.05), 4)
+    0.003
+    >>> accuracy.n_rows(alpha=0.01, beta=0.05, epsilon=0.5)
+    3041
+    """
+
+    error: Callable[[int, float, float], float]
+    vc_dimension: int
+
+    def __post_init__(self) -> None:
+        d: object = self.vc_dimension
+        if isinstance(d, bool) or not isinstance(d, Integral) or d < 1:
+            raise ValueError(f"vc_dimension must be an integer >= 1; got {d!r}.")
+
+    def error_on_rows(self, n: int, epsilon: float, beta: float) -> float:
+        """Return the declared bound, at most 1.
+
+        Parameters
+        ----------
+        n : int
+            Rows of the base learner.
+        epsilon : float
+            Its privacy budget.
+        beta : float
+            Probability, in (0, 1), with which the bound may fail.
+
+        Returns
+        -------
+        float
+            Fraction of these rows.
+
+        Raises
+        ------
+        ValueError
+            If `error` returns a negative number or NaN.
+        """
+        declared_error = float(self.error(n, epsilon, beta))
+        if not declared_error >= 0:
+            raise ValueError(
+                f"The error of BaseAccuracy must not be negative or NaN; got {declared_error!r} "
+                f"for {n} rows at ε = {epsilon:g}."
+            )
+        return min(declared_error, 1.0)
+
+    def n_rows(self, alpha: float, beta: float, epsilon: float = 1.0) -> int:
+        """Return the smallest number of rows for which the declared bound is at most `alpha`.
+
+        Parameters
+        ----------
+        alpha : float
+            Fraction of the rows, in (0, 1), on which the base learner may err.
+        beta : float
+            Probability, in (0, 1), with which the bound may fail.
+        epsilon : float, default=1.0
+            Privacy budget of the base learner.
+
+        Returns
+        -------
+        int
+            Number of rows.
+
+        Raises
+        ------
+        ValueError
+            If the declared bound does not fall to `alpha`.
+        """
+        check_ranges(alpha=alpha, beta=beta, epsilon=epsilon)
+        return self._n_rows(
+            lambda n: self.error_on_rows(n, epsilon, beta) <= alpha, f"alpha = {alpha:g}"
+        )
+
+    def _n_rows(self, is_enough: Callable[[int], bool], target: str) -> int:
+        """Return the smallest number of rows that is enough, which `target` describes."""
+        if not is_enough(MAX_BASE_ROWS):
+            raise ValueError(
+                f"The error of BaseAccuracy must fall with the number of rows, and no number of "
+                f"rows reaches {target}; declare a more accurate base learner, or raise alpha."
+            )
+        return smallest_integer(is_enough)
 
 
 class LabellerDraw(NamedTuple):
@@ -123,7 +246,7 @@ def n_label_boost(
     beta: float,
     epsilon: float,
     d: int,
-    n_base: int,
+    n_base: int | BaseAccuracy,
     *,
     realizable: bool = False,
     constants: str = "paper",
@@ -141,10 +264,12 @@ def n_label_boost(
         Privacy budget of the fit; at most 1 with the paper's constants.
     d : int
         VC dimension of the class, or a bound on it.
-    n_base : int
+    n_base : int or BaseAccuracy
         Rows with which the base learner, at epsilon = 1, has an error of at most alpha/11 with
-        probability at least 1 - beta/2; with the tight constants, of at most alpha/4 on its rows.
-        Its rules are members of the class.
+        probability at least 1 - beta/2; with the tight constants, of at most alpha/4 on its rows
+        with probability at least 1 - beta/4. Its rules are members of the class. With the tight
+        constants it may be the declared accuracy of any base learner, whose rules need not be
+        members of the class.
     realizable : bool, default=False
         Whether some member of the class makes no error.
     constants : {"paper", "tight"}, default="paper"
@@ -181,7 +306,8 @@ def n_label_boost(
     *The tight constants.* There is one round, with half of epsilon as the parameter of the draw and
     half for the base learner. The base learner gets N rows: at least n_base at its budget, and
     enough that an error of alpha/4 on them is at most alpha/2 in the population
-    (`relative_deviation_bound`). Enough of them are labelled for a `labeller_error` of at most
+    (`relative_deviation_bound`). With a `BaseAccuracy` its error on N rows at its budget takes the
+    place of alpha/4. Enough of them are labelled for a `labeller_error` of at most
     alpha/2. For a realizable class it is also enough that `relative_deviation_bound` of the error
     of the draw is at most alpha/2. The sampling rates q of labelled and q' of unlabelled rows solve
     q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) = e^epsilon - 1 and q' (4 e^(epsilon/2) - 1) =
@@ -198,14 +324,24 @@ def n_label_boost(
     SampleSize(labelled=170053921, unlabelled=90000000)
     >>> n_label_boost(alpha=0.1, beta=0.05, epsilon=1.0, d=1, n_base=100_000, constants="tight")
     SampleSize(labelled=70057, unlabelled=599652)
+    >>> histogram = BaseAccuracy(lambda n, epsilon, beta: 500 / (epsilon * n), vc_dimension=100)
+    >>> n_label_boost(alpha=0.1, beta=0.05, epsilon=1.0, d=1, n_base=histogram, constants="tight")
+    SampleSize(labelled=69637, unlabelled=297344)
     """
-    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, n_base=n_base)
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
+    if not isinstance(n_base, BaseAccuracy):
+        check_ranges(n_base=n_base)
     if constants not in ("paper", "tight"):
         raise ValueError(f"constants must be 'paper' or 'tight'; got {constants!r}.")
     if most_rows is not None:
         check_ranges(most_rows=most_rows)
     if constants == "tight":
         return _tight_sizes(alpha, beta, epsilon, d, n_base, realizable, most_rows)
+    if isinstance(n_base, BaseAccuracy):
+        raise ValueError(
+            "n_base must be a number of rows for constants='paper'; got a BaseAccuracy. Pass "
+            "n_base.n_rows(alpha / 11, beta / 2), or use constants='tight'."
+        )
     if epsilon > 1:
         raise ValueError(
             "epsilon must be at most 1 for constants='paper', the limit of Claims 4.3 and 4.5 of "
@@ -252,7 +388,7 @@ def _tight_sizes(
     beta: float,
     epsilon: float,
     d: int,
-    n_base: int,
+    n_base: int | BaseAccuracy,
     realizable: bool,
     max_rows: int | None,
 ) -> SampleSize:
@@ -265,13 +401,23 @@ def _tight_sizes(
     def log_n_labelings(n: int) -> float:
         return log_growth(n, d)
 
-    def is_enough_for_base_learner(n: int) -> bool:
-        # an error of alpha/4 on n rows is then at most alpha/2 in the population
-        log_pairs = 2 * log_n_labelings(2 * n)
-        return relative_deviation_bound(alpha / 4, n, log_pairs, beta / 4) <= alpha / 2
-
     half_epsilon = epsilon / 2
-    base_rows = max(smallest_integer(is_enough_for_base_learner), math.ceil(n_base / half_epsilon))
+
+    def is_enough_for_base_learner(n: int) -> bool:
+        # its error on n rows is then at most alpha/2 in the population
+        error, log_base_rules = alpha / 4, log_n_labelings(2 * n)
+        if isinstance(n_base, BaseAccuracy):
+            error = n_base.error_on_rows(n, half_epsilon, beta / 4)
+            log_base_rules = log_growth(2 * n, n_base.vc_dimension)
+        log_pairs = log_n_labelings(2 * n) + log_base_rules
+        return relative_deviation_bound(error, n, log_pairs, beta / 4) <= alpha / 2
+
+    if isinstance(n_base, BaseAccuracy):
+        base_rows = n_base._n_rows(is_enough_for_base_learner, f"alpha / 2 = {alpha / 2:g}")
+    else:
+        base_rows = max(
+            smallest_integer(is_enough_for_base_learner), math.ceil(n_base / half_epsilon)
+        )
 
     def is_enough_for_draw(s: int) -> bool:
         n_listed = max(s, base_rows)

@@ -35,6 +35,7 @@ from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelle
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.schema import bounds_by_position
 from skpublicdp.data.validation import feature_names
+from skpublicdp.guarantees import BaseAccuracy
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee
 from skpublicdp.label_boost.plan_search import choose_plan
@@ -112,7 +113,14 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     n_base : int, default=None
         Rows with which the base learner, at ε = 1, errs on at most `alpha`. A larger number assigns
         more rows and less budget to the base learner, and fewer rows to the relabelling. ``None``
-        means ``guarantees.n_private(alpha, beta, 1, d=1)``.
+        means ``base_accuracy.n_rows(alpha, beta / 4)``, and without a `base_accuracy`
+        ``guarantees.n_private(alpha, beta, 1, d=1)``.
+    base_accuracy : guarantees.BaseAccuracy, default=None
+        Declared accuracy of the base learner on rows that a rule of `hypotheses` labels. It is an
+        assumption of `guarantee_`, for any base learner and two labels. It must hold at this δ and
+        at larger ones. Rows are then relabelled even if the labelled rows alone might do, since
+        their labels need not follow a rule. ``None`` means that `guarantee_` is known for a
+        `SemiPrivateClassifier` only.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator and does not set the
         `random_state` of the base learner. Any other value makes the fit repeatable, for tests and
@@ -138,7 +146,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         draws, if rows are independent draws from one population. It is relative to the best of
         `hypotheses`, or of the base learner's class if `n_rounds_` is 0. It is known if the base
         learner is a `SemiPrivateClassifier` whose class includes `hypotheses`, as a `FiniteClass`
-        of the same models does. ``None`` if no bound is proved.
+        of the same models does, or if `base_accuracy` is given and rows were relabelled. ``None``
+        if no bound is proved.
     guarantee_reason_ : str
         The terms of the bound, or the reason why no bound is proved.
     privacy_ : PrivacyReceipt
@@ -214,6 +223,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
         "n_base": [Interval(Integral, 1, None, closed="left"), None],
+        "base_accuracy": [BaseAccuracy, None],
         **SPENDING_PARAMETERS,
         **GROUP_PARAMETERS,
     }
@@ -240,6 +250,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         classes: ArrayLike | None = None,
         bounds: ArrayLike | dict[Any, Any] | None = None,
         n_base: int | None = None,
+        base_accuracy: BaseAccuracy | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
         budget: OptionalBudget = None,
@@ -255,6 +266,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         self.classes = classes
         self.bounds = bounds
         self.n_base = n_base
+        self.base_accuracy = base_accuracy
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
@@ -383,6 +395,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
                 float(self.beta),
                 n_base,
                 lambda n: log_n_labelings(hypotheses, n, n_features, len(classes)),
+                self.base_accuracy,
+                len(classes),
             ),
         )
 
@@ -408,9 +422,17 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             delta=delta,
             alpha=float(self.alpha),
             beta=float(self.beta),
-            n_base=self.n_base,
+            n_base=self._n_base(),
+            # without a round the declared accuracy would not apply
+            must_relabel=self.base_accuracy is not None and n_classes <= 2,
         )
         return plan, hypotheses
+
+    def _n_base(self) -> int | None:
+        """Return `n_base`, or the number of rows that follows from a declared accuracy."""
+        if self.n_base is not None or self.base_accuracy is None:
+            return self.n_base
+        return self.base_accuracy.n_rows(float(self.alpha), float(self.beta) / 4)
 
     def _label_by_released_rule(
         self,
@@ -456,8 +478,13 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             may_lack_labels=True,
             n_rounds=1,
             labeler=labeler,
-            guarantee=lambda fitted, _: released_labeler_guarantee(
-                labeler, fitted, float(self.beta)
+            guarantee=lambda fitted, n_base: released_labeler_guarantee(
+                labeler,
+                fitted,
+                float(self.beta),
+                n_base,
+                len(rows.X_unlabelled),
+                self.base_accuracy,
             ),
         )
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.guarantees import Promise
+from skpublicdp.guarantees import BaseAccuracy, Promise
+from skpublicdp.guarantees.growth import log_growth
 from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
 from skpublicdp.guarantees.population import capped_guarantee
 from skpublicdp.hypotheses import (
@@ -34,8 +35,15 @@ from skpublicdp.typing import Floats
 
 UNPROVED_BASE_LEARNER = (
     "rows with drawn labels need a SemiPrivateClassifier as base learner, whose hypotheses include "
-    "the rules that label; no bound is known for other base learners"
+    "the rules that label; another base learner needs a base_accuracy"
 )
+
+UNUSED_ACCURACY = (
+    "no row was relabelled, and base_accuracy is about rows with drawn labels; give more "
+    "unlabelled rows"
+)
+
+TOO_MANY_LABELS = "base_accuracy has a VC dimension, which is for two labels"
 
 RESAMPLED_ROWS = "the base learner was given rows drawn with replacement, which are not independent"
 
@@ -47,11 +55,14 @@ def label_boost_guarantee(
     beta: float,
     n_base: int,
     log_n_labelings: Callable[[Any], Floats],
+    base_accuracy: BaseAccuracy | None = None,
+    n_classes: int = 2,
 ) -> Promise:
     """Return the guarantee of LabelBoost: the error of relabelling plus that of the base learner.
 
     Its bound is on the excess error in the population over the best of `hypotheses`, the class that
     relabels, and may fail with probability `beta`. Without a round it is the base learner's own.
+    With one, it is for a `SemiPrivateClassifier` or for the declared accuracy of a base learner.
 
     Parameters
     ----------
@@ -67,11 +78,38 @@ def label_boost_guarantee(
         Number of these rows.
     log_n_labelings : callable
         Upper bound on the logarithm of the number of labelings of some number of rows.
+    base_accuracy : BaseAccuracy, optional
+        Declared accuracy of the base learner.
+    n_classes : int, default=2
+        Number of labels.
     """
     if not plan.rounds:
         if plan.resampled or n_base > plan.base_rows:
             return no_guarantee(RESAMPLED_ROWS if plan.resampled else ADDED_ROWS)
-        return base_learner_guarantee(base, beta)
+        guarantee = base_learner_guarantee(base, beta)
+        is_unused = guarantee.bound is None and base_accuracy is not None
+        return no_guarantee(UNUSED_ACCURACY) if is_unused else guarantee
+    labellers = [
+        LabellerDraw(
+            relabelling.sampled_labelled, relabelling.n_relabelled, float(relabelling.epsilon)
+        )
+        for relabelling in plan.rounds
+    ]
+    relabelling_error = labeller_error(labellers, lambda n: float(log_n_labelings(n)), beta / 2)
+    if base_accuracy is not None:
+        why = _why_accuracy_does_not_apply(n_base, plan.base_rows, n_classes)
+        if why:
+            return no_guarantee(why)
+        base_error = _declared_disagreement(
+            base_accuracy,
+            plan.base_rows,
+            plan.base_epsilon,
+            float(log_n_labelings(2 * plan.base_rows)),
+            beta / 2,
+            n_samples=2 if plan.resampled else 1,
+        )
+        guarantee = _sum_guarantee(relabelling_error, base_error, beta, declared=True)
+        return with_class_assumptions(guarantee, hypotheses)
     if type(base) is not SemiPrivateClassifier or not _is_subclass(hypotheses, base.hypotheses):
         return no_guarantee(UNPROVED_BASE_LEARNER)
     is_own_cover = type(base.hypotheses) is FiniteClass
@@ -80,13 +118,6 @@ def label_boost_guarantee(
     base_guarantee = base_learner_guarantee(base, None if is_own_cover else beta / 2)
     if base_guarantee.bound is None:
         return base_guarantee
-    labellers = [
-        LabellerDraw(
-            relabelling.sampled_labelled, relabelling.n_relabelled, float(relabelling.epsilon)
-        )
-        for relabelling in plan.rounds
-    ]
-    relabelling_error = labeller_error(labellers, lambda n: float(log_n_labelings(n)), beta / 2)
     base_error = _disagreement_with_labeller(
         plan,
         base,
@@ -144,13 +175,82 @@ def _disagreement_with_labeller(
     return disagreement
 
 
-def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
+def _why_accuracy_does_not_apply(n_base: int, n_rows: int, n_classes: int) -> str:
+    """Return why a declared accuracy does not hold for a base learner, or "" if it does.
+
+    `n_base` is the number of its rows, and `n_rows` without rows that were added for labels.
+    """
+    if n_base > n_rows:
+        return ADDED_ROWS
+    return TOO_MANY_LABELS if n_classes > 2 else ""
+
+
+def _declared_disagreement(
+    accuracy: BaseAccuracy,
+    n: int,
+    epsilon: float,
+    log_labellers: float,
+    beta: float,
+    *,
+    n_samples: int = 1,
+) -> float:
+    """Return a bound on the share of the population where base learner and labeller disagree.
+
+    The declared error on the rows of the base learner goes to the population by one relative
+    deviation bound, and by two for a bootstrap sample. It is for all pairs of a labeller and a rule
+    of the base learner, since both depend on these rows.
+
+    Parameters
+    ----------
+    accuracy : BaseAccuracy
+        Declared accuracy of the base learner.
+    n : int
+        Number of its rows.
+    epsilon : float
+        Its privacy budget.
+    log_labellers : float
+        Logarithm of the number of labelings of 2n rows by the labeller's class; 0 if the labeller
+        does not depend on the rows.
+    beta : float
+        Probability with which the bound may fail.
+    n_samples : int, default=1
+        Samplings between the population and the rows of the base learner.
+    """
+    beta_share = beta / (n_samples + 1)
+    log_pairs = log_labellers + log_growth(2 * n, accuracy.vc_dimension)
+    disagreement = accuracy.error_on_rows(n, epsilon, beta_share)
+    for _ in range(n_samples):
+        disagreement = relative_deviation_bound(disagreement, n, log_pairs, beta_share)
+    return disagreement
+
+
+def released_labeler_guarantee(
+    labeler: Any,
+    base: Any,
+    beta: float,
+    n_base: int,
+    n_rows: int,
+    base_accuracy: BaseAccuracy | None = None,
+) -> Promise:
     """Return the guarantee with ``release_labeler=True``: labeler error plus base learner error.
 
     Both are fitted to disjoint rows, so both guarantees hold, each with half of `beta`. The base
     learner's guarantee is relative to the labeler, which makes no error on the rows that it labels.
-    So their sum is a bound relative to the best of the labeler's class.
+    So their sum is a bound relative to the best of the labeler's class. The same holds for a
+    declared accuracy. `n_base` is the number of rows of the base learner, and `n_rows` without rows
+    that were added for labels.
     """
+    if base_accuracy is not None:
+        why = _why_accuracy_does_not_apply(n_base, n_rows, len(labeler.classes_))
+        if why:
+            return no_guarantee(why)
+        labeler_guarantee = base_learner_guarantee(labeler, beta / 2)
+        if labeler_guarantee.bound is None:
+            return labeler_guarantee
+        base_error = _declared_disagreement(
+            base_accuracy, n_rows, float(base.epsilon), 0.0, beta / 2
+        )
+        return _sum_guarantee(labeler_guarantee.bound, base_error, beta, declared=True)
     if type(base) is not SemiPrivateClassifier or not _is_subclass(
         class_or_default(labeler.hypotheses), base.hypotheses
     ):
@@ -164,14 +264,23 @@ def released_labeler_guarantee(labeler: Any, base: Any, beta: float) -> Promise:
     return _sum_guarantee(labeler_guarantee.bound, base_guarantee.bound, beta)
 
 
-def _sum_guarantee(relabelling_error: float, base_error: float, beta: float) -> Promise:
-    """Return the guarantee whose bound is the sum of the errors of relabelling and base learner."""
+def _sum_guarantee(
+    relabelling_error: float, base_error: float, beta: float, *, declared: bool = False
+) -> Promise:
+    """Return the guarantee whose bound is the sum of the errors of relabelling and base learner.
+
+    The reason says so if the error of the base learner is `declared`.
+    """
     reason = (
         f"With probability {1 - beta:g} over all rows and draws, if the rows are independent draws "
         f"from one population, the excess error is at most {relabelling_error:.3g} for relabelling "
         f"plus {base_error:.3g} for the base learner"
     )
-    return capped_guarantee(relabelling_error + base_error, reason)
+    guarantee = capped_guarantee(relabelling_error + base_error, reason)
+    if not declared or guarantee.bound == 1:  # the bound 1 assumes nothing
+        return guarantee
+    condition = ", if the base learner is as accurate as base_accuracy declares."
+    return Promise(guarantee.bound, guarantee.reason.removesuffix(".") + condition)
 
 
 def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None) -> bool:

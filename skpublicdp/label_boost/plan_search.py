@@ -70,13 +70,20 @@ NEW_ROWS_PER_BASE_ROW = 30_000
 
 
 def choose_plan(
-    constants: str, hypotheses: HypothesisClass, n_features: int, n_classes: int, **settings: Any
+    constants: str,
+    hypotheses: HypothesisClass,
+    n_features: int,
+    n_classes: int,
+    *,
+    must_relabel: bool = False,
+    **settings: Any,
 ) -> LabelBoostPlan:
     """Return the sizes and budgets of a fit, from public numbers only.
 
     `constants` selects `tight_plan` or `paper_plan`, and `settings` are the arguments of both.
-    `hypotheses` is the class that relabels, which `relabelling.check_relabelling` has accepted. A
-    plan whose rounds have too many rows to list their labelings is refused by CoverSizeError.
+    `must_relabel` is an argument of `tight_plan`. `hypotheses` is the class that relabels, which
+    `relabelling.check_relabelling` has accepted. A plan whose rounds have too many rows to list
+    their labelings is refused by CoverSizeError.
     """
     if constants == "tight":
         plan = tight_plan(
@@ -84,6 +91,7 @@ def choose_plan(
             log_n_labelings=lambda n: log_n_labelings(hypotheses, n, n_features, n_classes),
             n_classes=n_classes,
             max_rows=max_relabelled_rows(hypotheses, n_features),
+            must_relabel=must_relabel,
         )
     elif n_classes > 2:
         raise ValueError(
@@ -108,6 +116,7 @@ def tight_plan(
     log_n_labelings: LogLabelingCounts,
     n_classes: int,
     max_rows: int | None = None,
+    must_relabel: bool = False,
 ) -> LabelBoostPlan:
     """Return the LabelBoost plan of zero, one or two rounds that has the smallest error bound.
 
@@ -125,6 +134,9 @@ def tight_plan(
         Number of labels.
     max_rows : int, optional
         Maximum number of rows that one round relabels. At most half of them have a label before.
+    must_relabel : bool, default=False
+        Whether zero rounds are chosen only if no other plan is possible. The accuracy of the base
+        learner is then known for rows that a rule labels, and not for the labels of the data.
 
     Returns
     -------
@@ -145,7 +157,7 @@ def tight_plan(
     plan = _plan_without_rounds(n_labelled, n_unlabelled, epsilon, delta)
     if n_classes < 2:
         return plan  # with a single label every rule is the same
-    best_error = base_sample_cost / (float(epsilon) * n_labelled)
+    best_error = math.inf if must_relabel else base_sample_cost / (float(epsilon) * n_labelled)
     for n_rounds in (1, 2):
         proposal = _search_rounds(
             n_rounds,
