@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(
 
 GUIDES = ("query_release", "boosting", "regression", "public_model")
 PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
+PAGES["limitations"] = ROOT / "docs" / "limitations.md"
 FIGURE = re.compile(r"(?<![\w.])1?\.\d{2,4}(?!\w|\.\d)")
 """Decimals as results are written: .83, 1.00. Settings have a leading zero: ε = 0.1."""
 
