@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 ENGINES := .venv-engines
+WITNESSES := .venv-witnesses
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # without compiled files each worker of pytest rewrites the assertions of all tests at each run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-oldest test-engines lint types docs docs-test wheel bench bench-scale head-to-head ablate audit mutants clean
+.PHONY: demo test test-slow test-oldest test-engines lint types docs docs-test wheel bench bench-scale head-to-head ablate audit mutants witnesses clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -106,5 +107,16 @@ audit: $(VENV)/.ready  ## verifies every estimator: claimed and attained privacy
 mutants: $(VENV)/.ready  ## seeds defects in copies of the package, each of which the audit must find
 	$(BIN)/python -m tests.mutants
 
+# torch, which sacroml needs, brings some 5 GB
+$(WITNESSES)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(WITNESSES)
+	$(WITNESSES)/bin/python -m pip install --quiet --editable '.[data]' 'polars>=1.34' \
+		'dp-accounting==0.6.0' 'opendp==0.16.0' 'jax-privacy==2.0.0' 'sacroml==2.0.1' 'sdmetrics==0.32.0'
+	touch $@
+
+# RECORDER: a clone of ObliviousAI/dp-recorder, which is on no package index
+witnesses: $(WITNESSES)/.ready  ## tools of others judge the package, in an environment of their own
+	$(WITNESSES)/bin/python benchmarks/witnesses.py $(if $(RECORDER),--recorder $(RECORDER)) $(ARGS)
+
 clean:
-	rm -rf $(VENV) $(OLDEST) $(ENGINES) .venv-wheel dist .venv-peers .venv-diffprivlib docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results
+	rm -rf $(VENV) $(OLDEST) $(ENGINES) .venv-wheel dist .venv-peers .venv-diffprivlib $(WITNESSES) docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results

@@ -1,0 +1,113 @@
+"""Rows of the witnesses' table, its CSV and its page; needs nothing but the standard library."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+SUMMARY = HERE / "witnesses.csv"
+PAGE = HERE.parent / "docs" / "user_guide" / "witnesses.md"
+
+HOLDS, ABOVE, FOUND, MISSED = "holds", "ABOVE", "found", "not found"
+"""Verdicts: about a claim, and about a defect that was planted on purpose."""
+
+
+class Row(NamedTuple):
+    """One result of an outside tool.
+
+    Attributes
+    ----------
+    part : str
+        Part of the run, which is also the table of the page.
+    tool : str
+        Package, with its version.
+    subject : str
+        Estimator or sampler, with its settings.
+    measure : str
+        What `found` is.
+    claimed : float
+        Largest value that the claim allows; NaN where nothing is claimed.
+    delta : float
+        δ of the claim; NaN if it plays no part.
+    found : float
+        Value that the tool found.
+    other : float
+        A second value: the same without privacy, or rounded in the other direction; NaN if none.
+    verdict : str
+        Whether `found` is within the claim, or whether a planted defect was found.
+    """
+
+    part: str
+    tool: str
+    subject: str
+    measure: str
+    claimed: float
+    delta: float
+    found: float
+    other: float
+    verdict: str
+
+
+def row(part, tool, subject, measure, claimed, delta, found, other=math.nan):
+    """Return a row whose verdict compares a value with the largest one that a claim allows."""
+    verdict = HOLDS if math.isnan(claimed) or found <= claimed else ABOVE
+    return Row(part, tool, subject, measure, claimed, delta, found, other, verdict)
+
+
+def read():
+    """Return the rows of the committed table."""
+    with SUMMARY.open(encoding="utf-8", newline="") as lines:
+        return [
+            Row(*line[:4], *(float(text or "nan") for text in line[4:8]), line[8])
+            for line in list(csv.reader(lines))[1:]
+        ]
+
+
+def write(part, rows):
+    """Replace the rows of a part in the committed table, and the tables of the page."""
+    kept = [line for line in read() if line.part != part] if SUMMARY.exists() else []
+    with SUMMARY.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(Row._fields)
+        for line in sorted([*kept, *rows], key=lambda line: line.part):  # stable within a part
+            writer.writerow(map(_text, line))
+    if PAGE.exists():
+        PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _text(value):
+    if isinstance(value, str):
+        return value
+    return "" if math.isnan(value) else f"{value:.5g}"
+
+
+HEADINGS = {
+    "accounting": ("estimator", "claimed ε", "δ", "PLD, at least", "PLD, at most", "verdict"),
+}
+"""Columns of each table of the page, in the order subject, claimed, δ, found, other, verdict."""
+
+
+def table(part, rows):
+    """Return a part's table in Markdown."""
+    headings = HEADINGS[part]
+    lines = [f"| {' | '.join(headings)} |", "|---" + "|--:" * (len(headings) - 2) + "|---|"]
+    for line in rows:
+        cells = (line.subject, line.claimed, line.delta, line.found, line.other, line.verdict)
+        lines.append("| " + " | ".join(_text(cell) or "—" for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def with_tables(text):
+    """Return a page's text with each table between its comments written anew from the CSV."""
+    rows = read()
+    for part in HEADINGS:
+        mine = [line for line in rows if line.part == part]
+        pattern = rf"(<!-- witnesses: {part} -->\n).*?(<!-- end -->)"
+        text = re.sub(
+            pattern, lambda m, p=part, r=mine: f"{m[1]}{table(p, r)}\n{m[2]}", text, flags=re.DOTALL
+        )
+    return text
