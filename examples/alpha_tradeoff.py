@@ -1,20 +1,21 @@
-"""What alpha trades
-=================
+"""Choosing alpha
+==============
 
-A finer cover holds a better rule, and the draw finds it less surely.
+A finer cover holds a better rule, but a private draw finds it less reliably.
 
-An illness shows in one of 40 measurements, above an unknown limit; the other 39 say nothing. Ten
-answers on a scale of 0 to 9 follow the telling measurement roughly. `Stumps` splits one of the 50
-columns. With a large `alpha` it offers few splits, none of them close to the limit. With a small
-one it offers up to a hundred for each measurement, and only nine for each answer: privately, the
-many useless splits hide the useful ones. The smaller ε, the larger the `alpha` that is best.
+An illness shows in one of 40 measurements, above an unknown limit. The other 39 are irrelevant. Ten
+answers on a scale of 0 to 9 roughly follow the relevant measurement. `Stumps` splits one of these
+50 columns. With a large `alpha` it offers few splits, none of them close to the limit. With a small
+`alpha` it offers up to a hundred splits for each measurement, but only nine for each answer. The
+many useless splits then hide the useful ones from a private draw. So the best `alpha` grows as ε
+shrinks.
 
-`GridSearchCV` tries every pair of `alpha` and ε on people who are made up. That matters. A search
-on private rows spends its ε at every fit, and its scores are noise-free functions of the held-out
-private rows: neither they nor the `alpha` they choose would be private at any ε. Search on public
+`GridSearchCV` tries every pair of `alpha` and ε on simulated people. On private rows, do not do
+this. Such a search spends its ε in every fit, and its scores are exact functions of the held-out
+private rows. Neither the scores nor the chosen `alpha` would be private at any ε. Search on public
 or synthetic rows, as here, and fit once on the private ones.
 
-Run it with ``python examples/alpha_tradeoff.py``; it takes about a minute.
+Run it with ``python examples/alpha_tradeoff.py``. It takes about a minute.
 """
 
 import argparse
@@ -38,7 +39,7 @@ UNLABELLED = -1
 
 
 # %%
-# People who are made up.
+# Simulate people.
 
 
 def make_people(seed):
@@ -53,11 +54,11 @@ def make_people(seed):
 
 
 # %%
-# A grid search over `alpha` and ε. Folds cut the mask of the public rows along with the rows.
+# Run a grid search over `alpha` and ε. The mask of the public rows is split along with the rows.
 
 
 def score(clf, X, y):
-    """Return the accuracy on the labelled rows and the two things that alpha trades."""
+    """Return the accuracy on the labelled rows, and the two bounds that depend on alpha."""
     labelled = y != UNLABELLED  # the test folds hold public rows too
     return {
         "accuracy": clf.score(X[labelled], y[labelled]),
@@ -84,11 +85,11 @@ def search(seeds, alphas, epsilons):
 
 
 # %%
-# Accuracy peaks where the two bounds meet.
+# Plot the accuracies. They peak where the two bounds meet.
 
 
 def draw_picture(found, alphas, epsilons, out):
-    """Save the accuracies, and beside them the two things that alpha trades."""
+    """Save the accuracies, and beside them the two bounds."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
     accuracy = found["accuracy"].mean(axis=0)
     error = found["accuracy"].std(axis=0) / np.sqrt(len(found["accuracy"]))
@@ -107,7 +108,7 @@ def draw_picture(found, alphas, epsilons, out):
     left.set_title(
         f"test accuracy (mean ± standard error,\n{len(found['price'])} seeds; rings: the best)"
     )
-    right.set_title("the two bounds in error: what the cover\nmay miss, what its draw may cost")
+    right.set_title("bounds on the excess error: of the\ncover, and of the draw")
     right.set(yscale="log")
     for axes in (left, right):
         axes.set(xscale="log", xlabel="α (smaller is a finer cover)")
@@ -121,7 +122,7 @@ def draw_picture(found, alphas, epsilons, out):
 
 
 def main(seeds=30, alphas=ALPHAS, epsilons=EPSILONS, out=PICTURE):
-    """Print the accuracies and what bounds them, save the picture."""
+    """Print the accuracies and the two bounds, and save the picture."""
     found = search(seeds, alphas, epsilons)
     radius = found["radius"].mean(axis=(0, 2))
     accuracy, price = (found[name].mean(axis=0) for name in ("accuracy", "price"))
@@ -139,5 +140,5 @@ def main(seeds=30, alphas=ALPHAS, epsilons=EPSILONS, out=PICTURE):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=30, help="how often all is repeated")
+    parser.add_argument("--seeds", type=int, default=30, help="number of repetitions")
     main(parser.parse_args().seeds)

@@ -1,14 +1,14 @@
-"""An attack that works, and one that does not
-===========================================
+"""Privacy attacks, and what stops them
+====================================
 
-Three things that no release and no learner escapes, and what this package does about each.
+A tracing attack on exact and on private answers, and two limits of every private learner.
 
 1. Many exact answers give away whose rows they were computed from. The same answers released with
    ε = 1 do not.
-2. With fewer public rows than about 1/α, thresholds cannot be learned privately to within α.
-3. Asking for few, well chosen labels gives rows away by what is asked.
+2. With fewer public rows than about 1/α, no private learner finds a threshold to within α.
+3. A learner that asks for few, well chosen labels gives rows away by its questions.
 
-Run it with ``python examples/attack_and_defence.py``; it takes seconds and no network.
+Run it with ``python examples/attack_and_defence.py``. It takes seconds and no network.
 """
 
 import argparse
@@ -41,13 +41,14 @@ BETA = 0.05
 PICTURE = Path("results", "attack_and_defence.png")
 
 # %%
-# Yes-or-no answers of people, and all conjunctions of two: who says yes to both questions?
+# Simulate yes-or-no answers of people. The queries are all pairs of questions: how many say yes to
+# both?
 
 PAIRS = np.array(list(combinations(range(N_COLUMNS), 2)))
 
 
 def make_people(n, shares, rng):
-    """Return answers that are independent, each with its own share of yes."""
+    """Return independent answers, each question with its own probability of yes."""
     return (rng.random((n, len(shares))) < shares).astype(float)
 
 
@@ -60,11 +61,12 @@ def conjunctions():
 
 
 # %%
-# The attacker knows the answers, other people of the same population, and somebody's row.
+# The attacker knows the answers, a sample of the same population, and one person's row. Was this
+# person among the private rows?
 
 
 def attack(seed, epsilon=1.0):
-    """Attack the exact answers and released ones; return both attacks and both errors."""
+    """Attack exact and released answers; return both attacks, and the errors of answers."""
     rng = np.random.default_rng(seed)
     shares = rng.uniform(0.1, 0.9, N_COLUMNS)
     private, public, others, reference = (
@@ -90,24 +92,24 @@ def attack(seed, epsilon=1.0):
 
 
 # %%
-# Real rows lie right of 1, and only they say where to cut. A share of 16 α of all rows is real, so
-# whoever is within α of the best errs on at most a sixteenth of the real ones.
+# Only rows above 1 are informative. They are a fraction 16α of all rows, so a rule within α of the
+# best errs on at most 1/16 of them.
 
 
 def zeros(n, generator):
-    """Return rows of no interest."""
+    """Return rows that say nothing about the threshold."""
     return np.zeros((n, 1))
 
 
 def mixture(n, share, rng):
-    """Return rows of which a share is real, the others zeros with labels by chance."""
+    """Return rows of which a share is informative; the others are zeros with random labels."""
     real = rng.random(n) < share
     X = np.where(real, 1 + rng.random(n), 0.0)
     return X[:, None], np.where(real, X > 1.5, rng.random(n) < 0.5).astype(int)
 
 
 def learn(seeds, alphas, times):
-    """Return the mean errors on real rows, shape (alphas, times)."""
+    """Return the mean errors on informative rows, shape (alphas, times)."""
     test = np.linspace(1, 2, 1001)[:, None]
     errors = np.empty((len(alphas), len(times), seeds))
     for (row, column, seed), _ in np.ndenumerate(errors):
@@ -122,12 +124,12 @@ def learn(seeds, alphas, times):
 
 
 # %%
-# Binary search asks for the label in the middle of what it does not know yet. Its questions show
-# where the threshold is: no learner whose questions are private is as good with as few labels.
+# Binary search always asks for the label in the middle of the remaining interval. Its questions
+# reveal the threshold. A learner whose questions are private cannot be as good with so few labels.
 
 
 def ask(trials, labels, seed=0):
-    """Return the errors that 95% of the trials stay below: binary search, and random labels."""
+    """Return the 95% quantiles of the errors of binary search and of random labels."""
     rng = np.random.default_rng(seed)
     threshold = rng.random(trials)
     search, random = [], []
@@ -145,7 +147,7 @@ def ask(trials, labels, seed=0):
 
 
 # %%
-# All three in one picture.
+# Draw all three in one picture.
 
 
 def draw(found, errors, asked, alphas, times, out):
@@ -193,7 +195,7 @@ def draw(found, errors, asked, alphas, times, out):
 
 
 def main(seeds=10, alphas=ALPHAS, times=PUBLIC_TIMES_ALPHA, out=PICTURE):
-    """Print what each attack finds, and draw it."""
+    """Print the result of each part, and draw them."""
     found, errors = attack(seed=0)
     print(f"{len(PAIRS)} answers on {N_PRIVATE} private rows, members against others")
     for name, one in found.items():
@@ -224,5 +226,7 @@ def main(seeds=10, alphas=ALPHAS, times=PUBLIC_TIMES_ALPHA, out=PICTURE):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=10, help="how often thresholds are learned")
+    parser.add_argument(
+        "--seeds", type=int, default=10, help="number of repetitions of the thresholds"
+    )
     main(parser.parse_args().seeds)

@@ -1,15 +1,15 @@
-"""When who shares depends on the answer
-=====================================
+"""When sharing depends on the label
+=================================
 
-Learn who tests positive when only those who tested positive share their data.
+Predict who tests positive when only people who tested positive share their data.
 
-The first hundred days of a hospital's virus tests: 15,223 results, with the day of the pandemic
-and the age of whoever was tested. Take it that people who tested positive agreed to share their
-row, as many patients do, and those who tested negative did not. The sharers are 6% of the rows and
-no sample of the rest, so they cannot stand in for it. `PPMHalfspaceClassifier` takes its
-halfspaces from the public rows and counts all rows on them.
+The data are the first hundred days of a hospital's virus tests: 15,223 results, with the day of the
+pandemic and the age of the person. Suppose that people who tested positive agreed to share their
+row, as many patients do, and people who tested negative did not. The shared rows are 6% of all, and
+they are no random sample, so they cannot stand in for the others. `PPMHalfspaceClassifier` takes
+its halfspaces from the public rows and counts all rows on them.
 
-Run it with ``python examples/covid_testing.py``; it takes a minute or two and no network.
+Run it with ``python examples/covid_testing.py``. It takes a minute or two and no network.
 """
 
 import argparse
@@ -32,13 +32,13 @@ import matplotlib.pyplot as plt
 
 EPSILONS = (0.1, 1.0)
 RATIO = 17
-"""Negative tests for each positive one, rounded; taken to be common knowledge."""
+"""Negative tests for each positive one, rounded. We assume that this is common knowledge."""
 
 PICTURE = Path("results", "covid_testing.png")
 
 
 # %%
-# The tests, and four ways to learn from them privately.
+# Load the tests, and define four ways to learn from them privately.
 
 
 def load_tests():
@@ -57,10 +57,10 @@ def fit_mixed(X, y, epsilon, seed):
 
 
 def fit_all_private(hypotheses):
-    """Protect all labels: shared rows give their features alone, to choose the cover.
+    """Protect all labels: of shared rows, only the features are public, to choose the cover.
 
-    Both results weigh the same here, too: positive rows count 17 times. One row then moves an error
-    count by up to 17, so the draw takes a seventeenth of the budget.
+    Both results have the same weight here, too: positive rows count 17 times. One row then changes
+    an error count by up to 17, so the draw gets a seventeenth of the budget.
     """
 
     def fit(X, y, epsilon, seed):
@@ -72,7 +72,7 @@ def fit_all_private(hypotheses):
 
 
 def fit_weighted_public(hypotheses):
-    """Protect what the mixed model protects: shared rows have labels, and weigh 17 each."""
+    """Protect the same rows as the mixed model: shared rows have labels, with weight 17 each."""
 
     def fit(X, y, epsilon, seed):
         clf = SemiPrivateClassifier(
@@ -103,11 +103,11 @@ OPEN = {
 
 
 # %%
-# Each is judged by rows that it has not seen.
+# Score each method on rows that it has not seen.
 
 
 def cross_validated(fit, X, y, epsilon, seed, folds):
-    """Return the balanced accuracy of predictions for all rows, each by a fit without its fold."""
+    """Return the balanced accuracy of out-of-fold predictions."""
     predicted = np.empty_like(y)
     for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, y):
         predicted[test] = fit(X.iloc[train], y[train], epsilon, seed).predict(X.iloc[test])
@@ -127,7 +127,7 @@ def print_comparison(X, y, seeds, folds, epsilons):
 
 
 # %%
-# One rule, the public points and the line that was drawn.
+# Draw one learned rule with the public points.
 
 
 def draw_picture(clf, X, y, out):
@@ -146,13 +146,13 @@ def draw_picture(clf, X, y, out):
 
 
 def main(seeds=5, folds=5, epsilons=EPSILONS, out=PICTURE):
-    """Print the comparison and one learned rule with its receipt, save the picture."""
+    """Print the comparison and one learned rule with its receipt, and save the picture."""
     X, y = load_tests()
     print_comparison(X, y, seeds, folds, epsilons)
 
-    # scores on private test rows judge the method; publishing them would spend privacy too
+    # these scores evaluate the method; on real data, publishing them would cost privacy, too
 
-    # a seed makes the picture repeatable; leave it out for a rule that is handed out
+    # a seed makes the picture repeatable; leave it out for a rule that you publish
     clf = fit_mixed(X, y, epsilon=1.0, seed=0)
     print(f"\nThe rule\n{clf.hypothesis_}")
     print(f"\nIts receipt and its certificate\n{clf.privacy_}\n{clf.certificate_}")
@@ -162,6 +162,6 @@ def main(seeds=5, folds=5, epsilons=EPSILONS, out=PICTURE):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=5, help="how often folds are drawn")
-    parser.add_argument("--folds", type=int, default=5, help="of each cross-validation")
+    parser.add_argument("--seeds", type=int, default=5, help="number of random splits into folds")
+    parser.add_argument("--folds", type=int, default=5, help="number of folds")
     main(**vars(parser.parse_args()))

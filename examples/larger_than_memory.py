@@ -1,14 +1,14 @@
 """A table larger than memory
 ==========================
 
-Two million private rows in a Parquet file, read piece by piece, never as a whole.
+Fit two million private rows from a Parquet file without loading it as a whole.
 
-`open_rows` takes files, directories, SQL, Dask and Arrow; what it returns goes into any ``fit`` in
-place of ``X``. A fit passes over the rows a few times and keeps sums, so memory does not grow with
-the file: a table of a hundred million rows is learned from in the same way.
+`open_rows` opens files, directories, SQL, Dask and Arrow. Its result goes into any ``fit`` in place
+of ``X``. A fit passes over the rows a few times and keeps sums, so its memory does not grow with
+the file. A table of a hundred million rows works in the same way.
 
-Run it with ``python examples/larger_than_memory.py``; it takes seconds, no network, 10 MB of disk
-that it frees again, and pyarrow: ``pip install '.[arrow,data,plot]'``.
+Run it with ``python examples/larger_than_memory.py``. It takes seconds, no network, and 10 MB of
+disk that it frees again. It needs pyarrow: ``pip install '.[arrow,data,plot]'``.
 """
 
 import argparse
@@ -36,17 +36,17 @@ PICTURE = Path("results", "larger_than_memory.png")
 
 
 # %%
-# Trips by taxi, which are made up so that what is learned can be compared with what is true: who
-# tips depends on the hour, the distance and the weekday.
+# Simulate taxi trips, so that the model can be compared with the truth. Whether a passenger tips
+# depends on the hour, the distance and the weekday.
 
 
 def of_hour(hour):
-    """Return what an hour adds to the log-odds of a tip."""
+    """Return the contribution of an hour to the log-odds of a tip."""
     return 0.8 * np.sin((hour - 9) * np.pi / 12)
 
 
 def chances(hour, km, day):
-    """Return how likely a tip is."""
+    """Return the probability of a tip."""
     return expit(of_hour(hour) - 0.02 * (km - 5) ** 2 + 0.5 * (day > 4) - 0.2)
 
 
@@ -62,15 +62,15 @@ def trips(n, rng):
 
 
 def write(path, n, rng):
-    """Write a file piece by piece: it is never in memory as a whole, either."""
+    """Write a file piece by piece, so that it is never in memory as a whole."""
     with pq.ParquetWriter(path, trips(1, rng).schema) as file:
         for start in range(0, n, PIECE):
             file.write_table(trips(min(PIECE, n - start), rng))
 
 
 # %%
-# A column of opened rows is named as in a frame, and ``drop`` leaves one out. Both are read in one
-# pass. The 1,000 public trips are an ordinary frame.
+# Fit the model. Columns of opened rows have names as in a frame, and ``drop`` leaves one out.
+# Features and labels are read in one pass. The 1,000 public trips are an ordinary frame.
 
 
 def learn(rows, public, seed):
@@ -83,16 +83,16 @@ def learn(rows, public, seed):
 
 
 # %%
-# With as many rows, noise is next to nothing: the model finds the curve that the rows were made by.
+# With so many rows there is hardly any noise. The model finds the curve that generated the rows.
 
 
 def draw(model, fares, out):
-    """Save what the hour adds, beside the truth, and the distribution of fares."""
+    """Save the shape of the hour beside the truth, and the distribution of fares."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
     ShapeDisplay.from_estimator(model, "hour", ax=left)
     hours = np.arange(24)
     truth = of_hour(hours) - of_hour(hours).mean()
-    left.plot(hours, truth, ".", color="#d55e00", label="what the trips were made by")
+    left.plot(hours, truth, ".", color="#d55e00", label="true curve")
     left.legend(frameon=False, loc="lower right")
     left.set(xlabel="hour of the day", title="who tips")
     CDFDisplay.from_estimator(fares, limits=(0, 40), ax=right)
@@ -104,7 +104,7 @@ def draw(model, fares, out):
 
 
 def main(n=2_000_000, seed=0, out=PICTURE):
-    """Write a file, learn from it and print what it took."""
+    """Write a file, fit two estimators to it, and print times and results."""
     rng = np.random.default_rng(seed)
     public = trips(1000, rng).to_pandas()
     with tempfile.TemporaryDirectory() as folder:
@@ -130,5 +130,5 @@ def main(n=2_000_000, seed=0, out=PICTURE):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=2_000_000, help="how many rows are written")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="number of rows to write")
     main(parser.parse_args().rows)

