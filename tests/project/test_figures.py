@@ -19,7 +19,7 @@ PAGES |= {name: ROOT / "docs" / f"{name}.md" for name in ("limitations", "compar
 FIGURE = re.compile(r"(?<![\w.])1?\.\d{2,4}(?!\w|\.\d)")
 """Decimals as results are written: .83, 1.00. Settings have a leading zero: ε = 0.1."""
 
-ONCE = re.compile(r"[Mm]easured once, on\s+\d{1,2}\s+November\s+2026")
+ONCE = re.compile(r"[Mm]easured\s+once,\s+on\s+\d{1,2}\s+November\s+2026")
 PLACE = re.compile(r"<!-- table (\S+) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
 
 
