@@ -25,7 +25,7 @@ from skpublicdp.guarantees.population import (
     uniform_error,
 )
 from skpublicdp.guarantees.ppm import n_ppm, n_ppm_paper
-from skpublicdp.guarantees.query_release import n_query_release, n_stumps
+from skpublicdp.guarantees.query_release import n_query_release, n_release_learner, n_stumps
 from skpublicdp.guarantees.sample_size import (
     SampleSize,
     epsilon_finite,
@@ -70,6 +70,7 @@ __all__ = [
     "n_quantile_learner",
     "n_query_release",
     "n_query_release_lower",
+    "n_release_learner",
     "n_rounds",
     "n_stumps",
     "n_subsampling",

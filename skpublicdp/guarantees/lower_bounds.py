@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from skpublicdp.guarantees.growth import check_ranges, smallest_integer
 
@@ -16,8 +17,12 @@ MEAN_WEIGHTED_DEVIATION = 11 / 12
 """E (1 + |t|) |x - t|, where x is a sign with mean t."""
 
 
-def n_public_lower(alpha: float, beta: float, *, pure: bool = False, release: bool = False) -> int:
+def n_public_lower(
+    alpha: float, beta: float, *, pure: bool = False, release: bool | Literal["any"] = False
+) -> int:
     """Return a lower bound on the public rows of every semi-private learner of thresholds.
+
+    It holds for every class of infinite Littlestone dimension.
 
     Parameters
     ----------
@@ -29,18 +34,28 @@ def n_public_lower(alpha: float, beta: float, *, pure: bool = False, release: bo
     pure : bool, default=False
         Whether the learner is purely differentially private, δ = 0. The bound then holds for every
         class that no pure private learner learns, for example thresholds over infinite domains.
-    release : bool, default=False
-        Whether the algorithm answers all thresholds instead of learning one.
+    release : bool or "any", default=False
+        Whether the algorithm answers queries instead of learning: all thresholds (True), or all
+        members of a class for which the bound on learners holds ("any", Theorem 15).
 
     Returns
     -------
     int
-        The smallest m with ``(1 - p)^m < 1 - t + beta``, about ``(t - beta) t / alpha``. Here t is
-        1/16, or 1/10 if `pure`, and p = alpha / t, or 4 alpha / t for a release. If beta >= t or p
-        >= 1 no bound is proved, and it is 0. It holds for every number of private rows.
+        The smallest m with ``(1 - p)^m < 1 - t + b``, about ``(t - b) t / alpha``. Here t is 1/16,
+        or 1/10 if `pure`, p = alpha / t, or 4 alpha / t for a release, and b = beta, or 2 beta for
+        "any", where ``<=`` takes the place of ``<``. If b >= t or p >= 1 no bound is proved, and it
+        is 0. It holds for every number of private rows.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or `release` is another string.
 
     Notes
     -----
+    The bound for "any" needs ε < 0.05 and δ <= 1/(200 n^2 ln n) for the release, half of the
+    numbers below, since the learner of Lemma 17 takes two releases and a noisy count.
+
     The bound holds at ε <= 0.1 and δ <= 1/(100 n^2 ln n) for n private rows, and for every class of
     infinite Littlestone dimension, for example thresholds of the reals. There are finitely many
     numbers of 64 bits; for these the bound is about learners with too few private rows to exploit
@@ -60,14 +75,21 @@ def n_public_lower(alpha: float, beta: float, *, pure: bool = False, release: bo
     --------
     >>> n_public_lower(alpha=1e-5, beta=0.01), n_public_lower(alpha=1e-5, beta=0.01, pure=True)
     (338, 944)
+    >>> n_public_lower(alpha=1e-6, beta=0.01, release="any")
+    679
     """
     check_ranges(alpha=alpha, beta=beta)
-    # t and p in the docstring
+    if release not in (True, False, "any"):
+        raise ValueError(f"release must be True, False or 'any'; got {release!r}.")
+    # t, p and b in the docstring
     min_failure = 1 / 10 if pure else 1 / 16
     mixing_rate = (4 if release else 1) * alpha / min_failure
-    if beta >= min_failure or mixing_rate >= 1:
+    failure = 2 * beta if release == "any" else beta
+    if failure >= min_failure or mixing_rate >= 1:
         return 0
-    log_success = math.log1p(beta - min_failure)
+    log_success = math.log1p(failure - min_failure)
+    if release == "any":
+        return smallest_integer(lambda m: m * math.log1p(-mixing_rate) <= log_success)
     return smallest_integer(lambda m: m * math.log1p(-mixing_rate) < log_success)
 
 

@@ -114,6 +114,60 @@ def n_query_release(
     return math.ceil(noise_factor * log_tail / (epsilon * alpha**2))
 
 
+def n_release_learner(
+    alpha: float,
+    beta: float,
+    epsilon: float,
+    delta: float,
+    d: int,
+    dual: int | None = None,
+) -> int:
+    """Return the number of private rows of a learner from releases of features.
+
+    Parameters
+    ----------
+    alpha : float
+        Excess error in the population over the best query of the class as a classifier, in (0, 1).
+    beta : float
+        Probability, in (0, 1), with which the learner may fail.
+    epsilon, delta : float
+        Privacy budget of all releases together; delta may be 0.
+    d : int
+        VC dimension of the class, or a bound on it.
+    dual : int, optional
+        VC dimension of the dual class; by default Assouad's bound 2^(d+1) - 1.
+
+    Returns
+    -------
+    int
+        ``n_query_release(2 alpha / 13, beta / 4, epsilon / 3, delta / 3, d, dual,
+        constants="tight")``, together with ``n_public(alpha / 26, beta / 8, d,
+        constants="tight")`` public rows. The three releases of `query_release.label_parts` use the
+        same rows. `query_release.learner_from_label_parts` then has a guarantee of at most alpha:
+        six times 2 alpha/13 for the answers, and at most alpha/13 for the cover of the class.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or if no number of rows is enough, since there are at most 2048
+        rounds.
+
+    References
+    ----------
+    Bassily, Cheu, Moran, Nikolov, Ullman and Wu (2020), Lemma 17, with constants;
+    docs/proofs/guarantees.md.
+
+    Examples
+    --------
+    >>> n_release_learner(alpha=0.4, beta=0.05, epsilon=1.0, delta=1e-6, d=1, dual=1)
+    6891348
+    """
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
+    return n_query_release(
+        2 * alpha / 13, beta / 4, epsilon / 3, delta / 3, d, dual, constants="tight"
+    )
+
+
 def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) -> int:
     """Return the number of private rows with which noisy counts answer p binary columns.
 

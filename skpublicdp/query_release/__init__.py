@@ -1,6 +1,11 @@
 """Private release of the answers to all queries of a class."""
 
 from skpublicdp.query_release.fidelity import FidelityReport, TableFidelity
+from skpublicdp.query_release.label_parts import (
+    LabelParts,
+    label_parts,
+    learner_from_label_parts,
+)
 from skpublicdp.query_release.planning import epsilon_for, expected_error
 from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.custom import CustomQueries
@@ -24,6 +29,7 @@ __all__ = [
     "FidelityReport",
     "HalfspaceQueries",
     "IntervalQueries",
+    "LabelParts",
     "Learned",
     "LearnedRule",
     "MarginalQueries",
@@ -35,5 +41,7 @@ __all__ = [
     "ThresholdQueries",
     "epsilon_for",
     "expected_error",
+    "label_parts",
+    "learner_from_label_parts",
     "learner_from_release",
 ]

@@ -50,6 +50,25 @@ class TestPublic:
         for alpha, beta in itertools.product((0.01, 1e-3, 1e-4), (0.001, 0.05)):
             assert 0 <= n_public_lower(alpha, beta, pure=True) < n_public(alpha, beta, d=1)
 
+    @pytest.mark.parametrize("pure", [False, True])
+    def test_a_release_of_any_class(self, pure):
+        """Two releases fail twice as often, and the learner of Lemma 17 loses 4 alpha."""
+        allowed = Fraction(1, 10) if pure else Fraction(1, 16)
+        for alpha, beta in itertools.product(
+            (Fraction(1, 10**5), Fraction(1, 5000)), (Fraction(1, 100),)
+        ):
+            m = n_public_lower(float(alpha), float(beta), pure=pure, release="any")
+
+            def failure(m, alpha=alpha, beta=beta):
+                return 2 * beta + 1 - (1 - 4 * alpha / allowed) ** m
+
+            assert failure(m - 1) < allowed <= failure(m)
+            # thresholds need one release only, so that their bound is the larger one
+            assert m <= n_public_lower(float(alpha), float(beta), pure=pure, release=True)
+        assert n_public_lower(1e-6, 0.04, release="any") == 0 < n_public_lower(1e-6, 0.04)
+        with pytest.raises(ValueError, match="release must be True, False or 'any'"):
+            n_public_lower(1e-6, 0.01, release="all")
+
     def test_nothing_is_proved(self):
         assert n_public_lower(1e-4, 0.07) == 0 < n_public_lower(1e-4, 0.07, pure=True)
         assert n_public_lower(0.07, 0.01) == 0

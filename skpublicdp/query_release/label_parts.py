@@ -1,0 +1,241 @@
+"""Learning from releases of features alone: Lemma 17 of Bassily et al. (2020).
+
+The proof is in docs/proofs/guarantees.md, "A learner from releases of features".
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skpublicdp.guarantees import dichotomies_radius
+from skpublicdp.guarantees.growth import check_ranges
+from skpublicdp.hypotheses import Hypothesis
+from skpublicdp.query_release.rule_errors import LearnedRule
+from skpublicdp.typing import Codes, Floats
+
+
+class LabelParts(NamedTuple):
+    """Three tables of features that determine the error of every rule, from `label_parts`.
+
+    They have one row for each row of the data, in its order, so that none has a private number of
+    rows. A replaced row of the data replaces one row of each table.
+
+    Attributes
+    ----------
+    negative : ndarray of float64, shape (n, n_features)
+        The rows of label 0. The first filler takes the place of the others.
+    positive : ndarray of float64, shape (n, n_features)
+        The rows of label 1. The first filler takes the place of the others.
+    labels : ndarray of float64, shape (n, n_features)
+        The first filler for rows of label 0, and the second one for rows of label 1.
+    """
+
+    negative: Floats
+    positive: Floats
+    labels: Floats
+
+
+def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
+    """Return the tables of features whose releases make a learner.
+
+    The tables are as private as the rows. Release each by an algorithm of its own share of the
+    budget, and pass the releases to `learner_from_label_parts`. Apply this function to private and
+    to public rows, which both need labels.
+
+    Parameters
+    ----------
+    X : array-like of float, shape (n, n_features)
+        Features.
+    y : array-like of shape (n,)
+        Labels, 0 or 1.
+    fillers : array-like of float, shape (2, n_features)
+        Two points that do not depend on private rows, for example two public rows.
+
+    Returns
+    -------
+    LabelParts
+        The tables.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, or if labels are not 0 and 1. The message quotes no value.
+
+    Examples
+    --------
+    >>> label_parts([[5.0], [6.0]], [0, 1], fillers=[[1.0], [9.0]]).positive
+    array([[1.],
+           [6.]])
+    """
+    X, y, fillers = np.asarray(X, dtype=np.float64), np.asarray(y), np.asarray(fillers, np.float64)
+    if X.ndim != 2 or fillers.shape != (2, X.shape[1]) or y.shape != X.shape[:1]:
+        raise ValueError(
+            "X, y and fillers must have shapes (n, n_features), (n,) and (2, n_features); got "
+            f"{X.shape}, {y.shape} and {fillers.shape}."
+        )
+    is_positive = y == 1
+    if not (is_positive | (y == 0)).all():
+        raise ValueError("y must contain the labels 0 and 1 only; values are not quoted.")
+    selector = is_positive[:, None]
+    return LabelParts(
+        negative=np.where(selector, fillers[0], X),
+        positive=np.where(selector, X, fillers[0]),
+        labels=np.where(selector, fillers[1], fillers[0]),
+    )
+
+
+class QueryRule(Hypothesis):
+    """The rule that predicts 1 where a query of a release holds.
+
+    Parameters
+    ----------
+    release : object
+        A release with a method ``holds(Q, X)``.
+    query : ndarray
+        The query.
+    """
+
+    def __init__(self, release: Any, query: Any) -> None:
+        self.release, self.query = release, query
+
+    def predict(self, X: Floats) -> Codes:
+        """Return 1 for rows that satisfy the query, and 0 for others, shape (n,)."""
+        return np.asarray(self.release.holds(self.query[None], X)[0], dtype=np.intp)
+
+    def rule(self) -> str:
+        """Return the rule as text, with the query as it was passed."""
+        return f"predict 1 where the query {self.query.tolist()} holds, and 0 elsewhere"
+
+
+def learner_from_label_parts(
+    negative: Any,
+    positive: Any,
+    labels: Any,
+    Q: ArrayLike,
+    fillers: ArrayLike,
+    *,
+    X_public: ArrayLike | None = None,
+    beta: float | None = None,
+) -> LearnedRule:
+    """Return the query with the smallest error as a classifier, at no further cost of privacy.
+
+    It is Lemma 17 of [1]_. The releases answer queries about features, and no query is about a
+    label.
+
+    Parameters
+    ----------
+    negative, positive, labels : object
+        Releases of one class of queries, for example `PAPQueryRelease`, fitted to the tables of
+        `label_parts`. Each has ``answer(Q)`` and ``holds(Q, X)``. `labels` may be ``None`` if all
+        queries agree on the first filler.
+    Q : array-like of shape (n_queries, ...)
+        Queries among which to choose. They must not depend on private rows.
+    fillers : array-like of float, shape (2, n_features)
+        The points that `label_parts` was given.
+    X_public : array-like of float, shape (m, n_features), optional
+        Features of public rows. `Q` must have a query for each labeling of these rows by the class.
+        The guarantee is then relative to the best query of the class.
+    beta : float, optional
+        Probability, in (0, 1), with which the class may be farther from `Q` than the guarantee
+        assumes. It is needed with `X_public`.
+
+    Returns
+    -------
+    LearnedRule
+        ``rule.predict(X)`` is 1 where the chosen query holds. Its guarantee is ``2 (a + b) + 2 c +
+        r`` for releases with the guarantees a, b and c, and the radius r of `Q` as a cover of the
+        class, ``dichotomies_radius(m, beta, growth)``. The term 2c is 0 if all queries agree on the
+        first filler, and r is 0 without `X_public`. It holds if the guarantees of the releases do,
+        whose failure probabilities and `beta` add up. It is ``None`` if a release has no guarantee.
+
+    Raises
+    ------
+    ValueError
+        If no query of `Q` is different on the two fillers, though some differ on the first one, or
+        if `X_public` is given without `beta`.
+
+    Notes
+    -----
+    The paper draws rows of either label until there are enough of both, which takes more rows by a
+    factor of order 1/(alpha^2 beta). Here a filler keeps the number of rows the same.
+
+    References
+    ----------
+    .. [1] Bassily, Cheu, Moran, Nikolov, Ullman and Wu (2020), Lemma 17; Beimel, Nissim and Stemmer
+       (2013), Theorem 5.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpublicdp import PAPQueryRelease
+    >>> from skpublicdp.query_release import ThresholdQueries
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 10, size=(21_000, 1)).astype(float)
+    >>> y = X[:, 0] <= 3
+    >>> fillers = [[0.0], [9.0]]
+    >>> private = label_parts(X[1000:], y[1000:], fillers)
+    >>> public = label_parts(X[:1000], y[:1000], fillers)
+    >>> negative, positive, labels = (
+    ...     PAPQueryRelease(ThresholdQueries(), method="pmw", epsilon=0.3, random_state=0).fit(
+    ...         rows, X_public=public_rows
+    ...     )
+    ...     for rows, public_rows in zip(private, public)
+    ... )
+    >>> Q = np.arange(-1.0, 10.0)[:, None]
+    >>> learned = learner_from_label_parts(negative, positive, labels, Q, fillers)
+    >>> learned.rule.query
+    array([3.])
+    """
+    if X_public is not None and beta is None:
+        raise ValueError("beta must be given with X_public; got None.")
+    queries = np.asarray(Q)
+    at_fillers = np.asarray(positive.holds(queries, np.asarray(fillers, dtype=np.float64)))
+    at_filler = at_fillers[:, 0]
+    scores = np.asarray(negative.answer(queries)) - np.asarray(positive.answer(queries))
+    deviations = [_release_error(negative), _release_error(positive)]
+    if at_filler.any() and not at_filler.all():
+        share, share_error = _label_share(labels, queries, at_fillers)
+        scores = scores + (1 - 2 * share) * at_filler
+        deviations.append(share_error)
+    rule = QueryRule(positive, queries[int(scores.argmin())])
+    if any(deviation is None for deviation in deviations):
+        return LearnedRule(rule, None)
+    guarantee = 2 * sum(deviation for deviation in deviations if deviation is not None)
+    if X_public is not None and beta is not None:
+        check_ranges(beta=beta)
+        m, n_features = np.asarray(X_public).shape
+        growth = positive.queries_.growth_function(2 * m, n_features)
+        guarantee += dichotomies_radius(m, beta, growth)
+    return LearnedRule(rule, min(1.0, guarantee))
+
+
+def _release_error(release: Any) -> float | None:
+    """Return the bound on the errors of all answers of a release, or None if none is proved."""
+    error: float | None = getattr(release, "guarantee_", None)
+    return error
+
+
+def _label_share(labels: Any, queries: Any, at_fillers: Any) -> tuple[float, float | None]:
+    """Return the released share of label 1, and the bound on its error.
+
+    Parameters
+    ----------
+    labels : object
+        Release of the points that code the labels.
+    queries : ndarray of shape (n_queries, ...)
+        Queries.
+    at_fillers : ndarray of bool, shape (n_queries, 2)
+        Whether each query holds at the two points.
+    """
+    is_different = at_fillers[:, 0] != at_fillers[:, 1]
+    if labels is None or not is_different.any():
+        raise ValueError(
+            "The queries differ on the first filler, so that their errors depend on the share of "
+            "label 1; pass a release of the labels, and fillers on which some query of Q differs."
+        )
+    position = int(is_different.argmax())
+    share = float(np.asarray(labels.answer(queries[position : position + 1]))[0])
+    return (share if at_fillers[position, 1] else 1 - share), _release_error(labels)
