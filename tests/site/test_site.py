@@ -73,6 +73,8 @@ BLANK = """Promise.all([...document.images].map(image => {
     return image.decode().then(() => null, () => image.src);
 })).then(found => found.filter(source => source !== null))"""
 TOO_WIDE = """document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+CUT = """[...document.querySelectorAll('article pre')]
+    .filter(block => block.scrollWidth > block.clientWidth + 1).map(block => block.innerText)"""
 TYPESET = "window.MathJax?.startup?.promise ?? null"
 
 
@@ -141,7 +143,8 @@ def test_every_page_opens(open_page, site, part):
     for path in written(site)[part::8]:
         page.goto(path)
         page.evaluate(TYPESET)
-        for name, script in (("formulas", UNSET), ("formulas", FAULTY), ("pictures", BLANK)):
+        checks = {"formulas": UNSET, "faulty formulas": FAULTY, "pictures": BLANK, "cut code": CUT}
+        for name, script in checks.items():
             found = page.evaluate(script)
             assert not found, f"{name} of {path}: {found}"
         for size in SIZES:
