@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Literal, NamedTuple
+
+from scipy.special import betainccinv
 
 from skpublicdp.guarantees.certificates import excess_error
 from skpublicdp.guarantees.growth import check_ranges, growth_function, log_growth, smallest_integer
@@ -16,6 +19,10 @@ MAX_SUPPORT_POINTS = {1: 1000, 2: 320, 3: 19, 4: 7, 5: 6, 6: 7}
 """Maximum number of public rows that support halfspaces in `PPMHalfspaceClassifier(pool="paper")`,
 by the dimension of their affine hull. In two and three dimensions they generate 2^26 cones. From
 four dimensions on the table of all intersections sets the limit. From seven on no number fits."""
+
+
+MIN_TAIL_PROBABILITY = 1e-290
+"""Smallest tail probability for which a confidence limit is computed, for the range of floats."""
 
 
 def cone_count(supports: int, d: int) -> int:
@@ -90,6 +97,7 @@ def ppm_guarantee(
     *,
     n_dimensions: int,
     cones: bool,
+    status_error: float = 0.0,
 ) -> Promise:
     """Return the bound on the excess error over the best halfspace in the mixed population.
 
@@ -113,13 +121,15 @@ def ppm_guarantee(
         Dimension of the affine hull of the public rows.
     cones : bool
         Whether the rules are cones instead of all intersections of at most d halfspaces.
+    status_error : float, default=0.0
+        Largest probability that a row of the population is private and has the public label.
 
     Returns
     -------
     Promise
-        The sum of three bounds: for random supports (`support_loss`), for the private draw, and
-        for sampling. See the agnostic case of `n_ppm` for cones and of `n_ppm_paper` for
-        intersections.
+        The sum of four bounds: for random supports (`support_loss`), for private rows with the
+        public label, for the private draw, and for sampling. See the agnostic case of `n_ppm` for
+        cones and of `n_ppm_paper` for intersections; for `status_error` docs/proofs/mixtures.md.
     """
     check_ranges(beta=beta, epsilon=epsilon, d=d)
     is_random_subset = supports < n_public
@@ -133,11 +143,139 @@ def ppm_guarantee(
     sampling_error = _compression_error(n, complexity, beta_share)
     reason = (
         f"With probability {1 - beta:g}, if the rows are independent draws from the mixture and "
-        "all private rows have the private label, the excess error over the best halfspace is at "
+        f"{status_assumption(status_error)}, the excess error over the best halfspace is at "
         f"most {cover_error:.2g} (halfspaces of {supports} of {n_public} public rows) + "
         f"{draw_error:.2g} (draw) + {sampling_error:.2g} (sampling)"
     )
-    return capped_guarantee(cover_error + draw_error + sampling_error, reason)
+    if status_error:
+        reason += f" + {status_error:g} (status_error)"
+    return capped_guarantee(cover_error + draw_error + sampling_error + status_error, reason)
+
+
+def status_assumption(status_error: float) -> str:
+    """Return the assumption of a bound about the labels of private rows, in words."""
+    if not status_error:
+        return "all private rows have the private label"
+    return f"at most a share {status_error:g} of them are private and have the public label"
+
+
+class ErrorCounts(NamedTuple):
+    """Errors of a drawn rule on rows that did not generate its family, for `evaluated_guarantee`.
+
+    Attributes
+    ----------
+    n_private : int
+        Number of private rows.
+    noisy_private_errors : int
+        Number of private rows that the rule mislabels, plus discrete Laplace noise.
+    noise_scale : Fraction
+        Scale b of the noise: the probability of z is in proportion to exp(-abs(z) / b).
+    n_public : int
+        Number of public rows.
+    n_held_out : int
+        Number of public rows that did not generate halfspaces.
+    held_out_errors : int
+        Number of them that the rule mislabels.
+    """
+
+    n_private: int
+    noisy_private_errors: int
+    noise_scale: Fraction
+    n_public: int
+    n_held_out: int
+    held_out_errors: int
+
+
+def evaluated_guarantee(counts: ErrorCounts, beta: float, log_rules: float) -> Promise:
+    """Return a bound on the error of a drawn rule in the mixed population, by counted errors.
+
+    A bound on the error is a bound on the excess error over the best halfspace, or over any other
+    rule. It holds for any status mechanism.
+
+    Parameters
+    ----------
+    counts : ErrorCounts
+        The counted errors.
+    beta : float
+        Probability, in (0, 1), with which the bound may fail.
+    log_rules : float
+        Natural logarithm of the number of rules that may be drawn, given the public rows that
+        generate halfspaces.
+
+    Returns
+    -------
+    Promise
+        The largest error at the confidence limits of four numbers, each of which may fail with
+        probability ``beta / 4``: the noise, the error on private rows, the error on public rows and
+        the share of public rows. Proof: docs/proofs/mixtures.md.
+    """
+    check_ranges(beta=beta)
+    beta_share = beta / 4
+    max_private_errors = counts.noisy_private_errors + laplace_quantile(
+        counts.noise_scale, beta_share
+    )
+    max_private_errors = min(max(max_private_errors, 0), counts.n_private)
+    log_beta_per_rule = math.log(beta_share) - log_rules
+    private_error = upper_binomial_limit(max_private_errors, counts.n_private, log_beta_per_rule)
+    public_error = upper_binomial_limit(
+        counts.held_out_errors, counts.n_held_out, log_beta_per_rule
+    )
+    n = counts.n_private + counts.n_public
+    log_beta_per_side = math.log(beta_share / 2)
+    max_public_share = upper_binomial_limit(counts.n_public, n, log_beta_per_side)
+    max_private_share = upper_binomial_limit(counts.n_private, n, log_beta_per_side)
+    # the share of public rows at which the error is largest
+    is_largest = public_error > private_error
+    public_share = max_public_share if is_largest else 1 - max_private_share
+    error = public_share * public_error + (1 - public_share) * private_error
+    reason = (
+        f"With probability {1 - beta:g}, if the rows are independent draws from the mixture, the "
+        f"error is at most {error:.2g}, and so is the excess error over the best halfspace: at "
+        f"most {private_error:.2g} on private rows (about {max(counts.noisy_private_errors, 0)} "
+        f"errors in {counts.n_private} rows, counted with noise) and {public_error:.2g} on public "
+        f"rows ({counts.held_out_errors} errors in {counts.n_held_out} held-out rows)"
+    )
+    return capped_guarantee(error, reason)
+
+
+def laplace_quantile(scale: Fraction, beta: float) -> int:
+    """Return the smallest integer t >= 0 with P(Z < -t) <= beta for discrete Laplace noise Z.
+
+    The probability that Z is below -t is ``exp(-(t + 1) / b) / (1 + exp(-1 / b))`` at scale b.
+    """
+    rate = 1 / float(scale)
+    # log of the probability that Z < 0; it falls by the rate for each further integer
+    log_negative = -rate - math.log1p(math.exp(-rate))
+    return max(0, math.ceil((log_negative - math.log(beta)) / rate))
+
+
+def upper_binomial_limit(successes: int, n: int, log_beta: float) -> float:
+    """Return the upper confidence limit of a binomial probability of Clopper and Pearson (1934).
+
+    Parameters
+    ----------
+    successes, n : int
+        Numbers of successes and trials.
+    log_beta : float
+        Natural logarithm of the probability, in (0, 1), that the limit may fail.
+
+    Returns
+    -------
+    float
+        The probability p at which at most this number of successes has probability exp(log_beta);
+        1 if all trials are successes, or if exp(log_beta) is below the smallest float.
+
+    Examples
+    --------
+    >>> round(upper_binomial_limit(0, 100, math.log(0.05)), 4)
+    0.0295
+    """
+    if successes >= n:
+        return 1.0
+    beta = math.exp(log_beta)
+    if beta < MIN_TAIL_PROBABILITY:
+        return 1.0
+    return float(betainccinv(successes + 1, n - successes, beta))
 
 
 class _Complexity(NamedTuple):

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from skpublicdp.accounting import Draw, Either, Event, Steps
+import numpy as np
+
+from skpublicdp.accounting import Draw, Either, Event, Pure, Sensitivity, Steps
+from skpublicdp.accounting.measurements import Measurement
 from skpublicdp.guarantees import Certificate, excess_error, n_rounds
 from skpublicdp.hypotheses import Cover, Hypothesis
 from skpublicdp.privacy.ledger import Ledger
@@ -31,11 +34,32 @@ class DrawnRule(NamedTuple):
         The cover that it was drawn from.
     certificate : Certificate
         Bound on the excess error of the last draw, on the scored rows.
+    n_draws : int
+        Planned number of draws, a public number.
+    noisy_errors : Measurement or None
+        Noisy number of private rows that the rule mislabels, if the search has an `Evaluation`.
     """
 
     hypothesis: Hypothesis
     cover: Cover
     certificate: Certificate
+    n_draws: int = 1
+    noisy_errors: Measurement | None = None
+
+
+class Evaluation(NamedTuple):
+    """A noisy count of the private rows that the drawn rule mislabels.
+
+    Attributes
+    ----------
+    event : Pure
+        Privacy cost of the count, which the draws leave over.
+    count_errors : callable
+        ``count_errors(hypothesis)`` returns the number of mislabelled private rows.
+    """
+
+    event: Pure
+    count_errors: Callable[[Hypothesis], int]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,14 +74,16 @@ class RuleSearch:
         ``tabulate(cover)`` returns the counts of scored rows, from which the cover computes the
         errors of all of its rules.
     ledger : Ledger
-        All of its ε is spent on the draws, by basic composition, since each drawn rule is released
-        and the next cover may depend on it.
+        All of its ε is spent on the draws and the evaluation, by basic composition, since each
+        drawn rule is released and the next cover may depend on it.
     scored : int
         Total weight of the scored rows.
     sensitivity : int
         Largest weight of a private row.
     name, proof : str
         Name of the mechanism and reference of its proof, for the receipt.
+    evaluation : Evaluation or None
+        A noisy count of errors after the last draw. Its ε is not spent on the draws.
     """
 
     cover: Cover
@@ -67,6 +93,14 @@ class RuleSearch:
     sensitivity: int = 1
     name: str = DRAW_NAME
     proof: str = DRAW_PROOF
+    evaluation: Evaluation | None = None
+
+    @property
+    def epsilon(self) -> Fraction:
+        """ε of all draws together: that of the ledger, without the ε of the evaluation."""
+        if self.evaluation is None:
+            return self.ledger.epsilon
+        return self.ledger.epsilon - self.evaluation.event.epsilon
 
     def draw(self, cover: Cover, event: Draw) -> tuple[Hypothesis, int]:
         """Return a rule of a cover, drawn by its errors, and the effective size of the cover."""
@@ -74,19 +108,34 @@ class RuleSearch:
         path = self.ledger.draw(family, event, self.sensitivity, name=self.name, proof=self.proof)
         return cover.hypothesis(path), family.effective_size
 
+    def evaluate(self, hypothesis: Hypothesis) -> Measurement | None:
+        """Return the noisy number of private rows that a released rule mislabels, if planned."""
+        if self.evaluation is None:
+            return None
+        errors = np.array([self.evaluation.count_errors(hypothesis)], dtype=np.int64)
+        return self.ledger.add_noise(
+            errors,
+            Sensitivity(1, 1),  # a private row is mislabelled or not
+            self.evaluation.event,
+            name="errors of the drawn rule: discrete Laplace noise",
+            proof="docs/proofs/mixtures.md",
+        )
+
 
 def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
     """Draw a rule of a cover by the exponential mechanism, and refine the cover around it.
 
     The ε of draw t of T is in proportion to t, since an early rule only needs to be near a good
-    one. `beta` is the probability with which the certificate may fail.
+    one. `beta` is the probability with which the certificate may fail. If the search has an
+    evaluation, the errors of the last rule are counted with noise.
     """
     cover, ledger = search.cover, search.ledger
     group_sensitivity = search.sensitivity * ledger.rows_per_person
-    n_draws = _n_draws(cover, max(search.scored // group_sensitivity, 1), float(ledger.epsilon))
-    share_unit = ledger.epsilon / (n_draws * (n_draws + 1) // 2)  # 1 + 2 + ... + n_draws shares
-    ledger.plan(_plan(ledger.epsilon, share_unit, 1, n_draws))
-    remaining = ledger.epsilon
+    n_draws = _n_draws(cover, max(search.scored // group_sensitivity, 1), float(search.epsilon))
+    share_unit = search.epsilon / (n_draws * (n_draws + 1) // 2)  # 1 + 2 + ... + n_draws shares
+    plan = _plan(search.epsilon, share_unit, 1, n_draws)
+    ledger.plan(plan if search.evaluation is None else Steps((plan, search.evaluation.event)))
+    remaining = search.epsilon
     for draw in range(1, n_draws):
         event = Draw(share_unit * draw)
         remaining -= event.epsilon
@@ -104,7 +153,7 @@ def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
         probability=1 - beta,
         effective_size=effective_size,
     )
-    return DrawnRule(hypothesis, cover, certificate)
+    return DrawnRule(hypothesis, cover, certificate, n_draws, search.evaluate(hypothesis))
 
 
 def _n_draws(cover: Cover, n_rows: int, epsilon: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,13 +13,18 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
-from skpublicdp.accounting import exact_fraction
+from skpublicdp.accounting import Draw, Event, Pure, Steps, exact_fraction
 from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
 from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
-from skpublicdp.guarantees.ppm import MAX_CONE_FEATURES, ppm_guarantee
+from skpublicdp.guarantees.ppm import (
+    MAX_CONE_FEATURES,
+    ErrorCounts,
+    evaluated_guarantee,
+    ppm_guarantee,
+)
 from skpublicdp.hypotheses import Cover, HalfspaceIntersections, Hypothesis, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
@@ -26,8 +32,9 @@ from skpublicdp.hypotheses.halfspace_sets import AffineHull
 from skpublicdp.hypotheses.intersections import IntersectionCover, max_support_points
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.rules.class_weights import integer_class_weights
 from skpublicdp.rules.cover_classifier import COVER_PARAMETERS, CoverClassifier
-from skpublicdp.rules.cover_search import DrawnRule, RuleSearch
+from skpublicdp.rules.cover_search import DrawnRule, Evaluation, RuleSearch
 from skpublicdp.rules.population_guarantee import (
     DEPENDENT_ROWS,
     WRITTEN_FROM_DESCRIPTION,
@@ -35,7 +42,7 @@ from skpublicdp.rules.population_guarantee import (
     warn_if_vacuous,
     why_unproved,
 )
-from skpublicdp.typing import Codes, Floats, Integers
+from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 DEFAULT_ALPHA = 0.05
 """Value of `alpha` if it is None."""
@@ -46,11 +53,8 @@ MAX_THEOREM_DIMENSIONS = 6
 MIN_EPSILON = 1e-9
 """Smallest ε for which a number of rows is computed; smaller ones give unprintable numbers."""
 
-MAX_WEIGHT_DENOMINATOR = 16
-"""Maximum denominator of a rounded ratio of class weights, so that integer scores stay small."""
-
-MAX_WEIGHT_RATIO = 1 << 30
-"""Maximum ratio of the two class weights, so that sums of weights cannot overflow."""
+UNLABELLED_PUBLIC_ROWS = "public rows without labels are not scored"
+"""Reason why no bound is proved."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,6 +65,8 @@ class _MixedSearch(RuleSearch):
     ----------
     n_supports : int
         Number of public rows that generate halfspaces.
+    held_out : ndarray of bool, shape (n_public,)
+        Marks public rows that are only scored, so that the family does not depend on them.
     n_dimensions : int
         Dimension of the affine hull of the public rows.
     is_weighted : bool
@@ -68,6 +74,7 @@ class _MixedSearch(RuleSearch):
     """
 
     n_supports: int
+    held_out: Mask
     n_dimensions: int
     is_weighted: bool
 
@@ -105,12 +112,21 @@ class PPMHalfspaceClassifier(CoverClassifier):
         feature. The theorem needs one for each feature, which ``None`` means with ``pool="paper"``.
     pool : {"auto", "paper"}, default="auto"
         How the halfspaces are generated, see `hypotheses.HalfspaceIntersections`. ``"paper"``
-        without `max_intersections` is the learner of Theorem 4.6, and the only one with a
-        `guarantee_`. It uses all public rows, or 1000, 320 or 19 random ones for one, two or three
-        features. From four features on it uses 7 or fewer, with far larger errors than ``"auto"``,
-        so it warns.
+        without `max_intersections` is the learner of Theorem 4.6, and the only one that has a
+        `guarantee_` without `evaluation_share`. It uses all public rows, or 1000, 320 or 19 random
+        ones for one, two or three features. From four features on it uses 7 or fewer, with far
+        larger errors than ``"auto"``, so it warns.
     max_halfspaces : int, default=1400
         Maximum number of halfspaces of an automatic pool, for any `alpha`.
+    evaluation_share : float, default=0.0
+        Share of ε, in [0, 1), for a noisy count of the private rows that the drawn rule mislabels.
+        With a positive share every pool has a `guarantee_`: a bound on the error itself. A random
+        half of the public rows is then held out: it generates no halfspaces, but is scored. A share
+        of 0.1 is a usual choice.
+    status_error : float, default=0.0
+        Largest probability, in [0, 1], that a row of the population is private and has the public
+        label, for the `guarantee_` of ``pool="paper"``, which it increases by this number. It is an
+        assumption that is not checked, and changes no rule.
     beta : float, default=0.05
         Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
     n_jobs : int, default=None
@@ -143,9 +159,10 @@ class PPMHalfspaceClassifier(CoverClassifier):
         draw, on the scored rows. It does not cover rules outside the family, nor the population.
     guarantee_ : float or None
         Bound on the excess error in the population over the best halfspace, with probability 1 -
-        `beta` over rows, supports and draw, if the rows are independent draws from the mixture and
-        all private ones have the private label. It depends on public numbers only. At 1 it is no
-        restriction; ``None`` if no bound is proved.
+        `beta` over rows, supports and draw, if the rows are independent draws from the mixture.
+        With `evaluation_share` it bounds the error itself, by released counts. Otherwise it depends
+        on public numbers only, and all private rows must have the private label, up to
+        `status_error`. At 1 it is no restriction; ``None`` if no bound is proved.
     guarantee_reason_ : str
         The terms of the bound, or the reason why no bound is proved.
     n_features_in_ : int
@@ -158,7 +175,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
     NoPublicDataWarning
         If there are no public rows, so that all rows get the private label.
     UnprovedWarning
-        If `alpha` or ``pool="paper"`` is set, but `guarantee_` is ``None``.
+        If `alpha`, `evaluation_share` or ``pool="paper"`` is set, but `guarantee_` is ``None``.
     TooFewRowsWarning
         If `guarantee_` is 1. Also if Theorem 4.6 needs at least four times as many rows for any
         bound, and if ``pool="paper"`` uses only a few of the public rows, as from four dimensions
@@ -203,6 +220,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         "max_intersections": [Interval(Integral, 1, None, closed="left"), None],
         "pool": [StrOptions({"auto", "paper"})],
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
+        "evaluation_share": [Interval(Real, 0, 1, closed="left")],
+        "status_error": [Interval(Real, 0, 1, closed="both")],
         **COVER_PARAMETERS,
     }
 
@@ -227,6 +246,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         max_intersections: int | None = None,
         pool: Literal["auto", "paper"] = "auto",
         max_halfspaces: int = 1400,
+        evaluation_share: float | Fraction = 0.0,
+        status_error: float = 0.0,
         beta: float = 0.05,
         n_jobs: int | None = None,
         random_state: Seed = None,
@@ -240,6 +261,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         self.max_intersections = max_intersections
         self.pool = pool
         self.max_halfspaces = max_halfspaces
+        self.evaluation_share = evaluation_share
+        self.status_error = status_error
         self.beta = beta
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -294,6 +317,16 @@ class PPMHalfspaceClassifier(CoverClassifier):
             X, y, X_public=X_public, y_public=y_public, is_public=is_public, groups=groups
         )
 
+    def _open_ledger(self) -> Ledger:
+        evaluation = self._evaluation_event()
+        draw = Draw(exact_fraction(self.epsilon) - evaluation.epsilon)
+        event: Event = Steps((draw, evaluation)) if evaluation.epsilon else draw
+        return Ledger.from_estimator(self, event=event)
+
+    def _evaluation_event(self) -> Pure:
+        """Return the privacy cost of the noisy count of errors."""
+        return Pure(exact_fraction(self.epsilon) * exact_fraction(self.evaluation_share))
+
     def _read(self, X: Any, y: Any, **inputs: Any) -> MixedRows:
         return read_label_status(self, X, y, private_label=self.private_label, **inputs)
 
@@ -314,8 +347,14 @@ class PPMHalfspaceClassifier(CoverClassifier):
             public = tabulate(cover, X_labelled, rows.y_public, n_jobs=self.n_jobs)
             return private_weight * private + public_weight * public
 
-        n_dimensions = len(AffineHull(rows.X_public).axes) if rows.n_public else 0
-        supports = self._supports(rows.X_public, n_dimensions, ledger)
+        def count_errors(rule: Hypothesis) -> int:
+            return _n_errors(rule, rows.X_private, rows.y_private, rows)
+
+        held_out = self._held_out(rows.n_public, ledger)
+        X_generating = rows.X_public[~held_out]
+        n_dimensions = len(AffineHull(X_generating).axes) if len(X_generating) else 0
+        supports = self._supports(X_generating, n_dimensions, ledger)
+        event = self._evaluation_event()
         return _MixedSearch(
             cover=self._cover(rows, supports),
             tabulate=weighted_table,
@@ -323,7 +362,9 @@ class PPMHalfspaceClassifier(CoverClassifier):
             scored=private_weight * rows.n_private + public_weight * n_labelled,
             sensitivity=private_weight,
             proof="Bassily, Moran and Nandi (2020), Lemma 4.1; docs/proofs/selection.md",
+            evaluation=Evaluation(event, count_errors) if event.epsilon else None,
             n_supports=len(supports),
+            held_out=held_out,
             n_dimensions=n_dimensions,
             is_weighted=private_weight != public_weight,
         )
@@ -354,18 +395,28 @@ class PPMHalfspaceClassifier(CoverClassifier):
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _supports(self, X_public: Floats, n_dimensions: int, ledger: Ledger) -> Floats:
+    def _held_out(self, n_public: int, ledger: Ledger) -> Mask:
+        """Return a mask of the public rows that do not generate halfspaces.
+
+        For an evaluation this is a random half, rounded down. Otherwise there are none.
+        """
+        held_out = np.zeros(n_public, dtype=bool)
+        if self.evaluation_share:
+            held_out[ledger.subset(n_public, n_public // 2)] = True
+        return held_out
+
+    def _supports(self, X_generating: Floats, n_dimensions: int, ledger: Ledger) -> Floats:
         """Return the public rows that generate halfspaces.
 
-        These are all public rows. For the theorem, a uniformly random subset replaces them if they
-        are more than `max_support_points`.
+        These are all public rows that are not held out. For the theorem, a uniformly random subset
+        replaces them if they are more than `max_support_points`.
         """
         if not (self._is_theorem() and n_dimensions):
-            return X_public
+            return X_generating
         max_supports = max_support_points(n_dimensions)  # 0 if the theorem's family is too large
-        if not max_supports or len(X_public) <= max_supports:
-            return X_public
-        return X_public[ledger.subset(len(X_public), max_supports)]
+        if not max_supports or len(X_generating) <= max_supports:
+            return X_generating
+        return X_generating[ledger.subset(len(X_generating), max_supports)]
 
     def _cover(self, rows: MixedRows, supports: Floats) -> IntersectionCover | ConeCover:
         """Return the family of rules: intersections of halfspaces with the public label inside.
@@ -388,10 +439,13 @@ class PPMHalfspaceClassifier(CoverClassifier):
         described: bool,
         rows_per_person: int,
     ) -> Promise:
-        """Return the bound of Theorem 4.6 on the excess error over the best halfspace.
+        """Return the bound on the excess error over the best halfspace.
 
-        It depends on public numbers only, and not on the draw.
+        It is the bound by counted errors if there is an evaluation. Otherwise it is the bound of
+        Theorem 4.6, which depends on public numbers only, and not on the draw.
         """
+        if drawn.noisy_errors is not None:
+            return self._evaluated_guarantee(rows, search, drawn, described)
         if reason := self._why_no_guarantee(rows, search, described):
             return no_guarantee(reason)
         return ppm_guarantee(
@@ -404,7 +458,33 @@ class PPMHalfspaceClassifier(CoverClassifier):
             search.cover.size,
             n_dimensions=search.n_dimensions,
             cones=self._is_theorem() and self.n_features_in_ <= MAX_CONE_FEATURES,
+            status_error=float(self.status_error),
         )
+
+    def _evaluated_guarantee(
+        self, rows: MixedRows, search: _MixedSearch, drawn: DrawnRule, described: bool
+    ) -> Promise:
+        """Return the bound on the error by the released number of errors on private rows."""
+        assert drawn.noisy_errors is not None
+        if len(rows.y_public) < rows.n_public:
+            return no_guarantee(UNLABELLED_PUBLIC_ROWS)
+        if self.max_rows_per_group is not None:
+            return no_guarantee(DEPENDENT_ROWS)
+        if described:
+            return no_guarantee(WRITTEN_FROM_DESCRIPTION)
+        X, y = rows.X_public[search.held_out], rows.y_public[search.held_out]
+        counts = ErrorCounts(
+            n_private=rows.n_private,
+            noisy_private_errors=int(drawn.noisy_errors.values[0]),
+            noise_scale=drawn.noisy_errors.scale,
+            n_public=rows.n_public,
+            n_held_out=len(X),
+            held_out_errors=_n_errors(drawn.hypothesis, X, y, rows),
+        )
+        # the draws up to number t have at most size^t outcomes; the search may end at any of them
+        size = search.cover.size
+        n_rules = sum(size**t for t in range(1, drawn.n_draws + 1))
+        return evaluated_guarantee(counts, self.beta, math.log(n_rules))
 
     def _why_no_guarantee(self, rows: MixedRows, search: _MixedSearch, described: bool) -> str:
         """Return the reason why Theorem 4.6 does not apply, or "" if it does."""
@@ -412,16 +492,18 @@ class PPMHalfspaceClassifier(CoverClassifier):
             if not max_support_points(search.n_dimensions):
                 return (
                     "the halfspaces of Theorem 4.6 are too many in "
-                    f"{search.n_dimensions} dimensions"
+                    f"{search.n_dimensions} dimensions; evaluation_share gives a bound by counted "
+                    "errors"
                 )
             return (
                 "the halfspaces are not the family of Theorem 4.6, which needs "
-                'pool="paper" and max_intersections=None'
+                'pool="paper" and max_intersections=None; evaluation_share gives a bound by '
+                "counted errors"
             )
         if search.is_weighted:
             return "class_weight makes the learner minimise a weighted error"
         if len(rows.y_public) < rows.n_public:
-            return "public rows without labels are not scored"
+            return UNLABELLED_PUBLIC_ROWS
         # also for one private row per person: all public rows of a person are used
         if self.max_rows_per_group is not None:
             return DEPENDENT_ROWS
@@ -433,7 +515,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         The texts depend on public numbers only.
         """
         n, epsilon = rows.n_private + rows.n_public, max(float(self.epsilon), MIN_EPSILON)
-        if search.n_supports < rows.n_public and search.n_dimensions > MAX_CONE_FEATURES:
+        is_subset = self._is_theorem() and search.n_supports < rows.n_public
+        if is_subset and search.n_dimensions > MAX_CONE_FEATURES:
             warn(
                 f'pool="paper" makes halfspaces of {search.n_supports} of {rows.n_public} public '
                 f"rows in {search.n_dimensions} dimensions, which may cost an error of "
@@ -444,6 +527,14 @@ class PPMHalfspaceClassifier(CoverClassifier):
         else:
             warn_if_vacuous(guarantee, rows.n_private, rows.n_public, epsilon)
         if guarantee.bound is not None:
+            return
+        if self.evaluation_share:
+            warn(
+                f"evaluation_share={float(self.evaluation_share):g} gives no error bound here, so "
+                f"guarantee_ is None: {why_unproved(guarantee)}. Set evaluation_share=0 to spend "
+                "all of ε on the rule.",
+                UnprovedWarning,
+            )
             return
         if self.pool == "paper" or self.alpha is not None:
             self._warn_unproved(why_unproved(guarantee))
@@ -473,68 +564,11 @@ class PPMHalfspaceClassifier(CoverClassifier):
         return self.pool == "paper" and self.max_intersections is None
 
 
-def integer_class_weights(
-    class_weight: Literal["balanced"] | Mapping[Any, float | Fraction] | None, rows: MixedRows
-) -> tuple[int, int]:
-    """Return integer weights of a private row and a public row, from public numbers only.
+def _n_errors(rule: Hypothesis, X: Floats, y: Codes, rows: MixedRows) -> int:
+    """Return the number of rows that a rule mislabels.
 
-    Parameters
-    ----------
-    class_weight : "balanced" or dict or None
-        As in `PPMHalfspaceClassifier`.
-    rows : MixedRows
-        Rows; only their numbers and the set of labels are used.
-
-    Returns
-    -------
-    private_weight, public_weight : int
-        Two integers in the ratio of the weights, or close to it. ``"balanced"`` weights are in
-        inverse proportion to the numbers of rows. Without one of the populations both are 1.
-
-    Raises
-    ------
-    ValueError
-        If a weight is not positive, a label is unknown, or the ratio is too large.
+    Labels are 0 for the public one and 1 for the private one. With a single label all rules predict
+    it.
     """
-    n_private, n_public = len(rows.y_private), len(rows.y_public)
-    if class_weight is None or (class_weight == "balanced" and not (n_private and n_public)):
-        return 1, 1
-    if class_weight == "balanced":
-        return _small_integers(n_public, n_private)
-    classes = rows.classes.tolist()
-    are_positive = all(
-        isinstance(weight, Real) and 0 < weight < np.inf for weight in class_weight.values()
-    )
-    if not are_positive or not set(class_weight) <= set(classes):
-        raise ValueError(
-            'class_weight must be "balanced" or map labels of y to positive numbers; '
-            f"got {class_weight!r}."
-        )
-    # with a single label its code is 0, and both populations have its weight
-    private_label = classes[rows.private_code % len(classes)]
-    public_label = classes[(1 - rows.private_code) % len(classes)]
-    private_weight = class_weight.get(private_label, 1)
-    public_weight = class_weight.get(public_label, 1)
-    smaller, larger = sorted([private_weight, public_weight])
-    if larger > MAX_WEIGHT_RATIO * smaller:
-        raise ValueError(
-            "class_weight must have a ratio of weights between 2**-30 and 2**30; got "
-            f"{class_weight!r}."
-        )
-    return _small_integers(private_weight, public_weight)
-
-
-def _small_integers(
-    private_weight: float | Fraction, public_weight: float | Fraction
-) -> tuple[int, int]:
-    """Return integer weights of a private and a public row, close to the ratio of two weights.
-
-    A ratio with large integers is rounded to a denominator of at most `MAX_WEIGHT_DENOMINATOR`.
-    """
-    smaller, larger = sorted([exact_fraction(private_weight), exact_fraction(public_weight)])
-    ratio = larger / smaller
-    if ratio.numerator > MAX_WEIGHT_RATIO:  # ratios of floats have denominators up to 2**52
-        ratio = ratio.limit_denominator(MAX_WEIGHT_DENOMINATOR)
-    if private_weight > public_weight:
-        return ratio.numerator, ratio.denominator
-    return ratio.denominator, ratio.numerator
+    n_classes = len(rows.classes)
+    return int(np.count_nonzero(rule.predict(X) % n_classes != y % n_classes))

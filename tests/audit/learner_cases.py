@@ -116,6 +116,11 @@ def ppm_cases() -> list[Case]:
             lambda: PPMHalfspaceClassifier(private_label=1, max_rows_per_group=2),
             PLANE[:2], 1, LABELS, labelled_public, 2, max_fits=60,
         ),
+        Case(
+            "PPMHalfspaceClassifier, counted errors",
+            lambda: PPMHalfspaceClassifier(private_label=1, evaluation_share=0.8),
+            PLANE[:2], 1, LABELS, labelled_public, max_fits=60,
+        ),
     ]  # fmt: skip
 
 

@@ -58,9 +58,17 @@ MUTANTS = (
         ("PPMHalfspaceClassifier, weights",),
     ),
     Mutant(
+        "a count of errors with half of its noise",
+        SENSITIVITY,
+        "rules/ppm.py",
+        "    return int(np.count_nonzero(",
+        "    return 2 * int(np.count_nonzero(",
+        ("PPMHalfspaceClassifier, counted errors",),
+    ),
+    Mutant(
         "weights by how many rows have a label",
         STRUCTURE,
-        "rules/ppm.py",
+        "rules/class_weights.py",
         "    n_private, n_public = len(rows.y_private), len(rows.y_public)\n",
         "    n_private, n_public = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
         ("PPMHalfspaceClassifier, balanced",),

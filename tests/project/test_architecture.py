@@ -68,6 +68,7 @@ ALLOWED_IMPORTS = {
         *("_internal.html_repr", "_internal.parameters"),
         *("rules.cover_search", "rules.population_guarantee"),
     },
+    "rules.class_weights": {"accounting", "data"},
     "rules.cover_search": {"accounting", "guarantees", "hypotheses", "privacy.ledger"},
     "model_selection": {
         *(
