@@ -11,7 +11,7 @@ many useless splits then hide the useful ones from a private draw. So the best `
 shrinks.
 
 `GridSearchCV` tries every pair of `alpha` and ε on simulated people. On private rows, do not do
-this. Such a search spends its ε in every fit, and its scores are exact functions of the held-out
+this. That search would spend its ε in every fit, and its scores are exact functions of the held-out
 private rows. Neither the scores nor the chosen `alpha` would be private at any ε. Search on public
 or synthetic rows, as here, and fit once on the private ones.
 

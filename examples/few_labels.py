@@ -217,7 +217,7 @@ def main(seeds=3):
     learner = runs[0][0]
     print(f"\nA tree at ε = {learner.epsilon:g}, {LABELS} labels, mean of {seeds} seeds")
     print(f"  {'labels of rows drawn in secret':30} {np.mean([run[1] for run in runs]):>10.3f}")
-    print(f"  {'labels of rows known to all':30} {np.mean([run[2] for run in runs]):>10.3f}")
+    print(f"  {'labels of rows that are known':30} {np.mean([run[2] for run in runs]):>10.3f}")
     print(f"\nThe receipt of the former\n{learner.privacy_}")
 
 

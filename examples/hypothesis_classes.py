@@ -128,7 +128,7 @@ def draw_cover(axes, cover, colour=LINES[0], most=40):
 
 def draw_picture(hypotheses, people, X_public, out):
     """Save a picture of a learned rule and of its cover, side by side."""
-    # a seed makes the picture repeatable; it is not for rules that are handed out
+    # a seed makes the picture repeatable; leave it out for a rule that you publish
     clf = SemiPrivateClassifier(hypotheses, epsilon=1.0, random_state=0)
     clf.fit(*people, X_public=X_public)
     public = PublicSample(X_public, clf.classes_, NAMES)

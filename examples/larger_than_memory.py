@@ -120,7 +120,7 @@ def main(n=2_000_000, seed=0, out=PICTURE):
     right = model.score(test.drop(columns="tip"), test["tip"])
     likely = chances(test["hour"], test["km"], test["weekday"].cat.codes) > 0.5
     best = np.mean(likely == test["tip"])
-    print(f"\nRight about {right:.1%} of new trips; somebody who knows the law, about {best:.1%}")
+    print(f"\nRight about {right:.1%} of new trips; with the true probabilities, about {best:.1%}")
     half, most = fares.quantile([0.5, 0.9])
     print(f"Half of the fares are up to {half:.2f}, and nine in ten up to {most:.2f}")
     print(f"\n{model.privacy_}")
