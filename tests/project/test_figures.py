@@ -20,6 +20,7 @@ FIGURE = re.compile(r"(?<![\w.])1?\.\d{2,4}(?!\w|\.\d)")
 """Decimals as results are written: .83, 1.00. Settings have a leading zero: ε = 0.1."""
 
 ONCE = re.compile(r"[Mm]easured\s+once,\s+on\s+\d{1,2}\s+November\s+2026")
+ALL = re.compile(rf"All\s+figures\s+of\s+this\s+section\s+were\s+{ONCE.pattern}")
 PLACE = re.compile(r"<!-- table (\S+) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
 
 
@@ -253,6 +254,8 @@ def undated(page):
         pattern = sentence.replace(" ", r"\s+")
         text, found = re.subn(pattern, "", text, flags=re.DOTALL)
         assert found == 1, sentence
+    sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    text = "".join(section for section in sections if not ALL.search(section))
     lacking, before = [], ""
     for block in re.split(r"\n\s*\n|\n(?=- )", text):
         dated = before if block.lstrip().startswith("|") else block  # a table has its date above
@@ -275,3 +278,6 @@ def test_figures_without_a_date_are_found(tmp_path, monkeypatch):
     assert undated("page") == ["AUC is .83."]
     page.write_text("Means:\n\n| a |\n|--|\n| -.83 |\n\n`0.12` and $x = .83$, in 0.2.1\n")
     assert undated("page") == ["| a |\n|--|\n| -.83 |"]
+    dated = "All figures of this section were measured once, on 3 November 2026."
+    page.write_text(f"## A\n\n{dated}\n\n### B\n\n.83\n\n## C\n\n.84\n")
+    assert [block.strip() for block in undated("page")] == [".84"]
