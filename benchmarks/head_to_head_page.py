@@ -32,7 +32,7 @@ OURS = "boosting"
 DIFFPRIVLIB = "diffprivlib"  # the best of three: no user could pick it without paying
 CLASSIFIERS = {  # heading: method and the factor of its ε
     "boosting": (OURS, 1),
-    "labels, too": ("boosting, labelled public rows", 1),
+    "with labels": ("boosting, labelled public rows", 1),
     "no public": ("boosting, no public rows", 1),
     "δ = 0": ("boosting, δ = 0", 1),
     "one rule": ("one rule", 1),
@@ -135,11 +135,11 @@ def classification(table, measure, epsilon):
 
 
 def sizes(table):
-    """Return private training rows and the accuracy of the commonest label, for each data set."""
+    """Return private training rows and the accuracy of the most common label, for each data set."""
     figures = book(table, "classification")
     for data, rows in data_of(table, "classification").items():
         common = figures[data, "accuracy", "majority", 0.0]
-        yield {"table": data, "private rows": f"{rows:,}", "commonest label": uncertain(common)}
+        yield {"table": data, "private rows": f"{rows:,}", "most common label": uncertain(common)}
 
 
 def mean_of(figures, names, measure, heading, epsilon):
@@ -192,8 +192,8 @@ def losses(table, most=10):
         yield {
             "Boosting's largest losses": f"{row.data}, ε = {row.epsilon:g}, {NAMES[row.measure]}",
             "boosting": uncertain(row.ours),
-            "beaten by": row.rival,
-            "which has": uncertain(row.theirs),
+            "rival": row.rival,
+            "accuracy or AUC of the rival": uncertain(row.theirs),
         }
 
 
@@ -236,7 +236,7 @@ def selection(table):
     figures = book(table, "selection")
     for data, epsilon in dict.fromkeys((key[0], key[3]) for key in figures):
         measure, unit = ("gap", "errors") if data == "ladder" else ("seconds", "s")
-        line = {"Errors of the members": f"{data}, ε = {epsilon:g}"}
+        line = {"Error counts of the members": f"{data}, ε = {epsilon:g}"}
         for method in DRAWS:
             line[method] = f"{figures[data, measure, method, epsilon][0]:.3g} {unit}"
         yield line
@@ -375,7 +375,7 @@ def finish(figure, panels, ylabel, name):
 
 
 SUMMARY_LINES = {  # headings (the best of them at each ε): label, color and style
-    ("labels, too",): ("skpublicdp boosting,\n300 labelled public rows", "C0", "o-"),
+    ("with labels",): ("skpublicdp boosting,\n300 labelled public rows", "C0", "o-"),
     ("boosting",): ("skpublicdp boosting,\n300 unlabelled public rows", "C0", "s--"),
     ("EBM, ε", "diffprivlib"): ("best other private package\n(DP-EBM or diffprivlib)", "C1", "^-"),
     ("GB",): ("gradient boosting, no privacy", "0.25", ":"),

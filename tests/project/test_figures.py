@@ -170,14 +170,14 @@ def test_the_comparison_quotes_its_figures(head_to_head):
     behind = [
         max(
             mean(data, measure, "public alone", epsilon)
-            - mean(data, measure, "labels, too", epsilon)
+            - mean(data, measure, "with labels", epsilon)
             for data in tables
             for epsilon in head_to_head.EPSILONS
         )
         for measure in ("auc", "accuracy")
     ]
-    gains = [gain("auc", "labels, too", "boosting", epsilon) for epsilon in (0.05, 0.1)]
-    alone = [means("auc", heading, 0.05) for heading in ("labels, too", "public alone")]
+    gains = [gain("auc", "with labels", "boosting", epsilon) for epsilon in (0.05, 0.1)]
+    alone = [means("auc", heading, 0.05) for heading in ("with labels", "public alone")]
     assert_shown(said, [*gains, *alone, *behind])
 
     said = re.search(

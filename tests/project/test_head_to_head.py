@@ -163,7 +163,7 @@ def test_a_loss_is_counted_as_a_loss(page):
     assert [line["public alone"] for line in lines] == ["2 / 1 / 1"] * 10
     worst = list(page.losses(table, most=99))
     assert len(worst) == 10
-    assert {line["which has"] for line in worst} == {".900(10)"}
+    assert {line["accuracy or AUC of the rival"] for line in worst} == {".900(10)"}
 
 
 def test_public_labels_are_those_of_the_public_rows(monkeypatch):
