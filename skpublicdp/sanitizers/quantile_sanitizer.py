@@ -208,7 +208,8 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
 
         References
         ----------
-        docs/proofs/generic_learner.md, "The cover of synthetic points", and `guarantees.quantile_error`.
+        docs/proofs/generic_learner.md, "The cover of synthetic points", and
+        `guarantees.quantile_error`.
         """
         check_is_fitted(self)
         cuts = cover.cuts
