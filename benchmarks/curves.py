@@ -208,10 +208,10 @@ def _panel(panel, part, method, along):
 
 
 def means(records):
-    """Return mean and standard deviation over the seeds, a line for each point of the curves."""
+    """Return mean, standard deviation and extremes over the seeds, a line for each point."""
     key = ["dataset", "method", "public_rows", "epsilon"]
     groups = records.groupby(key, sort=False)
-    table = groups["value"].agg(["mean", "std", "count"]).round(5)
+    table = groups["value"].agg(["mean", "std", "min", "max", "count"]).round(5)
     table.insert(0, "private_rows", groups["private_rows"].first())
     return table.reset_index().rename(columns={"std": "sd", "count": "seeds"})
 

@@ -13,7 +13,10 @@ pytestmark = pytest.mark.skipif(
     not (ROOT / "benchmarks").exists(), reason="an sdist has no benchmarks"
 )
 
-GUIDES = ("query_release", "boosting", "regression", "public_model")
+GUIDES = (
+    *("query_release", "boosting", "regression", "public_model"),
+    *("faq", "how_many_public_rows", "public_rows", "scores", "selection"),
+)
 PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
 PAGES |= {name: ROOT / "docs" / f"{name}.md" for name in ("limitations", "comparison")}
 FIGURE = re.compile(r"(?<![\w.])1?\.\d{2,4}(?!\w|\.\d)")
@@ -228,6 +231,35 @@ def test_the_comparison_quotes_residual_planner():
     assert_shown(said, row[["mean L1", "public alone, mean L1"]])
 
 
+@pytest.fixture
+def curves(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import curves
+
+    return curves
+
+
+def test_the_curves_of_public_rows_and_epsilon(curves):
+    page = curves.PAGE.read_text(encoding="utf-8")
+    assert dict(PLACE.findall(page)) == curves.tables(committed("curves"))
+
+
+def test_the_price_of_a_description(curves):
+    """Areas of boosting with described rows, beside those with real public ones."""
+    table = committed("curves")
+    table = table[(table["method"] == curves.BOOSTING) & (table["epsilon"] == curves.EPSILON)]
+    table = table.set_index(["dataset", "public_rows"])
+    mean, least = table["mean"], table["min"]
+    losses = [mean[name, 300] - mean[name, 0] for name in ("CPS1988", "adult")]
+    for page, values in {
+        "how_many_public_rows": [*losses, least["adult", 0]],
+        "faq": losses,
+        "public_rows": [mean["adult", rows] for rows in (0, 300, 30)],
+    }.items():
+        (sentence,) = CHECKED[page]
+        assert_shown(re.search(sentence, in_one_line(page)).groups(), values)
+
+
 # --- figures without one
 
 
@@ -238,6 +270,15 @@ CHECKED = {
         r"always predicts the same label has \.\d+ and \.\d+\.",
         r"\.833\(4\) means a mean of \.833 and a standard deviation of \.004",  # an example
         r"Differences below about \.005",  # a threshold
+    ),
+    "faq": (r"this cost (\.\d{3}) and (\.\d{3}) of AUC",),
+    "how_many_public_rows": (
+        r"AUC is (\.\d{3}) lower on CPS1988 and (\.\d{3}) lower on adult, "
+        r"where the lowest of eight splits was (\.\d{3})",
+    ),
+    "public_rows": (
+        r"an AUC of (\.\d{3}) with 300 described rows, (\.\d{3}) with 300 real public rows, "
+        r"and (\.\d{3}) with 30 real ones",
     ),
     "query_release": (
         r"fraction of missing numbers, \.\d\d held",
