@@ -427,7 +427,7 @@ def to_narwhals(table: Any) -> Any:
 
 def is_eager(table: Any) -> bool:
     """Indicate whether an object is a frame or series in memory, of any library of narwhals."""
-    return isinstance(to_narwhals(table), nw.DataFrame | nw.Series)
+    return is_frame(table) or isinstance(to_narwhals(table), nw.Series)
 
 
 def count_rows(X: Any) -> int | None:
