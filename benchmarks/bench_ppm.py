@@ -10,7 +10,6 @@ import argparse
 import time
 import warnings
 from functools import partial
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -26,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from skpublicdp import PPMHalfspaceClassifier, SemiPrivateClassifier
 from skpublicdp.exceptions import TooFewRowsWarning
 from skpublicdp.guarantees import n_ppm
-from skpublicdp.hypotheses import DecisionTrees, Halfspaces, intersections
+from skpublicdp.hypotheses import DecisionTrees, Halfspaces
 
 REPEATS = 5
 SEEDS = 5
@@ -278,26 +277,12 @@ def others():
     )
 
 
-def through_points(hull, rows, most):
-    """Draw halfspaces of the paper's family, those that d random points support."""
-    d = hull.coordinates.shape[1]
-    subsets = np.sort(np.random.default_rng(0).choice(rows, (most, d)), axis=1)
-    return hull.supported(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)][: most // 2])
-
-
-def by_subsets(X, y, epsilon, seed):
-    """Fit the mixed model with halfspaces through d public points, whatever d is."""
-    features = mock.patch.object(intersections, "PAPER_FEATURES", X.shape[1])
-    with features, mock.patch.object(intersections, "drawn_pool", through_points):
-        return mixed(X, y, epsilon, seed)
-
-
 def dimensions():
     """Compare pools in more than three dimensions."""
     methods = {
         "mixed model": mixed,
         "mixed model, max_intersections=1": partial(mixed, max_intersections=1),
-        "mixed model, halfspaces through d public points": by_subsets,
+        "mixed model, boxes of two faces": partial(mixed, pool="axes"),
         "balanced logistic regression, no privacy": OPEN[
             "balanced logistic regression, no privacy"
         ],

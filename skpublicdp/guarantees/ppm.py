@@ -140,7 +140,7 @@ def ppm_guarantee(
     if is_random_subset:
         cover_error = support_loss(supports, beta_share, max(1, n_dimensions)) * n_public / n
     draw_error = excess_error(cover_size, n, epsilon, beta_share)
-    sampling_error = _compression_error(n, complexity, beta_share)
+    sampling_error = compression_error(n, complexity, beta_share)
     reason = (
         f"With probability {1 - beta:g}, if the rows are independent draws from the mixture and "
         f"{status_assumption(status_error)}, the excess error over the best halfspace is at "
@@ -278,7 +278,7 @@ def upper_binomial_limit(successes: int, n: int, log_beta: float) -> float:
     return float(betainccinv(successes + 1, n - successes, beta))
 
 
-class _Complexity(NamedTuple):
+class Complexity(NamedTuple):
     """Size of a family of halfspace intersections or cones, for the bound on the sampling error.
 
     Attributes
@@ -297,7 +297,7 @@ class _Complexity(NamedTuple):
     log_reconstructions: float
 
 
-def _complexity(n_rows: int, n_features: int, cones: bool) -> _Complexity:
+def _complexity(n_rows: int, n_features: int, cones: bool) -> Complexity:
     """Return the size of the family of rules that `n_rows` rows generate.
 
     The rules are cones, or intersections of at most `n_features` halfspaces. The bound is by sample
@@ -307,14 +307,14 @@ def _complexity(n_rows: int, n_features: int, cones: bool) -> _Complexity:
     if cones:
         log_members = math.log(cone_count(n_rows, n_features))
         k = n_features * (n_features + 1) // 2
-        return _Complexity(k, log_members, log_members + math.log(2))
+        return Complexity(k, log_members, log_members + math.log(2))
     n_subsets = growth_function(n_rows, n_features)
     log_members = log_growth(2 * n_subsets, n_features)
     k = n_features * (n_features + 1)
-    return _Complexity(k, log_members, log_members + math.log(n_subsets))
+    return Complexity(k, log_members, log_members + math.log(n_subsets))
 
 
-def _compression_error(n: int, complexity: _Complexity, beta: float) -> float:
+def compression_error(n: int, complexity: Complexity, beta: float) -> float:
     """Return the bound on the sampling error of rules that k of the n rows determine.
 
     The first two terms are for the drawn rule, on the other n - k rows, and the last one for the
@@ -529,7 +529,7 @@ def _min_rows(
 
     def is_enough_agnostic(n: int) -> bool:
         beta_share = beta / (3 + n_cover_events)  # ... the draw, and two for sampling
-        sampling_error = _compression_error(n, _complexity(n, d, cones), beta_share)
+        sampling_error = compression_error(n, _complexity(n, d, cones), beta_share)
         return cover_and_draw_error(n, beta_share) + sampling_error <= alpha
 
     def is_enough_realizable(n: int) -> bool:

@@ -92,7 +92,7 @@ class Cone(Polytope):
         columns = np.ascontiguousarray(X[:, self._axes].T)
         for rays, first, width in self._wedges:
             inside &= rays.in_wedge(rays.codes(columns), first, width)
-        return np.where(inside, self._inside, self._outside).astype(np.intp)
+        return np.where(inside, self.inside, self._outside).astype(np.intp)
 
 
 class _ConeTable(NamedTuple):

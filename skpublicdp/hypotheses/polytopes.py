@@ -35,6 +35,8 @@ class Polytope(Hypothesis):
         A row is inside where ``normals @ x >= offsets``.
     sides : HalfspaceSet
         Halfspaces of this member.
+    inside : int
+        Code of the label inside.
     """
 
     def __init__(
@@ -45,18 +47,18 @@ class Polytope(Hypothesis):
         self.normals = self._halfspaces.normals
         self.offsets = self._halfspaces.offsets
         self._outside = len(public.classes) - 1
-        self._inside = inside
+        self.inside = inside
         self._names = public.feature_names
         self._labels = [str(label) for label in public.classes]
 
     def predict(self, X: Floats) -> Codes:
         """Return the code of the predicted label of each row."""
         inside = self._halfspaces.contains(X).all(axis=0)
-        return np.where(inside, self._inside, self._outside).astype(np.intp)
+        return np.where(inside, self.inside, self._outside).astype(np.intp)
 
     def rule(self) -> str:
         """Return the intersection as an if / else; numbers are rounded to six digits."""
-        inside, outside = self._labels[self._inside], self._labels[self._outside]
+        inside, outside = self._labels[self.inside], self._labels[self._outside]
         if inside == outside or not len(self.offsets):
             return f"predict {inside}"
         conditions = [

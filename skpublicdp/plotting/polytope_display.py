@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.plotting.display import (
     LIGHT,
     PUBLIC,
@@ -239,7 +240,8 @@ def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
 def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floats, Any]:
     """Return the vertices of the region of a rule within limits, shape (n, 2), and its label.
 
-    The region has the label that is not private, or None if there is only one label.
+    The region has the label that the rule predicts inside, or None if there is only one label. It
+    is the label that is not private, except for some boxes.
     """
     private_label = estimator.classes_[-1]
     if estimator.private_label is not None:
@@ -250,7 +252,11 @@ def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floa
     is_constant = not len(estimator.halfspaces_[1])
     if is_constant and estimator.predict(vertices[:1])[0] not in region_labels:
         vertices = vertices[:0]
-    return vertices, region_labels[0] if region_labels else None
+    label = region_labels[0] if region_labels else None
+    hypothesis = cast(Polytope, estimator.hypothesis_)
+    if not is_constant and hypothesis.inside:  # a box with the private label inside
+        label = private_label
+    return vertices, label
 
 
 def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:

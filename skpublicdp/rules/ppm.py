@@ -19,6 +19,7 @@ from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
+from skpublicdp.guarantees.mixed_boxes import axis_box_guarantee
 from skpublicdp.guarantees.ppm import (
     MAX_CONE_FEATURES,
     ErrorCounts,
@@ -26,6 +27,7 @@ from skpublicdp.guarantees.ppm import (
     ppm_guarantee,
 )
 from skpublicdp.hypotheses import Cover, HalfspaceIntersections, Hypothesis, PublicSample
+from skpublicdp.hypotheses.axis_boxes import AxisBoxCover, build_axis_boxes
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.halfspace_sets import AffineHull
@@ -46,6 +48,9 @@ from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 DEFAULT_ALPHA = 0.05
 """Value of `alpha` if it is None."""
+
+DEFAULT_FACES = 2
+"""Maximum number of faces of an axis-aligned box if `max_intersections` is None."""
 
 MAX_THEOREM_DIMENSIONS = 6
 """Maximum dimension of public rows for which the family of the theorem can be enumerated."""
@@ -103,19 +108,25 @@ class PPMHalfspaceClassifier(CoverClassifier):
         privacy.
     alpha : float, default=None
         Target of approximation of an automatic pool, in (0, 1), ``None`` for 0.05: some halfspace
-        of it disagrees with any given one on at most about this share of the public rows. A smaller
-        value gives more halfspaces, up to `max_halfspaces`, and a larger error of the draw. It is
-        not the excess error of `guarantees.n_ppm`; a value other than None gives a warning that no
-        error bound is proved.
+        of it disagrees with any given one on at most about this share of the public rows, and with
+        ``pool="axes"`` some box with any given one on at most this share. A smaller value gives
+        more halfspaces, up to `max_halfspaces`, and a larger error of the draw. It is not the
+        excess error of `guarantees.n_ppm`. With ``pool="auto"``, a value other than None gives a
+        warning that no error bound is proved.
     max_intersections : int, default=None
-        Maximum number of halfspaces in an intersection; ``None`` means 2, or 1 for a single
-        feature. The theorem needs one for each feature, which ``None`` means with ``pool="paper"``.
-    pool : {"auto", "paper"}, default="auto"
-        How the halfspaces are generated, see `hypotheses.HalfspaceIntersections`. ``"paper"``
-        without `max_intersections` is the learner of Theorem 4.6, and the only one that has a
-        `guarantee_` without `evaluation_share`. It uses all public rows, or 1000, 320 or 19 random
-        ones for one, two or three features. From four features on it uses 7 or fewer, with far
-        larger errors than ``"auto"``, so it warns.
+        Maximum number of halfspaces in an intersection; ``None`` means 2, or 1 for a single feature
+        unless ``pool="axes"``. The theorem needs one for each feature, which ``None`` means with
+        ``pool="paper"``. With ``pool="axes"`` it is the number of faces of a box, at most 5 in
+        practice.
+    pool : {"auto", "paper", "axes"}, default="auto"
+        ``"axes"`` draws an axis-aligned box with few faces at public values, which has the public
+        or the private label inside. Its `guarantee_` is over the best box, in any number of columns
+        (`guarantees.n_ppm_boxes`). The others draw from intersections of halfspaces in all
+        directions, see `hypotheses.HalfspaceIntersections`. ``"paper"`` without `max_intersections`
+        is the learner of Theorem 4.6, and the only one of these with a `guarantee_` if
+        `evaluation_share` is 0. It uses all public rows, or 1000, 320 or 19 random ones for one,
+        two or three features. From four features on it uses 7 or fewer, with far larger errors than
+        ``"auto"``, so it warns.
     max_halfspaces : int, default=1400
         Maximum number of halfspaces of an automatic pool, for any `alpha`.
     evaluation_share : float, default=0.0
@@ -148,8 +159,9 @@ class PPMHalfspaceClassifier(CoverClassifier):
     hypothesis_ : Polytope
         The drawn rule; ``print`` shows it in words.
     halfspaces_ : tuple of ndarray, shapes (n_halfspaces, n_features) and (n_halfspaces,)
-        Normals and offsets: a row has the public label if ``normals @ x >= offsets``. Empty if all
-        rows get the same label.
+        Normals and offsets: a row is inside if ``normals @ x >= offsets``, and then has the public
+        label. With ``pool="axes"`` the inside may have the private label, as `hypothesis_` shows.
+        Empty if all rows get the same label.
     cover_size_ : int
         Number of hypotheses in the family of the last draw.
     privacy_ : PrivacyReceipt
@@ -158,8 +170,9 @@ class PPMHalfspaceClassifier(CoverClassifier):
         Bound on the excess weighted error of the drawn rule over the best of the family of the last
         draw, on the scored rows. It does not cover rules outside the family, nor the population.
     guarantee_ : float or None
-        Bound on the excess error in the population over the best halfspace, with probability 1 -
-        `beta` over rows, supports and draw, if the rows are independent draws from the mixture.
+        Bound on the excess error in the population over the best halfspace, or the best box with
+        ``pool="axes"``, with probability 1 - `beta` over rows, supports and draw, if the rows are
+        independent draws from the mixture.
         With `evaluation_share` it bounds the error itself, by released counts. Otherwise it depends
         on public numbers only, and all private rows must have the private label, up to
         `status_error`. At 1 it is no restriction; ``None`` if no bound is proved.
@@ -218,7 +231,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "alpha": [*PROBABILITY, None],
         "max_intersections": [Interval(Integral, 1, None, closed="left"), None],
-        "pool": [StrOptions({"auto", "paper"})],
+        "pool": [StrOptions({"auto", "paper", "axes"})],
         "max_halfspaces": [Interval(Integral, 2, None, closed="left")],
         "evaluation_share": [Interval(Real, 0, 1, closed="left")],
         "status_error": [Interval(Real, 0, 1, closed="both")],
@@ -244,7 +257,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
         class_weight: Literal["balanced"] | Mapping[Any, float | Fraction] | None = None,
         alpha: float | None = None,
         max_intersections: int | None = None,
-        pool: Literal["auto", "paper"] = "auto",
+        pool: Literal["auto", "paper", "axes"] = "auto",
         max_halfspaces: int = 1400,
         evaluation_share: float | Fraction = 0.0,
         status_error: float = 0.0,
@@ -427,9 +440,15 @@ class PPMHalfspaceClassifier(CoverClassifier):
         if len(rows.classes) > 1:
             order = [1 - rows.private_code, rows.private_code]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
-        family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
         alpha = DEFAULT_ALPHA if self.alpha is None else float(self.alpha)
+        if self.pool == "axes":
+            return build_axis_boxes(public, self._max_faces(), int(self.max_halfspaces), alpha)
+        family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
         return family.build_cover(public, alpha=alpha, beta=self.beta)
+
+    def _max_faces(self) -> int:
+        """Return the maximum number of faces of an axis-aligned box."""
+        return DEFAULT_FACES if self.max_intersections is None else int(self.max_intersections)
 
     def _guarantee(
         self,
@@ -442,23 +461,37 @@ class PPMHalfspaceClassifier(CoverClassifier):
         """Return the bound on the excess error over the best halfspace.
 
         It is the bound by counted errors if there is an evaluation. Otherwise it is the bound of
-        Theorem 4.6, which depends on public numbers only, and not on the draw.
+        Theorem 4.6, or the one for boxes, which depend on public numbers only, and not on the draw.
         """
         if drawn.noisy_errors is not None:
             return self._evaluated_guarantee(rows, search, drawn, described)
         if reason := self._why_no_guarantee(rows, search, described):
             return no_guarantee(reason)
+        n = max(rows.n_private + rows.n_public, 1)
+        epsilon, status_error = float(self.epsilon), float(self.status_error)
+        if self.pool == "axes":
+            cover = search.cover
+            return axis_box_guarantee(
+                n,
+                cover.missed if isinstance(cover, AxisBoxCover) else 0,
+                epsilon,
+                self.beta,
+                self.n_features_in_,
+                self._max_faces(),
+                cover.size,
+                status_error,
+            )
         return ppm_guarantee(
-            max(rows.n_private + rows.n_public, 1),
+            n,
             rows.n_public,
             search.n_supports,
-            float(self.epsilon),
+            epsilon,
             self.beta,
             self.n_features_in_,
             search.cover.size,
             n_dimensions=search.n_dimensions,
             cones=self._is_theorem() and self.n_features_in_ <= MAX_CONE_FEATURES,
-            status_error=float(self.status_error),
+            status_error=status_error,
         )
 
     def _evaluated_guarantee(
@@ -535,6 +568,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
                 "all of ε on the rule.",
                 UnprovedWarning,
             )
+            return
+        if self.pool == "axes":
             return
         if self.pool == "paper" or self.alpha is not None:
             self._warn_unproved(why_unproved(guarantee))

@@ -121,6 +121,11 @@ def ppm_cases() -> list[Case]:
             lambda: PPMHalfspaceClassifier(private_label=1, evaluation_share=0.8),
             PLANE[:2], 1, LABELS, labelled_public, max_fits=60,
         ),
+        Case(
+            "PPMHalfspaceClassifier, boxes",
+            lambda: PPMHalfspaceClassifier(private_label=1, pool="axes"),
+            PLANE[:2], 1, LABELS, labelled_public, max_fits=60,
+        ),
     ]  # fmt: skip
 
 

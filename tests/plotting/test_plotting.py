@@ -47,6 +47,19 @@ def test_shades_what_predict_says(clf):
     assert display.region_.get_label() == "predict positive"
 
 
+@pytest.mark.parametrize("inside", ["positive", "negative"])
+def test_shades_boxes_with_either_label(inside):
+    outside = {"positive": "negative", "negative": "positive"}[inside]
+    y = np.where((X[:, 0] > -0.5) & (X[:, 1] < 0.5), inside, outside)
+    boxes = PPMHalfspaceClassifier(private_label="negative", pool="axes", random_state=0).fit(X, y)
+    display = PolytopeDisplay.from_estimator(boxes, limits=LIMITS)
+    grid = RNG.uniform(*LIMITS.T, size=(5000, 2))
+    shaded = matplotlib.path.Path(display.region_.get_xy()).contains_points(grid)
+    assert (shaded == (boxes.predict(grid) == inside)).all()
+    assert 0 < shaded.sum() < len(grid)
+    assert display.region_.get_label() == f"predict {inside}"
+
+
 def test_edges_are_on_the_halfspaces(clf):
     display = PolytopeDisplay.from_estimator(clf, limits=LIMITS)
     normals, offsets = clf.halfspaces_

@@ -1,0 +1,229 @@
+"""Axis-aligned boxes with few faces in any number of columns, for mixed populations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from skpublicdp.exceptions import CoverSizeError
+from skpublicdp.hypotheses.base import PublicSample
+from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet
+from skpublicdp.hypotheses.intersections import IntersectionCover, max_pool_size, unrank
+from skpublicdp.hypotheses.polytopes import Polytope
+from skpublicdp.mechanisms.families import Family, Leaf, Path
+from skpublicdp.typing import Codes, Floats, Integers
+
+
+class AxisBox(Polytope):
+    """Rule that predicts one label in an axis-aligned box and the other label outside.
+
+    Parameters
+    ----------
+    faces : HalfspaceSet
+        Closed halfspaces of one column each, at least one.
+    is_union : bool
+        Whether the first label is predicted in the union of the halfspaces instead of their
+        intersection. Then the second label is predicted in a box with open faces.
+    public : PublicSample
+        Source of the names.
+    """
+
+    def __init__(self, faces: HalfspaceSet, is_union: bool, public: PublicSample) -> None:
+        no_flat = faces[:0]
+        if is_union:
+            # a row is off a closed halfspace if it is in the opposite one, without its border
+            opposites = np.nextafter(-faces.offsets, math.inf)
+            super().__init__(no_flat, HalfspaceSet(-faces.normals, opposites), 1, public)
+            self._outside = 0
+        else:
+            super().__init__(no_flat, faces, 0, public)
+        self._faces = faces
+        self._is_union = is_union
+
+    def rule(self) -> str:
+        """Return the box as an if / else; numbers are rounded to six digits."""
+        conditions = [
+            self._condition(normal, offset)
+            for normal, offset in zip(self._faces.normals, self._faces.offsets, strict=True)
+        ]
+        condition = "\n   and ".join(conditions)
+        inside, outside = self._labels[self.inside], self._labels[self._outside]
+        return f"if {condition} (≈):\n    predict {inside}\nelse:\n    predict {outside}"
+
+    def _condition(self, normal: Floats, offset: float) -> str:
+        """Return the condition of a row inside the box on one side of a face, in words."""
+        (column,) = np.flatnonzero(normal)
+        is_lower_end = normal[column] > 0
+        sign = (">=" if is_lower_end else "<=") if not self._is_union else "<>"[not is_lower_end]
+        return f"{self._names[column]} {sign} {normal[column] * offset + 0.0:.6g}"
+
+
+class AxisPool(NamedTuple):
+    """Halfspaces ``x_j >= v`` and ``x_j <= v`` at values of public rows.
+
+    Attributes
+    ----------
+    halfspaces : HalfspaceSet
+        The halfspaces, closed, with normals of length 1.
+    missed : int
+        Maximum number of public rows strictly between two neighbouring values of a column.
+    """
+
+    halfspaces: HalfspaceSet
+    missed: int
+
+
+def axis_pool(X: Floats, n_cuts: int) -> AxisPool:
+    """Return the axis-aligned halfspaces at evenly spaced ranks of each column.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (m, n_features)
+        Public rows, at least one.
+    n_cuts : int
+        Number of values per column, at least two. The smallest and the largest one are among them.
+    """
+    m, n_features = X.shape
+    ranks = np.linspace(0, m - 1, min(n_cuts, m)).round().astype(np.intp)
+    normals, offsets, missed = [], [], 0
+    for column in range(n_features):
+        values = np.sort(X[:, column]) + 0.0  # zeros of either sign are equal
+        cuts = np.unique(values[ranks])
+        rows_between = np.searchsorted(values, cuts[1:]) - np.searchsorted(
+            values, cuts[:-1], side="right"
+        )
+        missed = max(missed, int(rows_between.max(initial=0)))
+        axis = np.zeros((len(cuts), n_features))
+        axis[:, column] = 1.0
+        normals += [axis, -axis]
+        offsets += [cuts, -cuts]
+    return AxisPool(HalfspaceSet(np.concatenate(normals), np.concatenate(offsets)), missed)
+
+
+class AxisBoxCover(IntersectionCover):
+    """All boxes of a limited number of faces from a pool, with either label inside.
+
+    The first members are those of `IntersectionCover`, with the first label in an intersection of
+    halfspaces. The others have the first label in a union of at least two halfspaces, and so the
+    second label in a box.
+
+    Parameters
+    ----------
+    pool : AxisPool
+        Halfspaces of the faces.
+    max_faces : int
+        Maximum number of faces of a box.
+    public : PublicSample
+        Source of the names.
+
+    Attributes
+    ----------
+    missed : int
+        Maximum number of public rows by which moving one face of a box to the pool changes it.
+    """
+
+    def __init__(self, pool: AxisPool, max_faces: int, public: PublicSample) -> None:
+        no_flat = pool.halfspaces[:0]
+        super().__init__(pool.halfspaces, no_flat, max_faces, public, is_complete=True)
+        self.missed = pool.missed
+        self.max_faces = max_faces
+
+    @property
+    def size(self) -> int:
+        """Number of hypotheses."""
+        return super().size + sum(self._n_subsets[2:])
+
+    def family(self, table: Integers) -> Family:
+        """Return the error counts of all members, as a family without structure (`Leaf`).
+
+        The excess of a union is the sum of the excesses of all intersections of its halfspaces,
+        with alternating signs.
+        """
+        intersections = super().family(table)
+        assert isinstance(intersections, Leaf)
+        order = table.ndim - 1
+        excess = table[1] - table[0]
+        empty_set_errors = int(intersections.errors[0])
+        unions = [intersections.errors]
+        for size in range(2, self._max_intersections + 1):
+            # index 0 of the table is the predicate that is always true, 1 is the hull
+            subsets = increasing_subsets(len(self.pool), size) + 2
+            errors = np.full(subsets.shape[1], empty_set_errors, dtype=np.int64)
+            for n_met in range(1, size + 1):
+                sign = 1 if n_met % 2 else -1
+                for met in itertools.combinations(subsets, n_met):
+                    errors += sign * excess[(0,) * (order - n_met) + met]
+            unions.append(errors)
+        return Leaf(np.concatenate(unions))
+
+    def hypothesis(self, path: Path) -> Polytope:
+        """Return the member at an index: intersections by their size, then unions."""
+        index = int(path) - super().size
+        if index < 0:
+            polytope = super().hypothesis(path)
+            return polytope if not len(polytope.sides) else self._box(polytope.sides, False)
+        size = 2
+        while index >= self._n_subsets[size]:
+            index -= self._n_subsets[size]
+            size += 1
+        return self._box(self.pool[unrank(index, len(self.pool), size)], True)
+
+    def _box(self, faces: HalfspaceSet, is_union: bool) -> AxisBox:
+        return AxisBox(faces, is_union, self._public)
+
+
+def increasing_subsets(n: int, size: int) -> Codes:
+    """Return all subsets of range(n) of a size, as increasing columns in lexicographic order.
+
+    The shape is (size, number of subsets). `unrank` returns one of them.
+    """
+    subsets = np.arange(n)[None]
+    for _ in range(size - 1):
+        last = subsets[-1]
+        n_larger = n - 1 - last  # elements that may follow the last one
+        starts = np.repeat(np.cumsum(n_larger) - n_larger, n_larger)
+        following = np.arange(n_larger.sum()) - starts + np.repeat(last + 1, n_larger)
+        subsets = np.vstack([np.repeat(subsets, n_larger, axis=1), following])
+    return subsets
+
+
+def build_axis_boxes(
+    public: PublicSample, max_faces: int, max_halfspaces: int, alpha: float
+) -> IntersectionCover:
+    """Return the cover of axis-aligned boxes with at most `max_faces` faces at public values.
+
+    Parameters
+    ----------
+    public : PublicSample
+        Public rows and at most two labels.
+    max_faces : int
+        Maximum number of faces of a box.
+    max_halfspaces : int
+        Maximum number of halfspaces of the pool.
+    alpha : float
+        Maximum share of the public rows on which a box disagrees with the nearest member, unless
+        `max_halfspaces` is too small for it.
+
+    Raises
+    ------
+    CoverSizeError
+        If the pool has no place for two values of each column.
+    """
+    n_features = public.X.shape[1]
+    if len(public.classes) == 1 or not len(public.X):
+        no_halfspaces = HalfspaceSet(np.empty((0, n_features)), np.empty(0))
+        return IntersectionCover(no_halfspaces, None, 0, public, is_complete=True)
+    max_size = min(max_halfspaces, max_pool_size(max_faces))
+    max_cuts = max_size // (2 * n_features)  # each value has two halfspaces
+    if max_cuts < 2:
+        raise CoverSizeError(
+            f"{n_features} columns need {4 * n_features} axis-aligned halfspaces or more, and "
+            f"{max_size} are allowed with max_intersections={max_faces}; set max_halfspaces higher "
+            "or max_intersections lower, or give fewer columns."
+        )
+    # a spacing of alpha / max_faces of the rows; the factor keeps rounding errors from adding one
+    n_cuts = min(math.ceil(max_faces / alpha * (1 - 1e-9)) + 1, max_cuts)
+    return AxisBoxCover(axis_pool(public.X, n_cuts), max_faces, public)
