@@ -12,6 +12,9 @@ Outcomes are clipped to public bounds, for all methods and in the test set.
 * DP-EBM, `interpret.privacy.DPExplainableBoostingRegressor`, is fitted if it is installed. It is
   told bounds and types from private rows, and hides whether a row is there.
 * scikit-learn's HistGradientBoostingRegressor knows no privacy.
+
+`regression.csv` beside this script has the figures of the guide: ``--seeds 2 --draws 2 --guide``,
+with the census tables.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ LEVEL = 0.9
 EPSILONS = [0.1, 1.0, 10.0]
 OURS, LINEAR, PEER, OPEN = "boosting", "AdaSSP", "DP-EBM", "open boosting"
 SHORTEST = 0.5  # standard deviation of an even column of 0 and 1
+GUIDE = Path(__file__).parent / "regression.csv"
 SEEDS_APART = 1000  # of fits that differ in their noise alone
 
 
@@ -158,6 +162,12 @@ def tables(peer, names, options):
             yield from ({"data": name, "rows": len(rows.y)} | record for record in records)
 
 
+def guide_figures(records):
+    """Return the means of the guide, one line per data set, ε and method."""
+    cells = records.groupby(["data", "rows", "epsilon", "method"], sort=False)
+    return cells[["r2", "coverage"]].mean().round(4).reset_index()
+
+
 def summary(records):
     """Return one printable line per data set and ε, a column per method."""
     cells = records.groupby(["data", "rows", "epsilon", "method"], sort=False)
@@ -193,6 +203,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--draws", type=int, default=4, help="private fits for each seed")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--guide", action="store_true", help=f"write the means to {GUIDE.name}")
     options = parser.parse_args()
     at_hand = with_outcomes(options.data_dir)
     unknown = set(options.datasets or []) - set(at_hand)
@@ -203,6 +214,8 @@ def main():
         print(f"\nNo {PEER}: install interpret-core", flush=True)
     records = pd.DataFrame(tables(peer, options.datasets or at_hand, options))
     save_table(records, "regression")
+    if options.guide:
+        guide_figures(records).to_csv(GUIDE, index=False)
     means = f"means of {options.seeds} seeds and {options.draws} draws, {PUBLIC} public rows"
     print_table(summary(records), f"Test R², {means}")
     lines = [*reached(records)]

@@ -14,8 +14,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 GUIDES = (
-    *("query_release", "boosting", "regression", "public_model"),
-    *("faq", "how_many_public_rows", "public_rows", "scores", "selection"),
+    *("query_release", "boosting", "regression", "public_model", "publish_survey", "reports"),
+    *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
+    *("selection", "pipelines", "project_budget"),
 )
 PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
 PAGES |= {name: ROOT / "docs" / f"{name}.md" for name in ("limitations", "comparison")}
@@ -258,6 +259,21 @@ def test_the_price_of_a_description(curves):
     }.items():
         (sentence,) = CHECKED[page]
         assert_shown(re.search(sentence, in_one_line(page)).groups(), values)
+
+
+def test_regression():
+    table = committed("regression")
+    r2 = table.set_index(["data", "method", "epsilon"])["r2"]
+    coverage = table.set_index(["data", "method", "epsilon"])["coverage"]
+    rows = table.groupby("data")["rows"].first()
+    shown = rows_of("regression", "regression")
+    assert shown.keys() == {f"{data} ({n:,})" for data, n in rows.items()}
+    for name, texts in shown.items():
+        data, epsilons = name.partition(" ")[0], (0.1, 1.0, 10.0)
+        values = [r2[data, name, e] for name in ("boosting", "AdaSSP") for e in epsilons]
+        values += [r2[data, "open boosting", 10.0]]
+        values += [coverage[data, "boosting", e] for e in epsilons[1:]]
+        assert_shown(texts, values)
 
 
 # --- figures without one
