@@ -28,7 +28,11 @@ from skpublicdp.query_release import (
 from skpublicdp.query_release.pmw import release as pmw
 from skpublicdp.query_release.pmw.cover import ExplicitCover
 from skpublicdp.query_release.pmw.grid_cover import BoxQueryCover, ProductCover, QuantileAxis
-from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
+from skpublicdp.query_release.pmw.halfspace_cover import (
+    HalfspaceDichotomies,
+    HalfspaceQueryCover,
+    choose_points,
+)
 from tests.helpers import FALSE_ALARM
 from tests.kit import Recorder, enumerate_runs, exp_above, index_by_release, worst_ratio
 
@@ -187,16 +191,75 @@ class TestHalfspaces:
             worst = max(worst, (alike != alike[0]).mean(axis=1).max())
         assert 0.3 * bound < worst <= bound
 
-    def test_cells_of_the_plane(self):
-        queries, _, cover = cover_of("halfspaces")
-        X = np.random.default_rng(0).normal(size=(5000, 2)) * 2
-        rules = cover.member_index.cover
-        on_cells = np.array([on_rows(cover, k, X) for k in range(len(rules))])
-        wrong = (on_cells != queries.holds(rules, X)).any(axis=0)
-        assert wrong.mean() < 1e-3  # a row may be closer to a crossing than the step of the search
-        assert queries.nearest_members(rules, cover.member_index).tolist() == list(
-            range(len(rules))
-        )
+    def test_chosen_points_leave_fewer_rows_undetermined(self):
+        """Fewer than random points do, on rows by which they were not chosen."""
+        chosen, random = [], []
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            rows, others = rng.normal(size=(2, 600, 2))
+            points = choose_points(rows, 24, rng)
+            assert len(np.unique(points, axis=0)) == 24
+            chosen.append(HalfspaceDichotomies(points).disagreement_bound(others))
+            random.append(HalfspaceDichotomies(rows[:24]).disagreement_bound(others))
+        assert max(chosen) < 0.35 < np.mean(random)
+        assert np.mean(chosen) < 0.85 * np.mean(random)
+
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            np.zeros((1, 2)),
+            np.column_stack([np.arange(60.0), np.arange(60.0)]),
+            np.array(list(itertools.product(range(5), repeat=2)), dtype=float),
+            np.eye(3),
+        ],
+        ids=["one", "a line", "a grid", "corners"],
+    )
+    def test_points_of_degenerate_rows(self, rows):
+        points = choose_points(rows, 12, np.random.default_rng(0))
+        assert 1 <= len(points) <= 12
+        cover = HalfspaceQueries().build_cover(np.concatenate([rows, rows]))
+        answers = cover.answers(cover.count(rows))
+        expected = HalfspaceQueries().holds(cover.member_index.cover, rows).sum(axis=1)
+        np.testing.assert_array_equal(answers, expected)  # rows that are cells are exact
+
+    def test_it_has_no_floor_as_with_20_points(self):
+        X = np.random.default_rng(0).normal(size=(3000, 2))
+        cover = HalfspaceQueries().build_cover(X)
+        assert cover.n_queries == 2258  # all dichotomies of 48 points
+        assert cover.irreducible_error < 0.2
+        assert cover.radius(3000, 3, 0.025) < 0.3
+        queries, members = HalfspaceQueries(), cover.member_index
+        np.testing.assert_array_equal(queries.nearest_members(members.cover, members), range(2258))
+
+    def test_the_radius_is_as_large_as_promised(self, monkeypatch):
+        """The shares of the population are estimated by rows that neither half contains."""
+        monkeypatch.setattr("skpublicdp.query_release.queries.geometric.MAX_HALFSPACES", 120)
+        queries, beta, runs, failures, ratios = HalfspaceQueries(), 0.2, 40, 0, []
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+            X, population = rng.normal(size=(120, 2)), rng.normal(size=(4000, 2))
+            cover = queries.build_cover(X)
+            rules, points = cover.member_index.cover, cover.member_index.points
+            differs = (
+                queries.holds(rules, population)
+                != cover.incidence[:, cover.assign_cells(population)[:, 0]]
+            )
+            reassigned = differs.mean(axis=1).max()
+            disagreement = HalfspaceDichotomies(points).disagreement_bound(population)
+            radius = cover.radius(len(X), 3, beta)
+            failures += reassigned + disagreement > radius
+            ratios.append((reassigned + disagreement) / radius)
+        assert failures <= binom.isf(FALSE_ALARM, runs, beta)
+        assert max(ratios) > 0.2
+
+    def test_a_row_has_the_cell_of_the_nearest_candidate(self):
+        """By itself: rows do not influence each other, and no value is refused."""
+        _, _, cover = cover_of("halfspaces")
+        X = np.random.default_rng(0).normal(size=(500, 2)) * 2
+        X = np.concatenate([X, [[1e308, -1e308], [np.inf, 0.0], [np.nan, 1.0]]])
+        together = cover.assign_cells(X)
+        np.testing.assert_array_equal(together, [cover.assign_cells(row[None])[0] for row in X])
+        assert together.max() < cover.size
 
 
 def test_rows_of_unlisted_cells_are_assigned_to_the_nearest():
@@ -226,11 +289,12 @@ def count(cover, X):
 
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
-WIDTHS = {BoxQueryCover: 1, ProductCover: 2, ExplicitCover: 2}
+WIDTHS = {BoxQueryCover: 1, ProductCover: 2, ExplicitCover: 2, HalfspaceQueryCover: 2}
 SMALL = {
     BoxQueryCover: ThresholdQueries().build_cover(np.array([[0.0], [1.0], [2.0]])),
     ProductCover: StumpQueries().build_cover(CORNERS),
     ExplicitCover: CustomQueries(lambda X: X > 0.5).build_cover(CORNERS),
+    HalfspaceQueryCover: HalfspaceQueries().build_cover(CORNERS[[0, 1, 0, 1]]),
 }
 
 

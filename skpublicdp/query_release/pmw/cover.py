@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.guarantees import cover_radius
 from skpublicdp.guarantees.growth import population_share_bound
 from skpublicdp.query_release.marginals.count import MEMORY_BYTES
 from skpublicdp.typing import Codes, Floats, Integers
@@ -180,12 +179,13 @@ class ExplicitCover(QueryCover):
         fewest different answers.
     holdout : ndarray of shape (m, n_features), optional
         Public rows that are independent of the cover and of the candidates. They estimate the
-        fraction of rows that are assigned to another cell. If None, all cells are listed.
+        fraction of rows that are assigned to another cell, and the bound `disagreement`. If None,
+        all cells are listed.
     points : ndarray of shape (n_points, n_features), optional
         Each query of the class agrees on these points with a member of the cover. If None, the
         cover contains the whole class.
     disagreement : float, optional
-        Bound on the fraction of public rows on which a query and its member differ.
+        Bound on the fraction of the held-out rows on which a query and its member differ.
     """
 
     def __init__(
@@ -202,10 +202,12 @@ class ExplicitCover(QueryCover):
         self._disagreement = disagreement
         candidates = candidates[: MAX_INCIDENCE_ENTRIES // len(cover)]
         answers = holds(cover, candidates)
-        first_row_of_cell: dict[bytes, int] = {}
-        for row, key in enumerate(_packed_columns(answers)):
-            first_row_of_cell.setdefault(key, row)
-        first_rows = np.array([*first_row_of_cell.values()], dtype=np.intp)
+        cell_of_key: dict[bytes, int] = {}
+        self._cell_of_candidate = np.array(
+            [cell_of_key.setdefault(key, len(cell_of_key)) for key in _packed_columns(answers)],
+            dtype=np.intp,
+        )
+        first_rows = np.unique(self._cell_of_candidate, return_index=True)[1]
         self.cells, self.incidence = candidates[first_rows], answers[:, first_rows]
         self._n_holdout, self._reassigned_share = None if holdout is None else len(holdout), 0.0
         if holdout is not None and len(holdout):
@@ -248,12 +250,13 @@ class ExplicitCover(QueryCover):
         assigned to another cell. Each has half of the failure probability.
         """
         total = 0.0
-        if self._points is not None:
-            total += cover_radius(m, d, beta / 2, self._disagreement)
         if self._n_holdout is not None:
-            total += population_share_bound(
-                self._reassigned_share, self._n_holdout, beta / 2 / self.n_queries
-            )
+            # the rows are independent of the cover, and a union bound is over its members
+            shares = [self._reassigned_share]
+            if self._points is not None:
+                shares.append(self._disagreement)
+            member_beta = beta / 2 / self.n_queries
+            total = sum(population_share_bound(s, self._n_holdout, member_beta) for s in shares)
         return min(total, 1.0)
 
     @property

@@ -1,22 +1,37 @@
-"""Halfspace queries on a few public points: dichotomies, hyperplanes, and arrangements of lines."""
+"""Halfspace queries: dichotomies of a few public points, and cells around many public rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
-from skpublicdp.typing import Floats, Integers
+from skpublicdp.query_release.pmw.cover import ExplicitCover
+from skpublicdp.typing import Codes, Floats, Integers
 
 Signs = NDArray[np.bool_]
 
 ON_PLANE_TOLERANCE = 1e-9
 """Maximum distance from a hyperplane at which a standardised point counts as on it."""
 
-MIN_CROSSING_SINE = 1e-12
-"""Lines at a smaller angle (its sine) count as parallel."""
+MAX_CELLS = 1 << 13
+"""Maximum number of cells. With `MAX_HALFSPACES` queries their incidence matrix takes 75 MB."""
+
+N_NEIGHBOURS = 4
+"""Neighbours of a public row among which cells between rows are placed."""
+
+MAX_FITTED_ROWS = 1 << 10
+"""Maximum number of public rows by which `choose_points` compares points."""
+
+POINTS_AT_A_TIME = 2
+"""Points that `choose_points` adds before it lists the dichotomies again."""
+
+ROW_BLOCK = 1 << 11
+"""Number of rows of which the sides of all hyperplanes are computed at a time."""
 
 
 class HalfspaceDichotomies:
@@ -85,25 +100,36 @@ class HalfspaceDichotomies:
         return exact_halfspaces
 
     def disagreement_bound(self, rows: Floats) -> float:
-        """Bound the fraction of rows on which two halfspaces of one dichotomy may differ.
+        """Bound the fraction of rows on which two halfspaces of one dichotomy may differ."""
+        n_undetermined = sum(
+            self.undetermined(rows[start : start + ROW_BLOCK]).sum(axis=1)
+            for start in range(0, len(rows), ROW_BLOCK)
+        )
+        return float(np.max(n_undetermined) / max(1, len(rows)))
+
+    def undetermined(self, rows: Floats) -> Signs:
+        """Return the rows on which two halfspaces of a dichotomy may differ.
 
         All halfspaces of a dichotomy agree on a row that is on the same side of all hyperplanes
-        that bound the dichotomy.
+        that bound the dichotomy, and on the points themselves.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_dichotomies, n_rows)
         """
         is_point = (rows[:, None] == self.points).all(axis=2).any(axis=1)
-        if is_point.all():
-            return 0.0
         if self.basis.shape[1] < self.points.shape[1]:
-            return 1.0  # the points do not span the space, so that no bound is known for other rows
-        sides = self._sides(rows[~is_point]).T
-        is_above, is_below = (sides > 0).astype(np.float32), (sides < 0).astype(np.float32)
-        positive = self.bounds_positive.astype(np.float32)
-        negative = self.bounds_negative.astype(np.float32)
-        # a row is inside if no bounding hyperplane separates it from the cone
-        is_inside = positive @ (1 - is_above) + negative @ (1 - is_below) == 0
-        is_outside = positive @ (1 - is_below) + negative @ (1 - is_above) == 0
-        n_undetermined = (~is_inside & ~is_outside).sum(axis=1)
-        return float(n_undetermined.max() / len(rows))
+            # the points do not span the space, so that no bound is known for other rows
+            return np.tile(~is_point, (len(self.signs), 1))
+        sides = self._sides(rows).T
+        undetermined = np.empty((len(self.signs), len(rows)), dtype=bool)
+        rays = zip(self.bounds_positive, self.bounds_negative, strict=True)
+        for number, (positive, negative) in enumerate(rays):
+            # sides of the extreme rays of the cone, of which there are few
+            ray_sides = np.concatenate([sides[positive], -sides[negative]])
+            undetermined[number] = (ray_sides <= 0).any(axis=0) & (ray_sides >= 0).any(axis=0)
+        undetermined[:, is_point] = False
+        return undetermined
 
     def _homogeneous(self, rows: Floats) -> Floats:
         """Return rows in the coordinates of the points, with a last coordinate of 1."""
@@ -161,33 +187,106 @@ def _signs(values: Floats) -> Integers:
     return np.where(np.abs(values) > ON_PLANE_TOLERANCE, np.sign(values), 0).astype(np.int64)
 
 
-def line_arrangement_points(lines: Floats, points: Floats) -> Floats:
-    """Return points around every crossing of two lines: one in each of the four cells there.
+def choose_points(rows: Floats, n_points: int, generator: np.random.Generator) -> Floats:
+    """Return points whose dichotomies leave few rows undetermined.
 
-    Each cell of an arrangement of lines that are not all parallel has a corner. The points
-    therefore meet all cells, except for cells narrower than the distance to the crossing.
+    The first third are random rows. Then points are added where most rows are undetermined: a row
+    of the largest undetermined region, which is in as many large ones as possible.
 
     Parameters
     ----------
-    lines : ndarray of shape (n_lines, 3)
-        Normals and offsets.
-    points : ndarray of shape (m, 2)
-        Points whose range determines the distance of the result from the crossings.
-
-    Returns
-    -------
-    ndarray of shape (4 * n_crossings, 2)
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct public rows.
+    n_points : int
+        Maximum number of points.
+    generator : Generator
+        Draws the first points, and the rows by which points are compared.
     """
-    lines = lines[np.any(lines[:, :2] != 0, axis=1)]
-    lines = lines / np.linalg.norm(lines[:, :2], axis=1, keepdims=True)
-    # relative to the range of the points, and positive if all points are equal
-    distance = 1e-6 * max(float(np.ptp(points, axis=0).max()), 1e-12)
-    first, second = np.triu_indices(len(lines), k=1)
-    normals = np.stack([lines[first, :2], lines[second, :2]], axis=1)
-    is_crossing = np.abs(np.linalg.det(normals)) >= MIN_CROSSING_SINE
-    offsets = np.column_stack([lines[first, 2], lines[second, 2]])[is_crossing]
-    corners = [
-        np.linalg.solve(normals[is_crossing], (offsets + distance * np.array(signs))[:, :, None])
-        for signs in product((-1, 1), repeat=2)
-    ]
-    return np.concatenate(corners)[:, :, 0]
+    rows = generator.permutation(rows)
+    n_first = min(len(rows), max(rows.shape[1] + 1, n_points // 3))
+    chosen = [*range(min(n_first, n_points))]
+    fitted = rows[:MAX_FITTED_ROWS]
+    while len(chosen) < min(n_points, len(rows)):
+        undetermined = HalfspaceDichotomies(rows[chosen]).undetermined(fitted)
+        sizes = undetermined.sum(axis=1)
+        for _ in range(min(POINTS_AT_A_TIME, n_points - len(chosen))):
+            largest = int(sizes.argmax())
+            if not sizes[largest]:
+                break
+            candidates = np.flatnonzero(undetermined[largest])
+            covered_sizes = sizes @ undetermined[:, candidates]
+            point = int(candidates[covered_sizes.argmax()])
+            chosen.append(point)
+            sizes = np.where(undetermined[:, point], 0, sizes)  # the point divides these regions
+        if not undetermined.any():
+            break
+    return rows[chosen]
+
+
+class HalfspaceQueryCover(ExplicitCover):
+    """Cover by one halfspace for each dichotomy of a few public points, with cells around rows.
+
+    The cells are public rows, and random points between a row and its neighbours. A row is assigned
+    to the nearest one. Lines that separate the two are counted on public rows that are independent
+    of the cover.
+
+    Parameters
+    ----------
+    holds : callable
+        Returns which halfspaces hold for which rows, shape (n_queries, n_rows).
+    dichotomies : HalfspaceDichotomies
+        The dichotomies of the chosen points.
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct public rows.
+    holdout : ndarray of shape (m, n_features)
+        Public rows that are independent of `dichotomies` and `rows`.
+    generator : Generator
+        Draws the cells.
+    """
+
+    def __init__(
+        self,
+        holds: Callable[[Any, Floats], Signs],
+        dichotomies: HalfspaceDichotomies,
+        rows: Floats,
+        holdout: Floats,
+        generator: np.random.Generator,
+    ) -> None:
+        cover = dichotomies.halfspaces(holds)
+        disagreement = 1.0  # no bound holds if rounding lost the halfspace of a dichotomy
+        if len(cover) == len(dichotomies.signs):
+            disagreement = dichotomies.disagreement_bound(holdout)
+        candidates = _points_among(generator.permutation(rows)[:MAX_CELLS], generator)
+        self._low, self._high = candidates.min(axis=0), candidates.max(axis=0)
+        self._scale = np.where(self._high > self._low, candidates.std(axis=0), 1.0)
+        self._tree = cKDTree(candidates / self._scale)
+        super().__init__(holds, cover, candidates, holdout, dichotomies.points, disagreement)
+
+    def assign_cells(self, X: Floats) -> Codes:
+        """Return the cell of the nearest candidate of each row, shape (n, 1).
+
+        Rows are moved into the range of the candidates first, so that no distance overflows.
+        """
+        clipped = np.clip(np.nan_to_num(X), self._low, self._high)
+        nearest = self._tree.query(clipped / self._scale)[1]
+        cells: Codes = self._cell_of_candidate[nearest]
+        return cells[:, None]
+
+
+def _points_among(rows: Floats, generator: np.random.Generator) -> Floats:
+    """Return the rows, and as many random points among neighbouring rows as `MAX_CELLS` allows.
+
+    A point is in the triangle of a row and two of its nearest neighbours.
+    """
+    n_neighbours = min(N_NEIGHBOURS, len(rows) - 1)
+    n_points = MAX_CELLS - len(rows)
+    if n_neighbours < 1 or n_points < 1:
+        return rows
+    scale = np.maximum(rows.std(axis=0), np.finfo(float).tiny)
+    neighbours = cKDTree(rows / scale).query(rows / scale, k=n_neighbours + 1)[1][:, 1:]
+    corner = np.arange(n_points) % len(rows)
+    points = rows[corner].copy()
+    for _ in range(2):
+        other = rows[neighbours[corner, generator.integers(n_neighbours, size=n_points)]]
+        points += generator.random((n_points, 1)) / 2 * (other - rows[corner])
+    return np.concatenate([rows, points])

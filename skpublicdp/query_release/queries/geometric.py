@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.pmw.cover import ExplicitCover
 from skpublicdp.query_release.pmw.grid_cover import MAX_AXIS_CELLS, ProductCover, QuantileAxis
 from skpublicdp.query_release.pmw.halfspace_cover import (
     HalfspaceDichotomies,
-    line_arrangement_points,
+    HalfspaceQueryCover,
+    choose_points,
 )
 from skpublicdp.query_release.queries.base import (
     Answers,
@@ -26,18 +26,15 @@ from skpublicdp.query_release.queries.base import (
 from skpublicdp.query_release.queries.marginal import check_categories
 from skpublicdp.typing import Codes, Floats
 
-MAX_HALFSPACES = 400
-"""Maximum number of halfspaces in a cover. In the plane 400 halfspaces make 18,000 cells."""
+MAX_HALFSPACES = 2304
+"""Maximum number of halfspaces in a cover: 48 points of the plane, or 19 of space, have fewer
+dichotomies."""
 
 MAX_DICHOTOMY_POINTS = 48
-"""Maximum number of public rows whose dichotomies are in a cover. It matters for a single column
-only: with more columns, fewer rows have `MAX_HALFSPACES` dichotomies."""
+"""Maximum number of public rows whose dichotomies are in a cover."""
 
 SIDE_BLOCK = 1 << 16
 """Number of query-row answers that are computed at a time, so that they fit into a cache."""
-
-N_DICHOTOMY_TRIALS = 16
-"""Number of random subsets of public rows, of which the best one defines the cover."""
 
 MIN_COLUMN_DEVIATION = 1e-12
 """Lower bound of the standard deviation of a column, which standardises normals of halfspaces."""
@@ -118,12 +115,12 @@ class HalfspaceQueries(QueryClass):
             answers[:, block] = projections >= offsets
         return answers
 
-    def build_cover(self, X_public: Floats) -> ExplicitCover:
+    def build_cover(self, X_public: Floats) -> HalfspaceQueryCover:
         """Return a cover with one halfspace for each dichotomy of a few public rows.
 
-        These rows come from the first half of the public rows. The second half estimates the share
-        of rows in cells that the cover does not list. Several random choices of the few rows are
-        compared by how well their dichotomies approximate the halfspaces on the first half.
+        These rows and the cells come from the first half of the public rows. The second half
+        estimates the share of rows on which a halfspace and its member differ, and of rows that
+        another cell represents.
         """
         n_features = X_public.shape[1]
         first_half, second_half = np.array_split(X_public, 2)
@@ -134,19 +131,9 @@ class HalfspaceQueries(QueryClass):
             if self.growth_function(m, n_features) <= MAX_HALFSPACES
         )
         generator = np.random.default_rng(0)  # fixed, since only public rows enter
-        trials = [
-            HalfspaceDichotomies(generator.permutation(distinct_rows)[:n_points])
-            for _ in range(N_DICHOTOMY_TRIALS)
-        ]
-        dichotomies = min(trials, key=lambda trial: trial.disagreement_bound(first_half))
-        points, cover = dichotomies.points, dichotomies.halfspaces(self.holds)
-        disagreement = 1.0  # no bound holds if rounding lost the halfspace of a dichotomy
-        if len(cover) == len(dichotomies.signs):
-            disagreement = dichotomies.disagreement_bound(X_public)
-        candidates = distinct_rows  # rows whose cells are listed
-        if n_features == 2:  # all cells of lines in the plane are known
-            candidates = np.concatenate([candidates, line_arrangement_points(cover, points)])
-        return ExplicitCover(self.holds, cover, candidates, second_half, points, disagreement)
+        points = choose_points(distinct_rows, n_points, generator)
+        dichotomies = HalfspaceDichotomies(points)
+        return HalfspaceQueryCover(self.holds, dichotomies, distinct_rows, second_half, generator)
 
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
         """Return all two-way tables, or the one-way table of a single column.
