@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from skpublicdp.data.column import DAY, MAX_LISTED_COLUMNS
+from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
 from skpublicdp.data.schema import Column, Schema, parse_bounds
 from skpublicdp.data.tables import Container, Table
 from skpublicdp.data.validation import pipeline_advice
@@ -32,9 +34,15 @@ class DescribedRows:
     ----------
     columns : dict of str to ndarray
         The values of each column.
+    nullable : frozenset of str
+        Columns whose values may be missing according to a metadata file. The rows have none.
+    not_given : dict of str to str
+        Columns that a metadata file names without bounds or categories, and the reason.
     """
 
     columns: dict[str, NDArray[Any]]
+    nullable: frozenset[str] = frozenset()
+    not_given: dict[str, str] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -45,7 +53,8 @@ class DescribedRows:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"<{self.shape[0]} described rows of {', '.join(self.columns)}>"
+        lacking = "".join(f"; not {name}: {reason}" for name, reason in self.not_given.items())
+        return f"<{self.shape[0]} described rows of {', '.join(self.columns)}{lacking}>"
 
     def to_frame(self, library: str = "pandas") -> Any:
         """Return the rows as a frame, for inspection.
@@ -84,7 +93,11 @@ class DescribedRows:
             return container.build(list(self.columns.values()))
         missing = [name for name in names if name not in self.columns]
         if missing:
-            raise ValueError(f"X_public must describe each column of X; {missing[0]!r} is missing.")
+            reason = self.not_given.get(missing[0])
+            advice = "" if reason is None else f", as {reason}; pass columns to describe_columns"
+            raise ValueError(
+                f"X_public must describe each column of X; {missing[0]!r} is missing{advice}."
+            )
         values = [self.columns[name] for name in names]
         return Container(container.library, tuple(names)).build(values)
 
@@ -94,7 +107,12 @@ def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
     return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
 
 
-def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> DescribedRows:
+def describe_columns(
+    description: Mapping[str, Any] | str | os.PathLike[str],
+    *,
+    size: int = 300,
+    columns: Mapping[str, Any] | None = None,
+) -> DescribedRows:
     """Return synthetic public rows that follow a description of the columns.
 
     Use it if there are no actual public rows. The description must come from common knowledge:
@@ -102,23 +120,29 @@ def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> Desc
 
     Parameters
     ----------
-    description : dict of str to description
+    description : dict of str to description, or metadata
         Description of each column by its name. A tuple ``(low, high)`` of numbers or dates gives
         evenly spread values. With ``(low, high, typical)`` the median is `typical`, and most
         values are near it. A list gives equally frequent categories, and a dict maps categories
-        to rough shares.
+        to rough shares. Or a metadata file: the path of a JSON or YAML file, or its parsed
+        content, in the format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas.
     size : int, default=300
         Number of rows.
+    columns : dict of str to description, optional
+        Descriptions that complete those of a metadata file, or replace them.
 
     Returns
     -------
     DescribedRows
-        Rows for ``X_public``. The columns are independent of each other.
+        Rows for ``X_public``. The columns are independent of each other. Columns that a metadata
+        file names without bounds or categories are in `not_given`, with the reason.
 
     Raises
     ------
     ValueError
         If a description has another form.
+    ImportError
+        If a YAML file is given and PyYAML is not installed.
 
     See Also
     --------
@@ -141,6 +165,11 @@ def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> Desc
     2   44     38  clerk
     3   81     18  nurse
     """
+    metadata = read_metadata(description) or ColumnMetadata()
+    if metadata.description or metadata.not_given:
+        description = metadata.description
+    if isinstance(description, Mapping):
+        description = {**description, **(columns or {})}
     if not isinstance(description, Mapping) or not description:
         raise ValueError(
             "description must be a dict that describes at least one column by its name; got "
@@ -149,11 +178,12 @@ def describe_columns(description: Mapping[str, Any], *, size: int = 300) -> Desc
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
         raise ValueError(f"size must be a positive whole number of rows; got {size!r}.")
     quantiles = reference_sample(len(description), (0, 1), size)
-    columns = {
+    values = {
         str(name): _column_values(str(name), column, quantiles[:, position])
         for position, (name, column) in enumerate(description.items())
     }
-    return DescribedRows(columns)
+    not_given = {n: reason for n, reason in metadata.not_given.items() if n not in values}
+    return DescribedRows(values, metadata.nullable, not_given)
 
 
 def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[Any]:

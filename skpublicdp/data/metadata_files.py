@@ -1,0 +1,323 @@
+"""Descriptions of columns from metadata files of dpsynth, SmartNoise SQL, CSVW and lomas."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+FORMATS = "dpsynth, SmartNoise SQL, CSVW or lomas"
+"""Names of the formats, for messages."""
+
+SMARTNOISE_OPTIONS = {
+    *("rows", "rows_exact", "row_privacy", "max_ids", "sample_max_ids"),
+    *("clamp_counts", "clamp_columns", "use_dpsu", "censor_dims"),
+}
+"""Keys of a table of SmartNoise SQL that are no columns."""
+
+CSVW_INTEGERS = {
+    *("integer", "long", "int", "short", "byte", "nonNegativeInteger", "positiveInteger"),
+    *("unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte"),
+    *("nonPositiveInteger", "negativeInteger"),
+}
+CSVW_NUMBERS = CSVW_INTEGERS | {"decimal", "double", "float", "number"}
+CSVW_DATES = {"date", "dateTime", "datetime", "dateTimeStamp"}
+"""Data types of CSVW by kind (https://www.w3.org/TR/tabular-metadata/#datatypes)."""
+
+
+@dataclass(frozen=True)
+class ColumnMetadata:
+    """What a metadata file states about the columns of one table.
+
+    Attributes
+    ----------
+    description : dict of str to tuple or list
+        Bounds (low, high), or a list of categories, of each column that has them.
+    nullable : frozenset of str
+        Columns whose values may be missing.
+    not_given : dict of str to str
+        The reason why a column has no description.
+    """
+
+    description: dict[str, Any] = field(default_factory=dict)
+    nullable: frozenset[str] = frozenset()
+    not_given: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What a file states about one column."""
+
+    values: tuple[Any, Any] | list[Any] | None
+    """Bounds or categories; None if the file gives neither."""
+    nullable: bool
+    reason: str = ""
+    """Why `values` is None."""
+
+
+def read_metadata(source: Any) -> ColumnMetadata | None:
+    """Return what metadata state about columns; None if the source is no path and no metadata.
+
+    Parameters
+    ----------
+    source : path, or dict
+        A JSON or YAML file, or its parsed content.
+    """
+    is_path = isinstance(source, str | os.PathLike)
+    content = _parse_file(Path(source)) if is_path else source
+    entries = _entries(content, is_file=is_path)
+    if entries is None:
+        if is_path:
+            raise ValueError(
+                f"A metadata file must have the format of {FORMATS}; {os.fspath(source)!r} has "
+                "another one, so describe the columns by a dict."
+            )
+        return None
+    return ColumnMetadata(
+        {name: entry.values for name, entry in entries.items() if entry.values is not None},
+        frozenset(name for name, entry in entries.items() if entry.nullable),
+        {name: entry.reason for name, entry in entries.items() if entry.values is None},
+    )
+
+
+def _parse_file(path: Path) -> Any:
+    """Return the content of a JSON or YAML file."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix.lower() == ".json":
+        return json.loads(text)
+    try:
+        import yaml
+    except ImportError:
+        yaml = None  # raised below, so that the traceback shows one error
+    if yaml is None:
+        raise ImportError("PyYAML must be installed to read YAML files; run `pip install pyyaml`.")
+    return yaml.safe_load(text)
+
+
+def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
+    """Return the entry of each column, or None if the content has none of the formats.
+
+    Parameters
+    ----------
+    content : object
+        Parsed content.
+    is_file : bool
+        Whether the content comes from a file. Otherwise it may be a description of another form.
+    """
+    if not isinstance(content, Mapping) or not content:
+        return None
+    if _is_csvw(content):
+        columns = _csvw_columns(content)
+        return {name: _csvw_entry(column) for name, column in columns.items()}
+    if _are_typed(content.get("columns")):
+        return {
+            str(name): _typed_entry(column, nullable=False)
+            for name, column in content["columns"].items()
+        }
+    if all(_is_dpsynth(column, is_file=is_file) for column in content.values()):
+        return {str(name): _dpsynth_entry(column or {}) for name, column in content.items()}
+    tables = _smartnoise_tables(content)
+    if not tables:
+        return None
+    return {
+        str(name): _typed_entry(column, nullable=True)
+        for name, column in _only_table(tables).items()
+    }
+
+
+def _only_table(tables: list[Any]) -> Any:
+    """Return the only table of a file."""
+    if len(tables) != 1:
+        raise ValueError(
+            f"A metadata file must describe one table; got {len(tables)}, so describe the columns "
+            "of one by a dict."
+        )
+    return tables[0]
+
+
+def _bounded(low: Any, high: Any, nullable: bool, convert: Callable[[Any], Any]) -> _Entry:
+    """Return the entry of a column of numbers or dates with bounds, if both are given."""
+    if low is None or high is None:
+        return _Entry(None, nullable, "no lower and upper bound are given")
+    low, high = convert(low), convert(high)
+    if low == high:
+        return _Entry(None, nullable, "the lower and the upper bound are equal")
+    return _Entry((low, high), nullable)
+
+
+def _to_date(value: Any) -> datetime:
+    """Return a date, a point in time or its ISO text as naive UTC, which numpy reads."""
+    moment = datetime.fromisoformat(str(value))
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+CONVERTERS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "datetime": _to_date}
+"""Types of SmartNoise SQL and lomas that have bounds, with the conversion of a bound."""
+
+
+def _is_dpsynth(column: Any, *, is_file: bool) -> bool:
+    """Indicate whether a value describes an attribute in dpsynth's format.
+
+    dpsynth writes the type. It accepts files without types, whose keys tell the type. In a dict in
+    memory, numbers alone are shares of categories.
+
+    References
+    ----------
+    https://github.com/google/dpsynth/blob/main/docs/specifying_domains.md
+    """
+    if column is None or column == {}:
+        return is_file
+    if not isinstance(column, Mapping):
+        return False
+    if str(column.get("type", "")).endswith("Attribute") or "possible_values" in column:
+        return True
+    return is_file and bool({"min_value", "max_tokens", "default_value"} & set(column))
+
+
+def _dpsynth_entry(column: Mapping[str, Any]) -> _Entry:
+    """Return the entry of an attribute of dpsynth."""
+    if "possible_values" in column:
+        return _Entry(list(column["possible_values"]), nullable=False)
+    if "min_value" in column:
+        # with clip_to_range dpsynth replaces missing numbers, and otherwise models them
+        nullable = not column.get("clip_to_range", True)
+        convert = int if column.get("dtype") == "int" else float
+        return _bounded(column["min_value"], column.get("max_value"), nullable, convert)
+    if column.get("public_possible_values"):
+        return _Entry(list(column["public_possible_values"]), nullable=False)
+    return _Entry(None, False, "no categories are given")
+
+
+def _are_typed(columns: Any) -> bool:
+    """Indicate whether a value maps columns to mappings with a type, as in lomas."""
+    return isinstance(columns, Mapping) and all(
+        isinstance(column, Mapping) and isinstance(column.get("type"), str)
+        for column in columns.values()
+    )
+
+
+def _smartnoise_tables(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the columns of each table of a file of SmartNoise SQL; none of other content.
+
+    References
+    ----------
+    https://docs.smartnoise.org/sql/metadata.html
+    """
+    tables = []
+    for collection in (value for key, value in content.items() if key != "engine"):
+        for schema in collection.values() if isinstance(collection, Mapping) else ():
+            for table in schema.values() if isinstance(schema, Mapping) else ():
+                if not isinstance(table, Mapping):
+                    return []
+                columns = {
+                    name: column for name, column in table.items() if name not in SMARTNOISE_OPTIONS
+                }
+                if not columns or not _are_typed(columns):
+                    return []
+                tables.append(columns)
+    return tables
+
+
+def _typed_entry(column: Mapping[str, Any], nullable: bool) -> _Entry:
+    """Return the entry of a column of SmartNoise SQL or lomas.
+
+    Parameters
+    ----------
+    column : mapping
+        The column.
+    nullable : bool
+        Default of the key of this name in the format.
+
+    References
+    ----------
+    https://docs.smartnoise.org/sql/metadata.html and `ColumnMetadata` of lomas,
+    https://github.com/dscc-admin-ch/lomas/blob/develop/core/lomas_core/models/collections.py
+    """
+    nullable = bool(column.get("nullable", nullable))
+    if column.get("private_id"):
+        return _Entry(None, nullable, "it identifies persons (private_id); pass it as groups")
+    if "categories" in column:
+        return _Entry(list(column["categories"]), nullable)
+    if column["type"] == "boolean":
+        return _Entry([False, True], nullable)
+    if column["type"] in CONVERTERS:
+        convert = CONVERTERS[column["type"]]
+        return _bounded(column.get("lower"), column.get("upper"), nullable, convert)
+    return _Entry(None, nullable, "no categories are given, at most their number")
+
+
+def _is_csvw(content: Mapping[str, Any]) -> bool:
+    """Indicate whether content is CSVW metadata of one or several tables."""
+    return "@context" in content and ("tables" in content or "tableSchema" in content)
+
+
+def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the columns of the only table by name, with inherited properties.
+
+    References
+    ----------
+    https://www.w3.org/TR/tabular-metadata/#columns and #inherited-properties
+    """
+    table = _only_table(content["tables"]) if "tables" in content else content
+    schema = table["tableSchema"]
+    if not isinstance(schema, Mapping):
+        raise ValueError(
+            "CSVW metadata must contain the schema of the table; got a link to it, so put the "
+            "schema into the file."
+        )
+    inherited = {
+        key: level[key]
+        for level in (content, table, schema)
+        for key in ("datatype", "required")
+        if key in level
+    }
+    return {
+        _csvw_name(column): inherited | dict(column)
+        for column in schema.get("columns", ())
+        if not column.get("virtual")
+    }
+
+
+def _csvw_name(column: Mapping[str, Any]) -> str:
+    """Return the header of a column in the file: its first title, or else its name."""
+    titles = column.get("titles") or column.get("name")
+    if isinstance(titles, Mapping):
+        titles = next(iter(titles.values()))
+    return str(titles[0] if isinstance(titles, list) else titles)
+
+
+def _csvw_entry(column: Mapping[str, Any]) -> _Entry:
+    """Return the entry of a column of CSVW, or of its extension CSVW-EO, which lists categories.
+
+    References
+    ----------
+    https://www.w3.org/TR/tabular-metadata/#derived-datatypes and
+    https://dscc-admin-ch.github.io/csvw-eo-docs/vocabulary/classes/
+    """
+    nullable = not column.get("required", False)
+    if "keyValues" in column:
+        return _Entry(list(column["keyValues"]), nullable)
+    datatype = column.get("datatype", "string")
+    if not isinstance(datatype, Mapping):
+        datatype = {"base": datatype}
+    base = datatype.get("base", "string")
+    if base == "boolean":
+        return _Entry([False, True], nullable)
+    convert: Callable[[Any], Any] = int if base in CSVW_INTEGERS else float
+    if base in CSVW_DATES:
+        convert = _to_date
+    elif base not in CSVW_NUMBERS:
+        return _Entry(None, nullable, "no categories are given")
+    limits = {**column, **datatype}  # in CSVW-EO bounds are properties of the column
+    low = _first(limits, "minimum", "minInclusive", "minExclusive")
+    high = _first(limits, "maximum", "maxInclusive", "maxExclusive")
+    return _bounded(low, high, nullable, convert)
+
+
+def _first(mapping: Mapping[str, Any], *keys: str) -> Any:
+    """Return the value of the first key that a mapping has, or None."""
+    return next((mapping[key] for key in keys if key in mapping), None)

@@ -1,0 +1,281 @@
+"""Metadata files of other packages: what they give, and what they do not."""
+
+import json
+import sys
+from textwrap import dedent
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpublicdp import SemiPrivateBoostingClassifier
+from skpublicdp.data import describe_columns
+from skpublicdp.data.metadata_files import read_metadata
+
+yaml = pytest.importorskip("yaml")
+
+DPSYNTH = """
+age:
+  clip_to_range: true
+  dtype: int
+  max_value: 90.0
+  min_value: 17.0
+  type: NumericalAttribute
+wage:
+  clip_to_range: false
+  dtype: float
+  max_value: 200000
+  min_value: 0
+job:
+  out_of_domain_index: 0
+  possible_values: [clerk, nurse]
+city:
+  default_value: <OOD>
+  public_possible_values: []
+  type: OpenSetCategoricalAttribute
+state:
+  public_possible_values: [BE, ZH]
+  type: OpenSetCategoricalAttribute
+notes:
+  max_tokens: 256
+anything: {}
+"""
+
+SMARTNOISE = """
+engine: pandas
+"":
+  census:
+    people:
+      row_privacy: false
+      rows: 1000
+      max_ids: 4
+      censor_dims: true
+      pid: {type: int, private_id: true}
+      age: {type: int, lower: 17, upper: 90, nullable: false}
+      wage: {type: float, lower: 0, upper: 200000}
+      married: {type: boolean}
+      job: {type: string, cardinality: 3}
+      born: {type: datetime}
+      weeks: {type: int, lower: 0}
+"""
+
+LOMAS = """
+max_ids: 1
+rows: 344
+row_privacy: true
+columns:
+  species: {type: string, cardinality: 3, categories: [Adelie, Chinstrap, Gentoo]}
+  island: {type: string}
+  region: {type: int, precision: 32, cardinality: 2, categories: [1, 2]}
+  bill: {type: float, precision: 64, lower: 30, upper: 65.0, nullable: true}
+  seen: {type: datetime, lower: 2020-01-01, upper: 2024-12-31}
+  ringed: {type: boolean}
+  bird: {type: string, private_id: true}
+"""
+
+CSVW = {
+    "@context": "http://www.w3.org/ns/csvw",
+    "url": "people.csv",
+    "tableSchema": {
+        "datatype": {"base": "integer", "minimum": "0", "maximum": "9"},
+        "columns": [
+            {
+                "name": "age",
+                "titles": "Age",
+                "required": True,
+                "datatype": {"base": "integer", "minimum": 17, "maximum": "90"},
+            },
+            {"titles": {"en": ["Hours"]}, "datatype": {"base": "double", "minInclusive": 1}},
+            {"name": "wage", "datatype": {"base": "decimal", "minExclusive": 0, "maximum": 9}},
+            {
+                "name": "day",
+                "datatype": {"base": "date", "minimum": "2020-01-01", "maximum": "2024-12-31"},
+            },
+            {
+                "name": "at",
+                "datatype": {
+                    "base": "dateTime",
+                    "minimum": "2020-01-01T00:00:00Z",
+                    "maximum": "2020-01-02T01:30:00+01:00",
+                },
+            },
+            {"name": "married", "datatype": "boolean"},
+            {"name": "job", "datatype": {"base": "string", "maxLength": 20}},
+            {"name": "inherits"},
+            {"name": "one", "datatype": {"base": "int", "minimum": 1, "maximum": 1}},
+            {"name": "row", "virtual": True, "datatype": "integer"},
+        ],
+    },
+}
+
+CSVW_EO = {
+    "@context": ["http://www.w3.org/ns/csvw"],
+    "tables": [
+        {
+            "tableSchema": {
+                "columns": [
+                    {"name": "species", "datatype": "string", "keyValues": ["Adelie", "Gentoo"]},
+                    {"name": "bill", "datatype": "double", "minimum": 30, "maximum": 65},
+                ]
+            }
+        }
+    ],
+}
+
+
+def written(directory, content):
+    if isinstance(content, str):
+        path = directory / "domain.yaml"
+        path.write_text(dedent(content))
+    else:
+        path = directory / "people.csv-metadata.json"
+        path.write_text(json.dumps(content))
+    return path
+
+
+def test_dpsynth(tmp_path):
+    found = read_metadata(written(tmp_path, DPSYNTH))
+    assert found.description == {
+        "age": (17, 90),
+        "wage": (0.0, 200000.0),
+        "job": ["clerk", "nurse"],
+        "state": ["BE", "ZH"],
+    }
+    assert [type(end) for end in (*found.description["age"], *found.description["wage"])] == [
+        *(int, int, float, float)
+    ]
+    assert found.nullable == {"wage"}
+    assert found.not_given == dict.fromkeys(
+        ["city", "notes", "anything"], "no categories are given"
+    )
+
+
+def test_smartnoise(tmp_path):
+    found = read_metadata(written(tmp_path, SMARTNOISE))
+    assert found.description == {
+        "age": (17, 90),
+        "wage": (0.0, 200000.0),
+        "married": [False, True],
+    }
+    assert found.nullable == {"pid", "wage", "married", "job", "born", "weeks"}
+    assert found.not_given == {
+        "pid": "it identifies persons (private_id); pass it as groups",
+        "job": "no categories are given, at most their number",
+        "born": "no lower and upper bound are given",
+        "weeks": "no lower and upper bound are given",
+    }
+
+
+def test_lomas(tmp_path):
+    found = read_metadata(written(tmp_path, LOMAS))
+    days = tuple(np.datetime64(end) for end in found.description.pop("seen"))
+    assert days == (np.datetime64("2020-01-01"), np.datetime64("2024-12-31"))
+    assert found.description == {
+        "species": ["Adelie", "Chinstrap", "Gentoo"],
+        "region": [1, 2],
+        "bill": (30.0, 65.0),
+        "ringed": [False, True],
+    }
+    assert found.nullable == {"bill"}
+    assert set(found.not_given) == {"island", "bird"}
+
+
+def test_csvw(tmp_path):
+    found = read_metadata(written(tmp_path, CSVW))
+    dates = {name: found.description.pop(name) for name in ("day", "at")}
+    assert [end.isoformat() for end in dates["day"]] == [
+        *("2020-01-01T00:00:00", "2024-12-31T00:00:00")
+    ]
+    assert [end.isoformat() for end in dates["at"]] == [
+        *("2020-01-01T00:00:00", "2020-01-02T00:30:00")
+    ]
+    assert found.description == {
+        "Age": (17, 90),
+        "wage": (0.0, 9.0),
+        "married": [False, True],
+        "inherits": (0, 9),
+    }
+    assert found.nullable == {"Hours", "wage", "day", "at", "married", "job", "inherits", "one"}
+    assert found.not_given == {
+        "Hours": "no lower and upper bound are given",
+        "job": "no categories are given",
+        "one": "the lower and the upper bound are equal",
+    }
+    extended = read_metadata(written(tmp_path, CSVW_EO))
+    assert extended.description == {"species": ["Adelie", "Gentoo"], "bill": (30.0, 65.0)}
+
+
+@pytest.mark.parametrize("content", [DPSYNTH, SMARTNOISE, LOMAS, CSVW, CSVW_EO])
+def test_parsed_content_is_read_like_the_file(content, tmp_path):
+    parsed = yaml.safe_load(content) if isinstance(content, str) else content
+    if content is DPSYNTH:  # without its type, a dict of numbers has shares of categories
+        del parsed["anything"], parsed["notes"]
+        parsed["wage"]["type"] = "NumericalAttribute"
+    rows = describe_columns(parsed)
+    from_file = describe_columns(str(written(tmp_path, content)))
+    assert rows.columns.keys() == from_file.columns.keys()
+    for name, values in rows.columns.items():
+        np.testing.assert_array_equal(values, from_file.columns[name])
+
+
+def test_descriptions_of_our_own_are_no_metadata():
+    for own in (
+        {"job": {"min_value": 1, "max_value": 9}, "type": {"a": 1, "b": 2}},
+        {"columns": {"a": 1, "type": 2}},
+        {"tables": (0, 9), "engine": ["a", "b"]},
+        {},
+        [("age", 17, 90)],
+    ):
+        assert read_metadata(own) is None
+    shares = describe_columns({"job": {"min_value": 1, "max_value": 9}}, size=10).columns["job"]
+    assert (shares == "max_value").sum() == 9
+
+
+def test_what_is_not_given_is_said_and_can_be_completed(tmp_path):
+    path = written(tmp_path, SMARTNOISE)
+    rows = describe_columns(path)
+    assert repr(rows).startswith(
+        "<300 described rows of age, wage, married; not pid: it identifies"
+    )
+    rng = np.random.default_rng(0)
+    staff = pd.DataFrame(
+        {
+            "age": rng.integers(17, 90, 3000),
+            "wage": rng.uniform(0, 10**5, 3000),
+            "married": rng.random(3000) < 0.5,
+            "job": rng.choice(["clerk", "nurse"], 3000),
+        }
+    )
+    late = np.where(staff["age"] > 40, "yes", "no")
+    clf = SemiPrivateBoostingClassifier(epsilon=3.0, random_state=0)
+    with pytest.raises(
+        ValueError, match="'job' is missing, as no categories are given, at most their number; pass"
+    ):
+        clf.fit(staff, late, X_public=rows)
+    rows = describe_columns(path, columns={"job": ["clerk", "nurse"], "wage": (0, 10**5)})
+    assert "job" not in rows.not_given
+    assert rows.columns["wage"].max() <= 10**5
+    assert clf.fit(staff, late, X_public=rows).score(staff, late) > 0.9
+
+
+def test_files_of_other_formats(tmp_path):
+    for content in ("age: [17, 90]\n", "a: {b: {c: 1}}\n", "- 1\n", ""):
+        with pytest.raises(ValueError, match="must have the format of dpsynth, SmartNoise SQL"):
+            describe_columns(written(tmp_path, content))
+    with pytest.raises(FileNotFoundError):
+        describe_columns(tmp_path / "none.yaml")
+    with pytest.raises(ValueError, match="must describe one table; got 2"):
+        describe_columns(CSVW_EO | {"tables": CSVW_EO["tables"] * 2})
+    with pytest.raises(ValueError, match="must contain the schema of the table"):
+        describe_columns(CSVW | {"tableSchema": "schema.json"})
+    nothing = {"job": {"type": "OpenSetCategoricalAttribute"}}
+    with pytest.raises(ValueError, match="at least one column by its name; got an empty one"):
+        describe_columns(nothing)
+
+
+def test_yaml_needs_its_package(tmp_path, monkeypatch):
+    path = written(tmp_path, LOMAS)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ImportError, match="PyYAML must be installed to read YAML files; run"):
+        describe_columns(path)
+    assert describe_columns(written(tmp_path, CSVW)).shape == (300, 6)
