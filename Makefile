@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # without compiled files each worker of pytest rewrites the assertions of all tests at each run
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-oldest test-engines lint types docs docs-test wheel bench bench-scale head-to-head ablate audit mutants witnesses clean
+.PHONY: demo test test-slow test-oldest test-engines lint types docs docs-test wheel bench bench-scale bench-spark head-to-head ablate audit mutants witnesses clean
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -45,15 +45,22 @@ $(OLDEST)/.ready: pyproject.toml
 test-oldest: $(OLDEST)/.ready  ## the estimator checks and the library's tests on them
 	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal --durations=40 -m 'not slow and not once' tests skpublicdp
 
-# engines whose packages are not in [dev]: ibis reads no DuckDB 2, and sqlglot 30 writes SQL that it cannot run
+# engines whose packages are not in [dev]: ibis 12 reads no DuckDB 2, and sqlglot 28 writes SQL that SQLite refuses;
+# Spark needs Java, which is Debian's unless there is one
 $(ENGINES)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(ENGINES)
-	$(ENGINES)/bin/python -m pip install --quiet --editable '.[dev]'
-	$(ENGINES)/bin/python -m pip install --quiet '.[ibis]' 'ibis-framework[polars,sqlite,duckdb]' 'sqlglot<28' 'duckdb<2'
+	$(ENGINES)/bin/python -m pip install --quiet --editable '.[dev,ibis,spark]'
+	$(ENGINES)/bin/python -m pip install --quiet 'ibis-framework[polars,sqlite,duckdb]' 'pyspark[connect]' 'sqlglot<28' 'duckdb<2'
+	command -v java || { apt-get update -qq && \
+		apt-get install --yes -qq --no-install-recommends default-jre-headless; }
 	touch $@
 
-test-engines: $(ENGINES)/.ready  ## the contract suites of rows on tables of ibis
-	$(ENGINES)/bin/python -m pytest -n auto --dist worksteal tests/data -k ibis
+test-engines: $(ENGINES)/.ready  ## the contract suites of rows on ibis, Spark and Spark Connect, a quarter of an hour
+	$(ENGINES)/bin/python -m pytest -W ignore::FutureWarning tests/data -k 'ibis or spark'
+	SPARK_API_MODE=connect $(ENGINES)/bin/python -m pytest -W ignore::FutureWarning tests/data -k spark
+
+bench-spark: $(ENGINES)/.ready  ## Spark beside Dask on two cores: 10^7 rows, minutes
+	$(ENGINES)/bin/python benchmarks/bench_spark.py
 
 docs/.ready: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'

@@ -35,9 +35,11 @@ from skpublicdp.data.sources.reader import (
     MemoryReader,
     RowReader,
     SourceColumn,
+    WorkerReader,
     is_instance,
     rows_per_chunk,
 )
+from skpublicdp.data.sources.spark_reader import SparkReader
 from skpublicdp.data.tables import concatenate_tables, pick_column, table_height, take_rows
 from skpublicdp.typing import Codes, Mask, R
 
@@ -61,7 +63,7 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
         - SQL, with a `connection`. DuckDB thereby reads CSV files, Postgres and SQLite;
         - an ibis table, and thereby Postgres, BigQuery, Snowflake and the other engines of ibis;
         - a DuckDB relation, a `pyarrow.dataset.Dataset`, a Dask DataFrame or Array, a
-          `polars.LazyFrame`;
+          Spark DataFrame, a `polars.LazyFrame`;
         - an object that returns a new Arrow stream on each call of `__arrow_c_stream__`;
         - Arrow record batches: a list, or a function that returns a new iterator on each call;
         - an array or a frame.
@@ -187,6 +189,8 @@ def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
         return DaskReader
     if is_instance(X, "polars", "LazyFrame"):
         return PolarsReader
+    if is_instance(X, "pyspark.sql.dataframe", "DataFrame"):
+        return SparkReader
     if is_instance(X, "ibis.expr.types", "Table", "Column"):
         return IbisReader
     is_batches = isinstance(X, list) and X and is_instance(X[0], "pyarrow", "RecordBatch", "Table")
@@ -338,12 +342,12 @@ class RowSource:
         Parameters
         ----------
         f : callable
-            Function of a `Chunk`. It is called on threads, or on the workers of a Dask collection,
-            and must then be picklable. If there are no rows it is called with one empty chunk.
+            Function of a `Chunk`. It is called on threads, or on the workers of Dask or Spark, and
+            must then be picklable. If there are no rows it is called with one empty chunk.
         columns : sequence of str or int, optional
             Columns that are read, by name or position; all by default.
         n_jobs : int, optional
-            Number of threads, as in joblib. Dask uses its own workers.
+            Number of threads, as in joblib. Dask and Spark use their own workers.
         keep_dictionaries : bool, default=False
             Whether `f` accepts dictionary-encoded text of Arrow, so that it is not decoded.
 
@@ -419,8 +423,8 @@ class RowSource:
             If a table does not hold integers.
         """
         plan = self._plan(f, columns, keep_dictionaries)
-        if self._runs_on_dask(plan.labels):
-            assert isinstance(self._reader, DaskReader)
+        if self._runs_on_workers(plan.labels):
+            assert isinstance(self._reader, WorkerReader)
             result, failure = self._reader.run_sum(plan.task, plan.columns, plan.labels)
         else:
             with contextlib.closing(self._results(plan, n_jobs)) as results:
@@ -476,7 +480,7 @@ class RowSource:
         """
         plan = self._plan(_identity, columns)
         labels = plan.labels
-        if not self._runs_on_dask(labels):
+        if not self._runs_on_workers(labels):
             y = None
             if labels is not None:
                 y = labels.take_from(labels.reader.take_rows([labels.position], positions))
@@ -519,15 +523,15 @@ class RowSource:
         )
         return _ReadingPlan(task, read_columns, separate_labels)
 
-    def _runs_on_dask(self, labels: SourceColumn | None) -> bool:
-        """Indicate whether functions run on Dask's workers, which hold the rows."""
+    def _runs_on_workers(self, labels: SourceColumn | None) -> bool:
+        """Indicate whether functions run on the workers of Dask or Spark, which hold the rows."""
         reader = self._reader
-        return isinstance(reader, DaskReader) and reader.n_rows > 0 and reader.can_pair(labels)
+        return isinstance(reader, WorkerReader) and reader.n_rows > 0 and reader.can_pair(labels)
 
     def _results(self, plan: _ReadingPlan, n_jobs: int | None) -> Generator[Result, None, None]:
         """Yield (result, None) or (None, exception) of the task for each chunk, in order."""
-        if self._runs_on_dask(plan.labels):
-            assert isinstance(self._reader, DaskReader)
+        if self._runs_on_workers(plan.labels):
+            assert isinstance(self._reader, WorkerReader)
             yield from self._reader.run(plan.task, plan.columns, plan.labels)
             return
         n_threads = joblib.effective_n_jobs(n_jobs)

@@ -29,7 +29,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from tests.data.engines import IBIS_BACKENDS, ibis_table, named
+from tests.data.engines import IBIS_BACKENDS, SPARK, ibis_table, named, spark_frame
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -107,6 +107,10 @@ def ibis_rows(backend, directory):
     return open_rows(ibis_table(backend, TABLE))
 
 
+def spark_rows(directory):
+    return open_rows(spark_frame([part(i) for i in (0, 2, 3)]).repartition(3))
+
+
 class Stream:
     """A table of an engine that returns its batches in another order on each pass."""
 
@@ -166,6 +170,7 @@ def in_memory(directory=None):
 STREAMS = [
     *(parquet, dataset, batches, relation, lazy, stream, dask_rows),
     *(named(ibis_rows, f"ibis_{backend}", backend) for backend in IBIS_BACKENDS),
+    *([spark_rows] if SPARK else []),
 ]
 CONTAINERS = [*STREAMS, polars_frame, arrow_table]
 

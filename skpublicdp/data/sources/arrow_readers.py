@@ -277,13 +277,7 @@ class ArrowStreamReader(RowReader):
         schema = pa.schema([self._schema.field(name) for name in names])
         with contextlib.closing(self._open(names)) as batches:
             for batch in batches:
-                table = decode_dictionaries(pa.Table.from_batches([batch]).select(names))
-                if plain_schema(table.schema) != schema:
-                    raise ReadError(
-                        f"Every batch of {self.kind} must have the declared column types, and one "
-                        "has others; convert the columns in its query."
-                    )
-                yield table.cast(schema)
+                yield conform_table(pa.Table.from_batches([batch]), schema, self.kind)
 
 
 class IbisReader(ArrowStreamReader):
@@ -332,6 +326,20 @@ def plain_schema(schema: Any) -> Any:
         for type_ in types
     )
     return pa.schema(list(zip(schema.names, plain_types, strict=True)))
+
+
+def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
+    """Return the columns of a pyarrow table that a plain schema names, in its types.
+
+    Raise ReadError if other types than those of text and of dictionaries differ.
+    """
+    decoded = decode_dictionaries(table.select(schema.names))
+    if plain_schema(decoded.schema) != schema:
+        raise ReadError(
+            f"Every batch of {reader_kind} must have the declared column types, and one has "
+            "others; convert the columns in its query."
+        )
+    return decoded.cast(schema)
 
 
 def has_schema(file: Any, schema: Any) -> bool:

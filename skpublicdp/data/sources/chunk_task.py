@@ -34,7 +34,8 @@ class Chunk:
     y : ndarray or series of n_chunk labels, or None
         The labels in their original type.
     start : int
-        Position of the first row among all rows, including rows outside the mask.
+        Position of the first row among all rows, including rows outside the mask. In Spark, which
+        promises no order, the position in the partition.
     """
 
     X: Any

@@ -17,8 +17,8 @@ from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.sources.chunk_task import ChunkTask, RawChunk, Result, sum_tables
 from skpublicdp.data.sources.reader import (
     MemoryReader,
-    RowReader,
     SourceColumn,
+    WorkerReader,
     check_distinct_names,
     is_instance,
     rows_per_chunk,
@@ -31,7 +31,7 @@ FAN_IN = 8
 """Number of partial sums that one Dask task adds, when sums are added in a tree."""
 
 
-class DaskReader(RowReader):
+class DaskReader(WorkerReader):
     """Reader of a Dask DataFrame, Series or Array, partition by partition.
 
     Parameters

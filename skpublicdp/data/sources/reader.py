@@ -171,6 +171,24 @@ class RowReader(ABC):
         )
 
 
+class WorkerReader(RowReader):
+    """Reader of rows that other processes hold, which apply functions to their rows themselves."""
+
+    @abstractmethod
+    def can_pair(self, labels: SourceColumn | None) -> bool:
+        """Indicate whether workers can read labels together with the rows of a partition."""
+
+    @abstractmethod
+    def run(
+        self, task: Any, columns: Sequence[int], labels: SourceColumn | None
+    ) -> Generator[Any, None, None]:
+        """Yield the result of a `ChunkTask` for each chunk, computed on the workers."""
+
+    @abstractmethod
+    def run_sum(self, task: Any, columns: Sequence[int], labels: SourceColumn | None) -> Any:
+        """Return (sum, None) of the result tables of all chunks, or (None, exception)."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceColumn:
     """One column of a row source, to be passed as `y`.

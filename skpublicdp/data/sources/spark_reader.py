@@ -1,0 +1,201 @@
+"""Read Spark DataFrames: functions run on the executors, and only results are sent back."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any
+
+from skpublicdp.data.sources import optional_imports
+from skpublicdp.data.sources.arrow_readers import conform_table, plain_schema
+from skpublicdp.data.sources.chunk_task import Chunk, ChunkTask, Result, sum_tables
+from skpublicdp.data.sources.reader import (
+    END,
+    SourceColumn,
+    WorkerReader,
+    check_distinct_names,
+    rechunk,
+    rows_per_chunk,
+)
+from skpublicdp.data.tables import table_height, table_width
+from skpublicdp.exceptions import ReadError
+
+Output = tuple[int, Result]
+"""The number of rows of a chunk, or of a partition, and the result of the function for them."""
+
+OUTPUT_SCHEMA = "n_rows long, result binary"
+"""Schema of the rows that the executors send back; results are pickled."""
+
+
+class SparkReader(WorkerReader):
+    """Reader of a Spark DataFrame, classic or of Spark Connect, by `mapInArrow`.
+
+    Spark may run a task several times, after a failure or by speculation. It hands over the output
+    of one run of each task, so that no row counts twice.
+    """
+
+    kind = "the Spark DataFrame"
+    remedy = "run an action on it by itself and look at the logs of the executors"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.names = tuple(frame.columns)
+        self.n_columns = len(self.names)
+        check_distinct_names(self.names, self.kind)
+
+    @property
+    def ordered(self) -> bool:
+        """False, since Spark promises no order of rows."""
+        return False
+
+    @cached_property
+    def _schema(self) -> Any:
+        """The pyarrow schema of all columns."""
+        return plain_schema(self.reading(lambda: self._frame.limit(0).toArrow()).schema)
+
+    def _count(self) -> int:
+        return int(self._frame.count())
+
+    def _empty(self) -> Any:
+        return self._schema.empty_table()
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        """Yield all rows, in chunks."""
+        positions = tuple(range(len(columns)))
+        task = ChunkTask(_rows_of, self.without_dictionaries, False, positions, None)
+        for table, failure in self.run(task, columns, None):
+            if failure is not None:
+                raise failure
+            yield table
+
+    def can_pair(self, labels: SourceColumn | None) -> bool:
+        """Indicate whether there are no labels from another source, which would need an order."""
+        return labels is None
+
+    def run(
+        self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
+    ) -> Generator[Result, None, None]:
+        """Yield the result of each chunk, computed on the executors, one partition after another.
+
+        Parameters
+        ----------
+        task : ChunkTask
+            Function of chunks; it must be picklable.
+        columns : sequence of int
+            Positions of the columns that are read.
+        labels : None
+            See `can_pair`.
+        """
+        outputs = self.reading(self._map_partitions, partial(map_chunks, task), columns)
+        rows = self.reading(outputs.toLocalIterator, prefetchPartitions=True)
+        n_read = 0
+        while (row := self.reading(next, rows, END)) is not END:
+            n_read += row.n_rows
+            result, failure = pickle.loads(row.result)
+            yield result, failure
+            if failure is not None:
+                return
+        self._check_number(n_read)
+
+    def run_sum(
+        self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
+    ) -> Result:
+        """Return (sum, None) of the result tables of all chunks, or (None, exception).
+
+        Each partition sends one table here. Parameters are as in `run`.
+        """
+        outputs = self.reading(self._map_partitions, partial(sum_chunks, task), columns)
+        rows = self.reading(outputs.collect)
+        total, failure = sum_tables(pickle.loads(row.result) for row in rows)
+        if failure is None:
+            self._check_number(sum(row.n_rows for row in rows))
+        return total, failure
+
+    def _check_number(self, n_read: int) -> None:
+        """Raise ReadError if a pass had another number of rows than was counted."""
+        if n_read != self.n_rows:
+            raise ReadError(self.changed_message())
+
+    def _map_partitions(
+        self, function: Callable[[Iterator[Any]], Iterable[Output]], columns: Sequence[int]
+    ) -> Any:
+        """Return a Spark DataFrame with the pickled outputs of a function for each partition.
+
+        Parameters
+        ----------
+        function : callable
+            Function of an iterator of pyarrow tables.
+        columns : sequence of int
+            Positions of the columns that are read.
+        """
+        assert self.names is not None
+        pa = optional_imports.pyarrow()
+        # without columns all rows are still read, by one column
+        names = [self.names[c] for c in columns or [0]]
+        schema, kind = pa.schema([self._schema.field(name) for name in names]), self.kind
+
+        def map_batches(batches: Iterator[Any]) -> Iterator[Any]:
+            tables = (pa.Table.from_batches([batch]).rename_columns(names) for batch in batches)
+            for n_rows, result in function(conform_table(t, schema, kind) for t in tables):
+                yield pa.record_batch({"n_rows": [n_rows], "result": [pickle.dumps(result)]})
+
+        quoted = ("`" + name.replace("`", "``") + "`" for name in names)
+        # `mapInArrow` looks names up without quoting them
+        plain_names = (f"c{position}" for position in range(len(names)))
+        frame = self._frame.select(*quoted).toDF(*plain_names)
+        return frame.mapInArrow(map_batches, OUTPUT_SCHEMA)
+
+
+def _rows_of(chunk: Chunk) -> Any:
+    """Return the rows of a chunk."""
+    return chunk.X
+
+
+def _outputs(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
+    """Yield the number of rows and the result of each chunk of a partition.
+
+    The positions of chunks are those in the partition, since Spark promises no order.
+
+    Parameters
+    ----------
+    task : ChunkTask
+        Function of chunks.
+    tables : iterator of pyarrow.Table
+        Rows of the partition.
+    """
+    first = next(tables, None)
+    if first is None:
+        return
+    start = 0
+    for table in rechunk(chain([first], tables), rows_per_chunk(table_width(first))):
+        yield table_height(table), task((table, None, start))
+        start += table_height(table)
+
+
+def map_chunks(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
+    """Yield (number of rows, Result) of each chunk of a partition, up to the first failure.
+
+    Parameters are as in `_outputs`.
+    """
+    for n_rows, (result, failure) in _outputs(task, tables):
+        yield n_rows, (result, failure)
+        if failure is not None:
+            return
+
+
+def sum_chunks(task: ChunkTask, tables: Iterator[Any]) -> list[Output]:
+    """Return [(number of rows, Result)] of the sum over the chunks of a partition, if it has any.
+
+    Parameters are as in `_outputs`.
+    """
+    heights: list[int] = []
+
+    def results() -> Iterator[Result]:
+        for n_rows, result in _outputs(task, tables):
+            heights.append(n_rows)
+            yield result
+
+    total = sum_tables(results())
+    return [(sum(heights), total)] if heights else []
