@@ -631,6 +631,14 @@ def test_stored_dictionaries_declare_nothing(tmp_path):
     assert part.X["job"].dtype == as_rows(unknown).empty()["job"].dtype == object
 
 
+def viewed(words):
+    """Text as views, which old pyarrow makes but cannot convert."""
+    try:
+        return words.cast(pa.string_view())
+    except pa.ArrowNotImplementedError:
+        return words
+
+
 def test_streams_have_the_types_of_their_values():
     """Dictionaries declare nothing, and the types of text are one."""
     rng = np.random.default_rng(1)
@@ -638,7 +646,6 @@ def test_streams_have_the_types_of_their_values():
     given = pa.table(
         {
             "coded": words.dictionary_encode(),
-            "viewed": words.cast(pa.string_view()),
             "large": words.cast(pa.large_string()),
             "small": pa.array([1, None, 3, 4], pa.int8()),
             "price": pa.array([1, 2, None, 4], pa.decimal128(9, 2)),
@@ -647,6 +654,7 @@ def test_streams_have_the_types_of_their_values():
             "at": pa.array(rng.integers(0, 9999, 4), pa.timestamp("us", "UTC")),
         }
     )
+    given = given.add_column(1, "viewed", viewed(words))
     more = given.set_column(0, "coded", pa.array(["z"] * 4).dictionary_encode())
     for make in (Streams, Batches):
         rows = as_rows(make([given, more]))
