@@ -20,18 +20,18 @@ from time import perf_counter
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # this folder, and the audit's cases in tests
 
-from witnesses_table import ABOVE, HEADINGS, read, write  # noqa: E402
+from witnesses_table import ABOVE, COLUMNS, read, write  # noqa: E402
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(HEADINGS)}; by default all")
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(COLUMNS)}; by default all")
     parser.add_argument("--recorder", help="clone of ObliviousAI/dp-recorder")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.recorder:
         sys.path.insert(0, str(Path(options.recorder) / "src"))
-    for part in options.parts or HEADINGS:
+    for part in options.parts or COLUMNS:
         run(part)
     above = [line for line in read() if line.verdict == ABOVE]
     for line in above:

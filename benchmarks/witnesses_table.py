@@ -85,26 +85,43 @@ def _text(value):
     return "" if math.isnan(value) else f"{value:.5g}"
 
 
-HEADINGS = {
-    "accounting": ("estimator", "claimed ε", "δ", "PLD, at least", "PLD, at most", "verdict"),
+COLUMNS = {
+    "accounting": {
+        "estimator": "subject",
+        "claimed ε": "claimed",
+        "δ": "delta",
+        "PLD, at least": "found",
+        "PLD, at most": "other",
+        "verdict": "verdict",
+    },
+    "samplers": {
+        "sampler": "subject",
+        "beside": "tool",
+        "compared by": "measure",
+        "value": "found",
+        "samples, or δ of the other": "other",
+        "verdict": "verdict",
+    },
 }
-"""Columns of each table of the page, in the order subject, claimed, δ, found, other, verdict."""
+"""Columns of the table of each part on the page: heading, and field of a row."""
 
 
 def table(part, rows):
     """Return a part's table in Markdown."""
-    headings = HEADINGS[part]
-    lines = [f"| {' | '.join(headings)} |", "|---" + "|--:" * (len(headings) - 2) + "|---|"]
+    fields = COLUMNS[part].values()
+    is_text = [field in ("tool", "subject", "measure", "verdict") for field in fields]
+    lines = [f"| {' | '.join(COLUMNS[part])} |"]
+    lines.append("|" + "".join("---|" if text else "--:|" for text in is_text))
     for line in rows:
-        cells = (line.subject, line.claimed, line.delta, line.found, line.other, line.verdict)
-        lines.append("| " + " | ".join(_text(cell) or "—" for cell in cells) + " |")
+        cells = (_text(getattr(line, field)) or "—" for field in fields)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def with_tables(text):
     """Return a page's text with each table between its comments written anew from the CSV."""
     rows = read()
-    for part in HEADINGS:
+    for part in COLUMNS:
         mine = [line for line in rows if line.part == part]
         pattern = rf"(<!-- witnesses: {part} -->\n).*?(<!-- end -->)"
         text = re.sub(

@@ -71,13 +71,13 @@ def test_nothing_is_above_its_claim(table):
         assert line.verdict in (table.HOLDS, table.FOUND, table.MISSED), line
         if not math.isnan(line.claimed) and line.verdict == table.HOLDS:
             assert line.found <= line.claimed, line
-    assert {line.part for line in rows} == set(table.HEADINGS)
+    assert {line.part for line in rows} == set(table.COLUMNS)
 
 
 def test_the_page_shows_the_committed_table(table):
     text = table.PAGE.read_text(encoding="utf-8")
     assert table.with_tables(text) == text
-    assert set(re.findall(r"<!-- witnesses: (\w+) -->", text)) == set(table.HEADINGS)
+    assert set(re.findall(r"<!-- witnesses: (\w+) -->", text)) == set(table.COLUMNS)
 
 
 def test_an_excess_is_a_verdict(table):
