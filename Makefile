@@ -118,12 +118,13 @@ mutants: $(VENV)/.ready  ## seeds defects in copies of the package, each of whic
 $(WITNESSES)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(WITNESSES)
 	$(WITNESSES)/bin/python -m pip install --quiet --editable '.[data]' 'polars>=1.34' \
-		'dp-accounting==0.6.0' 'opendp==0.16.0' 'jax-privacy==2.0.0' 'sacroml==2.0.1' 'sdmetrics==0.32.0'
+		'dp-accounting==0.6.0' 'opendp==0.16.0' 'jax-privacy==2.0.0' 'sacroml==2.0.1' 'sdmetrics==0.32.0' \
+		'seaborn' 'graphviz'  # of dp-recorder
 	touch $@
 
-# RECORDER: a clone of ObliviousAI/dp-recorder, which is on no package index
+# RECORDER: a clone of ObliviousAI/dp-recorder, which is on no package index; DATA: the census tables
 witnesses: $(WITNESSES)/.ready  ## tools of others judge the package, in an environment of their own
-	$(WITNESSES)/bin/python benchmarks/witnesses.py $(if $(RECORDER),--recorder $(RECORDER)) $(ARGS)
+	DATA=$(DATA) $(WITNESSES)/bin/python benchmarks/witnesses.py $(if $(RECORDER),--recorder $(RECORDER)) $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(OLDEST) $(ENGINES) .venv-wheel dist .venv-peers .venv-diffprivlib $(WITNESSES) docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results

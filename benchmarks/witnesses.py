@@ -20,7 +20,7 @@ from time import perf_counter
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # this folder, and the audit's cases in tests
 
-from witnesses_table import ABOVE, COLUMNS, read, write  # noqa: E402
+from witnesses_table import ABOVE, COLUMNS, MissingError, read, write  # noqa: E402
 
 
 def main():
@@ -48,10 +48,14 @@ def run(part):
         print(f"{part}: skipped, since {error.name} is not there", flush=True)
         return
     rows = []
-    for line in module.rows():
-        rows.append(line)
-        print(f"{line.tool}, {line.subject}: {line.measure} {line.found:.5g}, {line.verdict}",
-              file=sys.stderr, flush=True)  # fmt: skip
+    try:
+        for line in module.rows():
+            rows.append(line)
+            print(f"{line.tool}, {line.subject}: {line.measure} {line.found:.5g}, {line.verdict}",
+                  file=sys.stderr, flush=True)  # fmt: skip
+    except MissingError as error:
+        print(f"{part}: skipped, since {error} is not there", flush=True)
+        return
     write(part, rows)
     print(f"{part}: {len(rows)} rows in {perf_counter() - start:.0f} s", flush=True)
 
