@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.guarantees import growth_function
+from skpublicdp.guarantees import Cuts, growth_function
 from skpublicdp.hypotheses.base import (
     MAX_BLOCK_ERRORS,
     Cover,
@@ -194,6 +195,14 @@ class BoxCover(Cover):
         return Box(self.grid, low, high, self._public)
 
 
+def n_boxes(cuts: Sequence[Floats]) -> int:
+    """Return the number of boxes between the cuts of each feature, the empty box included.
+
+    n cuts make n + 1 cells, which have (n + 1) (n + 2) / 2 intervals.
+    """
+    return 1 + math.prod((len(axis) + 1) * (len(axis) + 2) // 2 for axis in cuts)
+
+
 class Rectangles(HypothesisClass):
     """Axis-aligned boxes of up to three features: rules that predict the second label inside.
 
@@ -201,6 +210,11 @@ class Rectangles(HypothesisClass):
     ----------
     features : sequence of int, default=None
         One, two or three columns; ``None`` means all of them.
+    cuts : sequence of array-like of float, default=None
+        For each feature the increasing values between which boxes have their sides. A box has the
+        values above one cut and at most another, or has no end. The class then consists of these
+        boxes, and public rows do not matter. Cuts must not be computed from private rows. ``None``
+        means all boxes.
 
     See Also
     --------
@@ -214,18 +228,25 @@ class Rectangles(HypothesisClass):
     >>> public = PublicSample(X, np.array([0, 1]), ("age", "dose"))
     >>> Rectangles().build_cover(public, alpha=0.05, beta=0.05).size
     44101
+    >>> Rectangles(cuts=[[18, 40, 65], [0.5]]).build_cover(public, alpha=0.05, beta=0.05).size
+    31
     """
 
-    def __init__(self, features: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        features: Sequence[int] | None = None,
+        cuts: Sequence[ArrayLike] | None = None,
+    ) -> None:
         self.features = features
+        self.cuts = cuts
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> BoxCover:
-        """Build the cover: boxes between the public `alpha`-quantiles of the features.
+        """Build the cover: boxes between the public `alpha`-quantiles of the features, or `cuts`.
 
         Raises
         ------
         ValueError
-            If there are more than two labels or a column does not exist.
+            If there are more than two labels, a column does not exist or `cuts` are invalid.
         CoverSizeError
             If there are too many features or boxes.
         """
@@ -234,10 +255,10 @@ class Rectangles(HypothesisClass):
         features = range(n_features) if self.features is None else self.features
         if not len(features) or not all(0 <= feature < n_features for feature in features):
             raise ValueError(f"features must be column numbers below {n_features}; got {features}.")
-        cuts = [quantile_thresholds(public.X[:, feature], alpha) for feature in features]
-        # n cuts make n + 1 cells, which have (n + 1) (n + 2) / 2 intervals
-        n_cuts = [len(cuts_of_feature) for cuts_of_feature in cuts]
-        size = math.prod((n + 1) * (n + 2) // 2 for n in n_cuts)
+        cuts = self.grid_cuts(len(features))
+        if cuts is None:
+            cuts = [quantile_thresholds(public.X[:, feature], alpha) for feature in features]
+        size = n_boxes(cuts) - 1  # without the empty one
         if len(features) > 3 or size > MAX_BOXES:
             raise CoverSizeError(
                 f"{len(features)} features have {size:.1e} boxes, and at most three features and "
@@ -245,6 +266,17 @@ class Rectangles(HypothesisClass):
                 "use Conjunctions() or DecisionTrees()."
             )
         cover = BoxCover(BoxGrid(features, cuts), public)
+        if self.cuts is not None:
+            cover.radius = 0.0
+            cover.cuts = Cuts(
+                per_rule=0,  # the cover is the whole class
+                columns=len(features),
+                rows=len(public.X),
+                missed=0,
+                allowed=0,
+                merged=False,
+            )
+            return cover
         cover.cuts = measure_cuts(public, alpha, features, cuts_per_rule=2 * len(features))
         cover.radius = cover.cuts.radius
         return cover
@@ -252,10 +284,35 @@ class Rectangles(HypothesisClass):
     def growth(self, m: int, n_features: int) -> int:
         """Return a bound on the number of ways in which boxes label m rows.
 
-        The VC dimension of boxes is 2 for each feature.
+        The VC dimension of boxes is 2 for each feature. With `cuts` there are no more ways than
+        boxes.
         """
         n_features = n_features if self.features is None else len(self.features)
-        return growth_function(m, 2 * n_features)
+        growth = growth_function(m, 2 * n_features)
+        cuts = self.grid_cuts(n_features)
+        return growth if cuts is None else min(growth, n_boxes(cuts))
+
+    def grid_cuts(self, n_features: int) -> list[Floats] | None:
+        """Return `cuts` as arrays, one for each of the features, or None without `cuts`.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many as features, or if they are not finite and increasing.
+        """
+        if self.cuts is None:
+            return None
+        cuts = [np.asarray(cuts_of_feature, dtype=np.float64) for cuts_of_feature in self.cuts]
+        if len(cuts) != n_features or not all(
+            axis.ndim == 1 and np.isfinite(axis).all() and (np.diff(axis) > 0).all()
+            for axis in cuts
+        ):
+            raise ValueError(
+                f"cuts must be one increasing sequence of finite numbers for each of the "
+                f"{n_features} features of {type(self).__name__}; got {len(cuts)} of lengths "
+                f"{[axis.size for axis in cuts]}."
+            )
+        return cuts
 
 
 class Intervals(HypothesisClass):

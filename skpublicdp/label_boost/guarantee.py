@@ -112,9 +112,10 @@ def label_boost_guarantee(
         return with_class_assumptions(guarantee, hypotheses)
     if type(base) is not SemiPrivateClassifier or not _is_subclass(hypotheses, base.hypotheses):
         return no_guarantee(UNPROVED_BASE_LEARNER)
-    is_own_cover = type(base.hypotheses) is FiniteClass
+    is_own_cover = _is_own_cover(base.hypotheses)
     # The guarantee of the base learner includes the radius of its cover, and fails with at most
-    # half of its own beta for it. A finite class is its own cover, so its beta does not matter.
+    # half of its own beta for it. A class that is its own cover has none, so its beta does not
+    # matter.
     base_guarantee = base_learner_guarantee(base, None if is_own_cover else beta / 2)
     if base_guarantee.bound is None:
         return base_guarantee
@@ -283,6 +284,13 @@ def _sum_guarantee(
     return Promise(guarantee.bound, guarantee.reason.removesuffix(".") + condition)
 
 
+def _is_own_cover(hypotheses: HypothesisClass | None) -> bool:
+    """Return whether the cover of a class has all of its rules, whatever the public rows are."""
+    if type(hypotheses) is Rectangles:
+        return hypotheses.cuts is not None
+    return type(hypotheses) is FiniteClass
+
+
 def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None) -> bool:
     """Return whether every rule of one hypothesis class is surely a rule of another one.
 
@@ -297,10 +305,22 @@ def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None
         # by identity: whether two models predict the same cannot be decided
         models = {id(model) for model in hypotheses.models}
         return models <= {id(model) for model in superclass.models}
-    if own_type is super_type and own_type in (Thresholds, Stumps, Intervals, Rectangles):
+    if own_type is super_type is Rectangles:
+        same_features = np.array_equal(hypotheses.features, superclass.features)
+        return same_features and _has_cuts_of(hypotheses, superclass)
+    if own_type is super_type and own_type in (Thresholds, Stumps, Intervals):
         settings, super_settings = vars(hypotheses), vars(superclass)
         return all(np.array_equal(super_settings[name], settings[name]) for name in super_settings)
     # a threshold is a stump, and both are decision trees of depth 1
     if super_type is DecisionTrees:
         return own_type in (Thresholds, Stumps)
     return own_type is Thresholds and super_type is Stumps
+
+
+def _has_cuts_of(hypotheses: Rectangles, superclass: Rectangles) -> bool:
+    """Return whether two classes of boxes have the same cuts, or the second one has all boxes."""
+    if superclass.cuts is None:
+        return True
+    if hypotheses.cuts is None or len(hypotheses.cuts) != len(superclass.cuts):
+        return False
+    return all(map(np.array_equal, hypotheses.cuts, superclass.cuts))

@@ -27,6 +27,7 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
+from skpublicdp.hypotheses.boxes import BoxGrid, n_boxes
 from skpublicdp.label_boost.labelings import (
     ExplicitLabelings,
     IntervalLabelings,
@@ -47,6 +48,10 @@ MAX_HALFPLANES = 1 << 22
 
 MAX_BOX_SIDES = 1 << 15
 """Maximum number of pairs of left and right sides of boxes to enumerate, which takes seconds."""
+
+MAX_GRID_CELLS = 48
+"""Maximum number of cells of each column between the cuts of `Rectangles`, whose boxes over two
+columns take nine seconds."""
 
 RELABELLING_CLASSES = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, FiniteClass)
 """Hypothesis classes whose labelings of private rows can be listed once each."""
@@ -84,8 +89,13 @@ def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | N
     """Return the largest number of rows whose labelings can be listed in seconds.
 
     None means that there is no limit. The limit of n rows is the largest n with n(n + 1)/2
-    intervals or pairs of box sides, or n^2 halfplanes, below the maximum of the class.
+    intervals or pairs of box sides, or n^2 halfplanes, below the maximum of the class. Boxes
+    between few cuts are counted by cells and not by rows.
     """
+    if isinstance(hypotheses, Rectangles):
+        cuts = hypotheses.grid_cuts(_width(hypotheses, n_features))
+        if cuts is not None and all(len(axis) < MAX_GRID_CELLS for axis in cuts):
+            return None
     match hypotheses, _width(hypotheses, n_features):
         case (Intervals(), _) | (Rectangles(), 1):
             return math.isqrt(2 * MAX_INTERVALS) - 1
@@ -122,6 +132,10 @@ def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any])
             return IntervalLabelings(X[:, feature])
         case Rectangles(features=features) if n_classes == 2:
             columns = X if features is None else X[:, list(features)]
+            cuts = hypotheses.grid_cuts(columns.shape[1])
+            if cuts is not None:  # a box cuts out whole cells
+                cells = BoxGrid(range(len(cuts)), cuts).cells(columns)
+                columns = cells.T.astype(np.float64)
             if columns.shape[1] == 2:
                 return BoxLabelings(columns)
             return IntervalLabelings(columns[:, 0])
@@ -190,7 +204,11 @@ def log_n_labelings(
         case Thresholds():
             n_labelings = n_rows + 1
         case Intervals() | Rectangles() | Halfspaces():
-            n_labelings = _growth_function(hypotheses, n_rows, _width(hypotheses, n_features))
+            width = _width(hypotheses, n_features)
+            n_labelings = _growth_function(hypotheses, n_rows, width)
+            cuts = hypotheses.grid_cuts(width) if isinstance(hypotheses, Rectangles) else None
+            if cuts is not None:
+                n_labelings = np.minimum(n_labelings, float(n_boxes(cuts)))
         case FiniteClass(models=models, vc_dimension=vc_dimension):
             n_labelings = np.full_like(n_rows, len(models))
             # Sauer's lemma is for two labels. Every finite class has a VC dimension of at most

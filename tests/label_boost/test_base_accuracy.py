@@ -1,6 +1,7 @@
 """The promise of LabelBoost around a base learner whose accuracy is declared."""
 
 import dataclasses
+import functools
 import itertools
 import math
 import pickle
@@ -23,7 +24,14 @@ from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
 from tests.helpers import FALSE_ALARM
-from tests.label_boost.test_guarantees import MODELS, Above, boosted, excess
+from tests.label_boost.test_guarantees import (
+    MODELS,
+    Above,
+    boosted,
+    boxed,
+    excess,
+    excess_of_box,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning"),
@@ -37,24 +45,38 @@ class Histogram(ClassifierMixin, BaseEstimator):
     """A third party's learner: each value of a column has counts of its own, with noise."""
 
     protects_all_rows = True
+    n_cells = CELLS
 
     def __init__(self, epsilon=1.0, classes=None, random_state=None):
         self.epsilon, self.classes, self.random_state = epsilon, classes, random_state
 
     def fit(self, X, y):
         self.classes_ = np.asarray(self.classes)
-        counts = [np.bincount(X[y == c, 0].astype(int), minlength=CELLS) for c in self.classes_]
+        cells = self.cells(X)
+        counts = [np.bincount(cells[y == c], minlength=self.n_cells) for c in self.classes_]
         noise = np.random.default_rng(self.random_state).laplace(
-            scale=2 / self.epsilon, size=(len(self.classes_), CELLS)
+            scale=2 / self.epsilon, size=(len(self.classes_), self.n_cells)
         )
         self.labels_ = self.classes_[np.argmax(counts + noise, axis=0)]
         return self
 
     def predict(self, X):
-        return self.labels_[X[:, 0].astype(int)]
+        return self.labels_[self.cells(X)]
+
+    def cells(self, X):
+        return X[:, 0].astype(int)
 
 
-def histogram_error(n, epsilon, beta):
+class PointHistogram(Histogram):
+    """The same with counts of each point of a grid of 16 rows and columns."""
+
+    n_cells = 256
+
+    def cells(self, X):
+        return X.astype(int) @ [1, 16]
+
+
+def histogram_error(n, epsilon, beta, n_cells=CELLS):
     """Bound the share of rows in cells of one label each in which noise outweighs the count.
 
     A cell of k rows is wrong if the difference D of two noises exceeds k, so the number of wrong
@@ -66,7 +88,7 @@ def histogram_error(n, epsilon, beta):
         return math.log(0.5 + 0.25 / (1 - t) + 0.25 / (1 - t) ** 2)
 
     def bound(t):
-        return (CELLS * log_moment(t) + math.log(1 / beta)) / t
+        return (n_cells * log_moment(t) + math.log(1 / beta)) / t
 
     best = minimize_scalar(bound, bounds=(1e-3, 0.999), method="bounded")
     return min(1.0, 2 / epsilon * best.fun / n)
@@ -158,6 +180,23 @@ class TestThirdParty:
             assert clf.n_rounds_ == 1
             failures += excess_of_ages(clf) > min(alpha, clf.guarantee_)
         assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [0.2, 0.3])
+def test_rectangles_of_few_labels(alpha):
+    """Corollary 4.17 at the size that is counted, around a learner that needs many rows."""
+    accuracy = BaseAccuracy(functools.partial(histogram_error, n_cells=256), vc_dimension=256)
+    sizes = n_label_boost(alpha, 0.05, 1.0, 4, accuracy, constants="tight")
+    assert sizes.labelled < sizes.unlabelled
+    runs, failures = 10, 0
+    settings = {"base_accuracy": accuracy, "alpha": alpha / 4, "classes": [0, 1]}
+    for seed in range(runs):
+        clf = boxed(seed, *sizes, base=PointHistogram(), **settings)
+        assert clf.n_rounds_ == 1
+        assert clf.guarantee_ <= alpha
+        failures += excess_of_box(clf) > clf.guarantee_
+    assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
 
 
 @pytest.mark.parametrize("resampled", [False, True])

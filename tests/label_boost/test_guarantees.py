@@ -409,6 +409,34 @@ class TestFinite:
         assert found.bound <= alpha
 
 
+GRID = [np.arange(0.5, 15.0)] * 2  # between the 16 values of each column
+BOX = Rectangles(cuts=GRID)
+
+
+def boxed(seed, n_labelled, n_unlabelled, base=None, **settings):
+    """Return LabelBoost on a grid of 256 points, which a box labels, one label in ten wrong."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 16, size=(n_labelled + n_unlabelled, 2)).astype(float)
+    y = ((X > 3) & (X < 13)).all(axis=1) ^ (rng.random(len(X)) < FLIPPED)
+    y = np.where(np.arange(len(X)) < n_labelled, y, -1)
+    base = base or SemiPrivateClassifier(Rectangles(cuts=GRID), beta=0.025)
+    return LabelBoostClassifier(base, hypotheses=BOX, random_state=seed, **settings).fit(X, y)
+
+
+def excess_of_box(clf):
+    X = np.array(list(itertools.product(range(16), repeat=2)), dtype=float)
+    return (1 - 2 * FLIPPED) * (clf.predict(X) != ((X > 3) & (X < 13)).all(axis=1)).mean()
+
+
+class TestCorollary417:
+    """Rectangles over a finite grid; `test_base_accuracy.py` has them at the counted size."""
+
+    def test_boxes_between_cuts_have_a_promise_and_keep_it(self):
+        clf = boxed(0, 30_000, 200_000, n_base=10**6)
+        assert clf.n_rounds_ == 1
+        assert excess_of_box(clf) <= clf.guarantee_ < 0.15
+
+
 def test_sizes_at_which_the_learner_cannot_run_are_refused():
     """Boxes over two columns relabel at most 255 rows, and these cannot reach an error of .2."""
     arguments = (0.2, 0.05, 1.0, 4, 20_000)
@@ -438,6 +466,12 @@ def test_which_classes_have_the_rules_of_which():
         less |= isinstance(other, Stumps) and type(own) is DecisionTrees
         assert _is_subclass(other, own) == (same or less), (own, other)
     assert _is_subclass(Stumps(), None)
+    assert _is_subclass(BOX, Rectangles(cuts=[axis.tolist() for axis in GRID]))
+    assert _is_subclass(BOX, Rectangles())
+    assert not _is_subclass(Rectangles(), BOX)
+    assert not _is_subclass(BOX, Rectangles(cuts=GRID[:1]))
+    assert not _is_subclass(BOX, Rectangles(cuts=[GRID[0], GRID[0][1:]]))
+    assert not _is_subclass(BOX, Rectangles([0, 1], cuts=GRID))  # as far as it is compared
     two = [*models.models, DecisionTreeClassifier().fit([[0.0], [1.0]], [1, 0])]
     assert _is_subclass(models, models)
     assert _is_subclass(models, FiniteClass(two))

@@ -53,6 +53,44 @@ def halfplane_labelings(X):
     }
 
 
+CUTS = [[0.5, 1.5], [-0.2, 0.7, 3.0]]
+
+
+def grid_labelings(X):
+    """Return all labelings by boxes between `CUTS`, and the empty one."""
+    found = {(0,) * len(X)}
+    ends = [[-np.inf, *cuts, np.inf] for cuts in CUTS[: X.shape[1]]]
+    sides = [itertools.combinations(axis, 2) for axis in ends]
+    for box in itertools.product(*map(list, sides)):
+        low, high = np.transpose(box)
+        found.add(tuple(((low < X) & (high >= X)).all(axis=1).astype(int).tolist()))
+    return found
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_boxes_between_cuts_against_brute_force(width):
+    """Each labeling by the class once, also if many rows are in one cell."""
+    kind = Rectangles(cuts=CUTS[:width])
+    rng = np.random.default_rng(width)
+    for _ in range(60):
+        n = int(rng.integers(1, 9))
+        X = rng.integers(-1, 4, (n, width)) / 2
+        y = rng.integers(0, 2, rng.integers(1, n + 1))
+        found = errors_by_labeling(kind, X, y)
+        assert set(found) == grid_labelings(X)
+        for labeling, errors in found.items():
+            assert errors == (np.array(labeling[: len(y)]) != y).sum()
+        assert np.log(len(found)) <= log_n_labelings(kind, [n], width, 2)[0] + 1e-12
+
+
+def test_boxes_between_cuts_relabel_any_number_of_rows():
+    few = Rectangles(cuts=[np.arange(47.0)] * 2)
+    assert max_relabelled_rows(few, 2) is None
+    assert max_relabelled_rows(Rectangles(cuts=[np.arange(48.0)] * 2), 2) == 255
+    assert max_relabelled_rows(Rectangles(), 2) == 255
+    assert np.exp(log_n_labelings(few, [10**9], 2, 2)[0]) == pytest.approx(1 + (48 * 49 / 2) ** 2)
+
+
 BRUTE = {"boxes": (Rectangles(), box_labelings), "halfplanes": (Halfspaces(), halfplane_labelings)}
 
 

@@ -125,6 +125,8 @@ EXHAUSTIVE = [
     (LINE, 1, 1, 1.0, 0.5, Stumps(), 3),
     (SQUARE, 1, 1, 1.0, 0.5, Rectangles(), 2),
     (LINE, 1, 1, 2.0, 0.5, Rectangles(), 2),
+    (SQUARE, 1, 1, 1.0, 0.5, Rectangles(cuts=[[0.5], [0.5]]), 2),
+    (LINE, 1, 1, 2.0, 0.5, Rectangles(cuts=[[0.5]]), 2),
     (SQUARE, 1, 1, 1.0, 0.5, Halfspaces(), 2),
     (CROSS, 1, 1, 2.0, 1.0, Halfspaces(), 2),
     (LINE, 1, 1, 1.0, 0.5, Halfspaces(), 2),
