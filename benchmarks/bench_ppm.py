@@ -289,7 +289,11 @@ def dimensions():
     }
     return pd.DataFrame(
         record
-        for name, rows in {"flchain": flchain(), "churn": churn()}.items()
+        for name, rows in {
+            "flchain": flchain(),
+            "churn": churn(),
+            "credit_data": credit_data(),
+        }.items()
         for record in measure(name, rows, methods, on_a_quarter)
     )
 
