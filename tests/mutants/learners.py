@@ -133,6 +133,22 @@ MUTANTS = (
         ("QuantileSanitizer",),
     ),
     Mutant(
+        "masses of a row that only leaves its place",
+        SENSITIVITY,
+        "sanitizers/quantiles.py",
+        "        Sensitivity(2, 2),  # a replaced row leaves one segment and enters another\n",
+        "        Sensitivity(1, 1),\n",
+        ("QuantileSanitizer",),
+    ),
+    Mutant(
+        "an exact count below a cut",
+        UNPAID,
+        "sanitizers/binary_columns.py",
+        "n_lower, scale = int(noisy.values[0]), float(noisy.spread)\n",
+        "n_lower, scale = int(count[0]), float(noisy.spread)\n",
+        ("QuantileSanitizer, many columns",),
+    ),
+    Mutant(
         "an error in units of rows, not of rows and points",
         SENSITIVITY,
         "sanitizers/blr_sanitizer.py",
