@@ -28,6 +28,8 @@ from skpublicdp.query_release import MarginalQueries
 TABLE = Path(__file__).parent / "spark.csv"
 CORES = 2
 TURNS = 2
+DRIVER_MEMORY = "4g"
+"""With Spark's default of 1 GB, codes of partitions of 5 million rows were lost before reading."""
 
 
 def trees(rows):
@@ -59,6 +61,7 @@ def spark_session():
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{CORES}]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", DRIVER_MEMORY)
     return builder.config("spark.log.level", "OFF").getOrCreate()
 
 

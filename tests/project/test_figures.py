@@ -276,6 +276,16 @@ def test_regression():
         assert_shown(texts, values)
 
 
+def test_spark_beside_dask():
+    page = (ROOT / "docs" / "user_guide" / "scale.md").read_text(encoding="utf-8")
+    lines = dict(PLACE.findall(page))["spark"].splitlines()
+    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    assert shown == [
+        [row.fit, f"{row.Dask:.0f}", f"{row.Spark:.0f}", f"{row.ratio:.1f}"]
+        for row in committed("spark").itertuples()
+    ]
+
+
 # --- figures without one
 
 
