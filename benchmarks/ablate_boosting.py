@@ -8,11 +8,11 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
-from datasets import available, load, public_labels
+from datasets import OUTCOMES, available, load, load_outcomes, public_labels
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from skpublicdp import SemiPrivateBoostingClassifier
+from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.boosting.budget_split import TreeTrial
 
 PUBLIC = 300
@@ -90,7 +90,33 @@ def one_hot(data_dir):
     }
 
 
+@lru_cache
+def outcomes(name, seed):
+    """Return rows and outcomes to learn from and to test on, public rows and bounds."""
+    rows = load_outcomes(name, None, PUBLIC, seed)
+    return train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed), rows
+
+
+def outcome_case(name, epsilon, seed):
+    """Return the error of one fit to outcomes."""
+    (X, X_test, y, y_test), rows = outcomes(name, seed % 1000)
+    reg = SemiPrivateBoostingRegressor(
+        epsilon=epsilon, delta=1e-6, outcome_bounds=rows.bounds, random_state=seed
+    )
+    return {"1 - R²": 1 - reg.fit(X, y, X_public=rows.X_public).score(X_test, y_test)}
+
+
+def regression(data_dir, epsilons=LITTLE):
+    """Return a case for each packaged table of outcomes and each ε."""
+    return {
+        (name, epsilon): partial(outcome_case, name, epsilon)
+        for name, epsilon in itertools.product(OUTCOMES, epsilons)
+    }
+
+
 WORKLOADS = {
+    "regression, little": regression,
+    "regression, much": partial(regression, epsilons=MUCH),
     "one-hot": one_hot,
     "several labels": several,
     "several labels, little": partial(several, epsilons=(0.03, 0.1), delta=1e-6),
@@ -147,7 +173,19 @@ LINES = (
         "several labels, little",
         {"never": 0, "7": 7, "30": 30},
     ),
+    ("outcome_histogram", "N_OUTCOME_BINS", "regression, little", {"16": 16, "64": 64}),
+    (
+        "outcome_histogram",
+        "MAX_COUNT_NOISE",
+        "regression, little",
+        {"no range": 1e-9, "1/16": 1 / 16, "1/64": 1 / 64},
+    ),
+    ("outcome_histogram", "MAX_OUTCOME_SHARE", "regression, little", {"1/3": Fraction(1, 3)}),
+    ("outcome_histogram", "TAIL_FRACTION", "regression, little", {"0.05": 0.05}),
+    ("outcome_histogram", "EXTENSION", "regression, little", {"0.1": 0.1, "0.5": 0.5}),
     # Newton boosting
+    ("loss", "MAX_RESIDUAL_DEVIATIONS", "regression, much", {"1.5": 1.5, "3": 3.0, "no": 100.0}),
+    ("budget_split", "CLIPPING_GAIN", "regression, much", {"1": 1.0, "4": 4.0}),
     ("budget_split", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MIN_ROWS_PER_NOISE", "much", {"350": 350, "1400": 1400}),

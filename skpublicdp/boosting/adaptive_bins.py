@@ -198,7 +198,8 @@ class BinSplitter:
             halves = sums[:, start : start + 2 * size].reshape(2, n_targets, size, 2)
             start += 2 * size
             # noise can make a hessian negative, but it is a denominator
-            gradients, hessians = halves[0], np.maximum(halves[1], 0.05)
+            gradients = halves[0]
+            hessians = np.maximum(self.loss.hessian_unit * halves[1], 0.05)
             sampling_variance = self.gradient_variance * hessians
             variances = ((variance + sampling_variance) / hessians**2).sum(axis=-1)
             differences = (gradients / hessians) @ [1, -1]  # lower half minus upper half

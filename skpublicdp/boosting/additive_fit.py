@@ -59,6 +59,8 @@ from skpublicdp.boosting.model import (
     null_model,
     probabilities,
 )
+from skpublicdp.boosting.outcome_histogram import noisy_outcome_range, restrict_outcomes
+from skpublicdp.boosting.outcome_range import DECLARED_RANGE
 from skpublicdp.boosting.private_trees import PrivateTreeBooster
 from skpublicdp.boosting.public_labels import (
     POWER_PRIORS,
@@ -93,7 +95,7 @@ def fit_additive(
     """Fit an additive model to noisy histograms, then perhaps interaction trees.
 
     1. If an interaction tree is likely to be found, plan for a trial of one.
-    2. Release the class balance.
+    2. Release the class balance, or the range of the outcomes, within which the fit takes place.
     3. Test for covariate shift, and fit the posterior of all scores to noisy histograms.
     4. Draw a tree, if the trial is still promising given the class balance.
 
@@ -134,18 +136,26 @@ def fit_additive(
     plan_has_trial = promising_trial(budget, 1.0) is not None
     if plan_has_trial:
         budget, later_budget = plan_tree_trial(ledger, later_share)
-    share, class_balance = Fraction(1), 1.0
+    share, class_balance, outcome_range = Fraction(1), 1.0, DECLARED_RANGE
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
     if not budget.pure or n_histogram_rounds(n, m, budget.variance(columns)) > 1:
-        share -= CLASS_COUNT_SHARE
-        class_balance = noisy_class_balance(training, ledger, budget.fraction(CLASS_COUNT_SHARE))
+        if training.is_regression:
+            outcome_range, spent = noisy_outcome_range(training, ledger, budget)
+            training, class_balance = (
+                restrict_outcomes(training, outcome_range),
+                outcome_range.balance,
+            )
+        else:
+            spent = CLASS_COUNT_SHARE
+            class_balance = noisy_class_balance(training, ledger, budget.fraction(spent))
+        share -= spent
     trial = promising_trial(budget, class_balance) if plan_has_trial else None
     if plan_has_trial:
         # each option allows for histograms with all of the budget, so any covers a fit without tree
         ledger.take_option(trial_event(budget, trial or TREE_TRIALS[0]))
     if trial is None:
         fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
-        return fit.result(), later_budget
+        return replace(fit.result(), outcome_range=outcome_range), later_budget
     share -= trial.first + trial.second
     fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
     return _try_interaction_tree(fit, training, ledger, budget, trial), later_budget

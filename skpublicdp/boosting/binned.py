@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -143,6 +144,15 @@ class FineBinnedRows:
                 column[start:end] = codes
         if end != n:
             raise ValueError(f"X must hold {n} rows in all chunks together, as on the first pass.")
+        return rows
+
+    def with_targets(self, encode: Callable[[NDArray[Any]], NDArray[Any]]) -> FineBinnedRows:
+        """Return the same rows with other targets: a function of each row's target."""
+        rows = copy(self)
+        rows.y = self.allocate((self.n,), self.y.dtype)
+        for start in range(0, self.n, HISTOGRAM_CHUNK_ROWS):
+            chunk = slice(start, start + HISTOGRAM_CHUNK_ROWS)
+            rows.y[chunk] = encode(self.y[chunk])
         return rows
 
     def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:

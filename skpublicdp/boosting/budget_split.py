@@ -74,6 +74,10 @@ MIN_ROWS_PER_NOISE = 700
 """Smallest ratio of rows to noise for Newton boosting. The noise is the standard deviation of one
 count for each column, released with the whole budget."""
 
+CLIPPING_GAIN = 2.0
+"""Assumed factor by which clipped residuals reduce the noise of a regression. Newton boosting is
+then affordable with half of the rows."""
+
 MIN_ROWS_PER_LABEL_NOISE = 15
 """Smallest number of rows, per label and unit of noise, for histograms of more than two labels.
 Below it trees with noisy leaves are more accurate (ablation: "several labels, little")."""

@@ -13,8 +13,10 @@ from fractions import Fraction
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.additive_fit import fit_additive
 from skpublicdp.boosting.budget_split import (
+    CLIPPING_GAIN,
     MIN_HISTOGRAM_SHARE,
     MIN_SIGNAL,
+    N_PASSES,
     StageBudget,
     can_afford_boosting,
     effects_below_noise,
@@ -135,7 +137,9 @@ def choose_algorithm(
 ) -> Algorithm:
     """Choose by public numbers: the sizes of the table, the parameters, and the budget.
 
-    Newton boosting is for budgets that are large for the number of columns. Trees alone are for
+    Newton boosting is for budgets that are large for the number of columns, and for regression
+    without public rows: the additive posterior would take the columns for independent, and add up
+    what correlated columns have in common. Trees alone are for
     classification without public rows, for several classes where the histograms of all classes and
     columns cost too much, and for budgets whose histograms would have too much noise to be drawn.
     Histograms of several classes cost too much under pure differential privacy, and without labels
@@ -150,7 +154,10 @@ def choose_algorithm(
         return Algorithm.TREES
     n_columns = len(training.rows.columns)
     columns = ledger.for_person(count_sensitivity(n_columns))
-    if can_afford_boosting(budget, training.rows.n, columns):
+    gain = CLIPPING_GAIN if training.is_regression else 1.0
+    if can_afford_boosting(budget, gain * training.rows.n, columns):
+        return Algorithm.NEWTON
+    if training.is_regression and not training.n_public and _can_update_columns(budget, columns):
         return Algorithm.NEWTON
     trees_are_allowed = _may_use_trees_alone(training, method)
     too_expensive = training.n_targets > 1 and (
@@ -174,6 +181,13 @@ def choose_algorithm(
         f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is "
         f"too large to be drawn; use a larger one{alternative}."
     )
+
+
+def _can_update_columns(budget: StageBudget, columns: Sensitivity) -> bool:
+    """Indicate whether the noise of one update of each column in each pass can be drawn."""
+    change = Sensitivity(3 * MAX_GRADIENT * columns.absolute, (3 * MAX_GRADIENT) ** 2)
+    update = budget.fraction(Fraction(1, N_PASSES * columns.absolute))
+    return noise_is_representable(update.event, change)
 
 
 def _may_use_trees_alone(training: TrainingData, method: str) -> bool:

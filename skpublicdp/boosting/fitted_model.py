@@ -12,6 +12,7 @@ from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.boosting.loss import Loss, Margins
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, probabilities
+from skpublicdp.boosting.outcome_range import DECLARED_RANGE, OutcomeRange
 from skpublicdp.boosting.public_margins import PublicMargins
 from skpublicdp.typing import Floats, Integers
 
@@ -160,6 +161,8 @@ class LogisticFit:
         Whether the drift is statistically significant.
     variances : ndarray of float64, shape (n_targets,)
         Posterior variance of the centred margins of an average public row, for each target.
+    outcome_range : OutcomeRange
+        Outcomes of a regression that the model predicts as 0 and 1.
     """
 
     model: AdditiveModel
@@ -169,12 +172,14 @@ class LogisticFit:
     drift: float | None = None
     drifted: bool = False
     variances: Floats = field(default_factory=lambda: np.zeros(1))
+    outcome_range: OutcomeRange = DECLARED_RANGE
 
     def with_loss(self, loss: Loss) -> FittedModel:
         """Return the fit with its scores rescaled to a loss."""
         codes, weights = self.data.public_codes, self.design.weights
-        factors = loss.logistic_rescaling(probabilities(self.model.raw_predict(codes)) @ weights)
-        model = loss.from_logistic(self.model, codes, weights)
+        rates = probabilities(self.model.raw_predict(codes)) @ weights
+        factors = self.outcome_range.width * loss.logistic_rescaling(rates)
+        model = loss.from_logistic(self.model, codes, weights, self.outcome_range)
         covariances = [factors[:, None, None] ** 2 * block for block in self.covariances]
         variance = float((factors**2 * self.variances).sum())
         return FittedModel(

@@ -12,7 +12,7 @@ from skpublicdp.accounting import Event, Sensitivity
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import BinCodes
 from skpublicdp.boosting.budget_split import StageBudget
-from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS, AdditiveModel, scaled_gradients
+from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, scaled_gradients
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
@@ -31,29 +31,27 @@ def noisy_class_balance(training: TrainingData, ledger: Ledger, budget: StageBud
     """Spend a budget on the number of rows of each label, and return the balance of the classes.
 
     It is 4 p (1 - p) for two labels, and 2 (1 - Σ p²), at most 1, for more: 1 for equal shares p of
-    the labels. For a regression p is the mean target.
+    the labels.
     """
     rows, n_targets = training.rows, training.n_targets
-    # targets of a regression are multiples of 1 / TARGET_LEVELS; in this unit they are integers
-    unit = TARGET_LEVELS if training.is_regression else 1
 
     def count_chunk(chunk: slice) -> Integers:
-        """Return the class counts, or the sum of the targets, of one chunk of rows."""
+        """Return the class counts of one chunk of rows; of two labels, the number of ones."""
         y = rows.y[chunk]
         if n_targets == 1:
-            return np.array([np.rint(unit * y).sum(dtype=np.int64)])
+            return np.array([y.sum(dtype=np.int64)])
         return np.bincount(y, minlength=n_targets)
 
     counts = ledger.add_noise(
         rows.sum_over_chunks(count_chunk),
         # with more than two labels one count loses a row and another one gains it
-        Sensitivity(unit, unit**2) if n_targets == 1 else Sensitivity(2, 2),
+        Sensitivity(1, 1) if n_targets == 1 else Sensitivity(2, 2),
         budget.event,
-        name="noisy counts of the labels" if unit == 1 else "noisy sum of the outcomes",
+        name="noisy counts of the labels",
         proof=BOOSTING_PROOF,
     ).values
     n = rows.n
-    shares = np.clip(counts / (unit * n), min(3 / n, 0.5), max(1 - 3 / n, 0.5))
+    shares = np.clip(counts / n, min(3 / n, 0.5), max(1 - 3 / n, 0.5))
     if n_targets == 1:
         return float(4 * shares[0] * (1 - shares[0]))
     shares = shares / shares.sum()

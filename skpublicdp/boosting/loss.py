@@ -8,6 +8,7 @@ of 1 / (2 MAX_GRADIENT).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from skpublicdp.boosting.model import (
     AdditiveModel,
     probabilities,
 )
+from skpublicdp.boosting.outcome_range import DECLARED_RANGE, OutcomeRange
 from skpublicdp.typing import Floats
 
 Margins = NDArray[np.integer[Any]]
@@ -36,6 +38,11 @@ HESSIAN_SHIFT = float(1 << 28)
 EXP_TABLE = np.exp(-np.arange(2 * MAX_MARGIN + 1) / MARGIN_UNIT)
 """exp(-margin) for each integer margin. A table gives equal results for equal margins, whatever the
 position of a row in an array."""
+
+
+MAX_RESIDUAL_DEVIATIONS = 2.0
+"""Residuals are clipped at this number of standard deviations. With fewer the noise is smaller, and
+the mean of skewed residuals is biased (ablation: "regression, much")."""
 
 
 class Loss(ABC):
@@ -57,6 +64,8 @@ class Loss(ABC):
 
     n_targets: int = 1
     hessian_factor: float = 1.0
+    # factor on the released hessians, see `ClippedSquaredLoss`
+    hessian_unit: float = 1.0
     # for labels the ratio is the scale v, which lies between 1/2 and 1
     gradient_variance: float | None = 0.8
     # a flipped outcome reverses the gradient in one bin; in the 1-norm the worst case is a row that
@@ -114,7 +123,11 @@ class Loss(ABC):
         return np.add(gradients, hessians, out=hessians)
 
     def from_logistic(
-        self, model: AdditiveModel, codes: BinCodes, row_weights: Floats
+        self,
+        model: AdditiveModel,
+        codes: BinCodes,
+        row_weights: Floats,
+        outcome_range: OutcomeRange = DECLARED_RANGE,
     ) -> AdditiveModel:
         """Return a model of each target's log-odds, converted to this loss to first order.
 
@@ -128,11 +141,14 @@ class Loss(ABC):
             Bin codes of the public rows.
         row_weights : ndarray of float64, shape (m,)
             Weights of the public rows, of sum 1.
+        outcome_range : OutcomeRange, default=DECLARED_RANGE
+            Outcomes that the model predicts as 0 and 1.
         """
         rates = probabilities(model.raw_predict(codes)) @ row_weights
         if self.n_targets > 1:
             rates /= rates.sum()
-        factors = self.logistic_rescaling(rates)[:, None]
+        factors = outcome_range.width * self.logistic_rescaling(rates)[:, None]
+        rates = outcome_range.low + outcome_range.width * rates
 
         def rescale(scores: NDArray[np.int64]) -> NDArray[np.int64]:
             """Return the scores of each target times its factor, rounded to integers."""
@@ -231,6 +247,35 @@ class SquaredLoss(ScalarLoss):
     def __reduce__(self) -> str:
         return "SQUARED"  # pickled by reference, without the tables
 
+    def scale(self, margins: Margins) -> Floats:
+        """Return the factor of each row's residual in its gradient, shape (1, n)."""
+        position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN
+        scale: Floats = np.take(self._scale, position) / (2 * MAX_GRADIENT)
+        return scale
+
+    def relative_gradient_variance(
+        self, residual_variance: float, margins: Margins, row_weights: Floats
+    ) -> float:
+        """Return the variance of a gradient as a multiple of its hessian, at most 1.
+
+        Both are means over rows with given margins and weights of sum 1.
+        """
+        squared_scale = float((self.scale(margins)[0] ** 2) @ row_weights)
+        hessian = float((self.scale(margins)[0] / 4) @ row_weights)
+        return min(squared_scale * residual_variance / hessian, 1.0)
+
+    def clipped(self, residual_variance: float) -> SquaredLoss:
+        """Return the loss with clipped residuals, unless this has no smaller noise.
+
+        Parameters
+        ----------
+        residual_variance : float
+            Upper limit of the variance of the residuals.
+        """
+        max_residual = MAX_RESIDUAL_DEVIATIONS * math.sqrt(residual_variance)
+        # the scale of this loss is between 1/2 and 1
+        return self if max_residual >= 0.5 else ClippedSquaredLoss(max_residual)
+
     def link(self, means: Floats) -> Floats:
         """Return the margins 4 (mean - 1/2), the inverse of the mean."""
         margins: Floats = 4 * (means - 0.5)
@@ -305,6 +350,34 @@ class MultinomialLoss(Loss):
         gradients[y, np.arange(len(y))] += 1  # 1[y] - p
         gradients *= scale
         return np.trunc(gradients, out=gradients), hessians
+
+
+class ClippedSquaredLoss(SquaredLoss):
+    """Squared error with clipped residuals: the gradient is that of Huber's loss.
+
+    All gradients have the scale 1 / (2 max_residual), which is larger than that of `SquaredLoss`.
+    So the noise is smaller relative to the gradients.
+
+    Parameters
+    ----------
+    max_residual : float
+        Bound of the absolute residual, in (0, 1).
+    """
+
+    def __init__(self, max_residual: float) -> None:
+        super().__init__()
+        self._scale = np.full(len(self._mean), MAX_GRADIENT / max_residual)
+        # The hessian is a public constant, so that hessian sums are multiples of counts. They are
+        # released in a unit in which they are no larger than those of other losses.
+        self._hessian = np.full(len(self._mean), MAX_GRADIENT / 4)
+        self.hessian_unit = 1 / max_residual
+
+    def gradient_hessian(
+        self, margins: Margins, y: NDArray[Any] | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return gradients clipped to ±MAX_GRADIENT, and constant hessians."""
+        gradients, hessians = super().gradient_hessian(margins, y)
+        return np.clip(gradients, -MAX_GRADIENT, MAX_GRADIENT, out=gradients), hessians
 
 
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()

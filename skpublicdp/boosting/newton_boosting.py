@@ -298,6 +298,7 @@ class NewtonBooster:
             proof=BOOSTING_PROOF,
         )
         gradients, hessians = measured.values / (2 * MAX_GRADIENT)
+        hessians = self.loss.hessian_unit * hessians
         old_scores = term.integer_scores
         variance = measured.variance / (2 * MAX_GRADIENT) ** 2
         expected = self._expected_hessians(term.public_bins, size)
@@ -324,7 +325,8 @@ class NewtonBooster:
         ndarray of float64, shape (n_targets, size)
         """
         _, hessians = self.loss.gradient_hessian(self._public_margins)
-        weighted = self.row_weights * hessians / (2 * MAX_GRADIENT)
+        hessians = self.loss.hessian_unit * hessians / (2 * MAX_GRADIENT)
+        weighted = self.row_weights * hessians
         sums = np.array([np.bincount(public_bins, values, minlength=size) for values in weighted])
         pseudo_weight = PUBLIC_PSEUDO_ROWS / max(self.n_public, 1.0)
         # at least 1e-9, since the sums become denominators

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
 from skpublicdp.boosting.additive_fit import fit_histograms
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
@@ -24,6 +26,7 @@ from skpublicdp.boosting.binner import (
 from skpublicdp.boosting.budget_split import (
     BALANCED_FOR_NEWTON,
     CLASS_COUNT_SHARE,
+    CLIPPING_GAIN,
     N_PASSES,
     StageBudget,
     additive_share,
@@ -35,10 +38,12 @@ from skpublicdp.boosting.histograms import (
     count_sensitivity,
     noisy_class_balance,
 )
-from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.loss import Loss, SquaredLoss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, null_model
 from skpublicdp.boosting.newton_boosting import NewtonBooster
-from skpublicdp.boosting.residual_histogram import residual_variance
+from skpublicdp.boosting.outcome_histogram import noisy_outcome_range, restrict_outcomes
+from skpublicdp.boosting.outcome_range import DECLARED_RANGE, OutcomeRange
+from skpublicdp.boosting.residual_histogram import noisy_residual_variance
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
 
@@ -54,11 +59,11 @@ def fit_newton(
 ) -> FittedModel:
     """Fit the additive posterior with part of a budget, then Newton boosting with the rest.
 
-    1. Release the class balance, and draw a random sample of the rows if the table is large. All
-       steps but the last pass of boosting use the sample.
+    1. Release the class balance, or the range of the outcomes. Draw a random sample of the rows if
+       the table is large. All steps but the last pass of boosting use the sample.
     2. If there are public rows, test for covariate shift and fit the additive posterior.
     3. Refine the bins by quantiles of the public rows.
-    4. Release the variance of the residuals of a regression.
+    4. Release the variance of the residuals of a regression, and clip larger residuals.
     5. Split bins whose halves differ, by noisy sums over the halves.
     6. Run Newton boosting, starting from the scores of the additive posterior: a pass over the
        columns, trees, and more passes.
@@ -78,24 +83,35 @@ def fit_newton(
     max_rounds : int, optional
         Maximum number of passes over all columns.
     """
-    class_balance = noisy_class_balance(training, ledger, budget.fraction(CLASS_COUNT_SHARE))
+    outcome_range, first_share = DECLARED_RANGE, CLASS_COUNT_SHARE
+    if training.is_regression:
+        outcome_range, first_share = noisy_outcome_range(training, ledger, budget)
+        class_balance = outcome_range.balance
+    else:
+        class_balance = noisy_class_balance(training, ledger, budget.fraction(first_share))
     balance_factor = min(1.0, class_balance / BALANCED_FOR_NEWTON)
     sample = _sample_rows(training, ledger, budget, loss, balance_factor)
     effective_rows = sample.rows.n * balance_factor
-    start_share = _start_share(sample, ledger, budget, effective_rows)
-    start = _fit_start(sample, ledger, budget.fraction(start_share), class_balance, max_rounds)
-    budget = budget.fraction(1 - CLASS_COUNT_SHARE - start_share)
+    start_share = min(_start_share(sample, ledger, budget, effective_rows), 1 - first_share)
+    start_budget = budget.fraction(start_share)
+    start = _fit_start(sample, outcome_range, ledger, start_budget, class_balance, max_rounds)
+    budget = budget.fraction(1 - first_share - start_share)
     if not budget.amount:
         return start.with_loss(loss)
     coarse, weights = start.data.binner, start.design.weights
     data = sample.with_bins(refine_bins(coarse, sample.X_public, weights))
     model = _refined_model(start.model, coarse, data.binner)
-    model = loss.from_logistic(model, data.public_codes, weights)
-    gradient_variance = loss.gradient_variance
+    model = loss.from_logistic(model, data.public_codes, weights, outcome_range)
+    final_loss, gradient_variance = loss, loss.gradient_variance
     if gradient_variance is None:  # it is known for labels, and released for outcomes
+        assert isinstance(loss, SquaredLoss)
         variance_budget = budget.fraction(CLASS_COUNT_SHARE)
-        gradient_variance = residual_variance(model, data, weights, loss, ledger, variance_budget)
+        residuals = noisy_residual_variance(model, data, weights, loss, ledger, variance_budget)
         budget = budget.fraction(1 - CLASS_COUNT_SHARE)
+        loss = loss.clipped(residuals.upper)
+        gradient_variance = loss.relative_gradient_variance(
+            residuals.estimate, model.raw_predict(data.public_codes), weights
+        )
     margins = data.margins(model)
     splitter = BinSplitter(sample, data, loss, ledger, budget, gradient_variance)
     if splitter.is_affordable(effective_rows):
@@ -113,7 +129,7 @@ def fit_newton(
     return FittedModel(
         booster.model,
         data,
-        loss,
+        final_loss,
         booster.covariances,
         start.drift,
         start.drifted,
@@ -151,26 +167,36 @@ def _start_share(
     if not training.n_public:  # a reference grid, whose columns are independent
         return Fraction(0)
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
-    if not can_afford_boosting(budget, effective_rows, columns):
-        return 1 - CLASS_COUNT_SHARE  # one label is too rare
+    gain = CLIPPING_GAIN if training.is_regression else 1.0
+    if not can_afford_boosting(budget, gain * effective_rows, columns):
+        return Fraction(1)  # all that is left: one label is too rare
     m = WeightedPublicRows.from_data(training.binned).effective_size
     return additive_share(budget, effective_rows, m, columns)
 
 
 def _fit_start(
     training: TrainingData,
+    outcome_range: OutcomeRange,
     ledger: Ledger,
     budget: StageBudget,
     class_balance: float,
     max_rounds: int | None,
 ) -> LogisticFit:
-    """Spend a budget on the additive fit that boosting starts from; without it, start from 0."""
+    """Spend a budget on the additive fit that boosting starts from.
+
+    Without a budget it starts from a constant: the mean of the outcomes, or equal probabilities.
+    """
     if budget.amount:
+        if training.is_regression:
+            training = restrict_outcomes(training, outcome_range)
         fit = fit_histograms(training, ledger, budget, Fraction(1), class_balance, max_rounds)
-        return fit.result()
+        return replace(fit.result(), outcome_range=outcome_range)
     data = training.binned
     null = null_model(data.binner.offsets, training.n_targets)
-    return LogisticFit(null, data, WeightedPublicRows.from_data(data), covariances=[])
+    if training.is_regression:
+        null = replace(null, intercepts=np.array([outcome_range.mean_margin]))
+    design = WeightedPublicRows.from_data(data)
+    return LogisticFit(null, data, design, covariances=[], outcome_range=outcome_range)
 
 
 def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:

@@ -38,9 +38,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     """Private boosting of a numeric outcome on tables of numbers and categories.
 
     Outcomes are clipped to public bounds. Public rows, with or without outcomes, choose the bins of
-    each column. Noisy histograms of the gradients are released in rounds. If the budget suffices,
-    small trees are drawn by the exponential mechanism. Finally a noisy histogram of the residuals
-    is released, for prediction intervals.
+    each column. A noisy histogram of the outcomes shows the range of most of them, in which a first
+    fit takes place. Noisy histograms of the gradients, which are clipped, are released in rounds.
+    If the budget suffices, small trees are drawn by the exponential mechanism. Finally a noisy
+    histogram of the residuals is released, for prediction intervals.
 
     Parameters
     ----------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -12,7 +14,7 @@ from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
-from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.loss import SquaredLoss
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
@@ -27,22 +29,37 @@ RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
 """Edges of the bins of residuals, from -1 to 1. Distances from 0 are geometric, so that bins are
 fine enough for any variance of the residuals."""
 
-MIN_RESIDUAL_VARIANCE = 1e-4
-"""Lower bound of the estimated gradient variance, in multiples of the hessian."""
+MIN_RESIDUAL_VARIANCE = 1e-5
+"""Lower bound of the estimated variance of the residuals, for outcomes from 0 to 1."""
 
 
-def residual_variance(
+class ResidualVariance(NamedTuple):
+    """Noisy variance of the residuals, in squared units of encoded outcomes.
+
+    Attributes
+    ----------
+    estimate : float
+        Estimated variance, at least `MIN_RESIDUAL_VARIANCE`.
+    upper : float
+        Upper confidence limit: the estimate plus two standard deviations of the noise.
+    """
+
+    estimate: float
+    upper: float
+
+
+def noisy_residual_variance(
     model: AdditiveModel,
     data: BinnedData,
     row_weights: Floats,
-    loss: Loss,
+    loss: SquaredLoss,
     ledger: Ledger,
     budget: StageBudget,
-) -> float:
-    """Return a noisy estimate of the variance of a row's gradient, as a multiple of its hessian.
+) -> ResidualVariance:
+    """Return a noisy estimate of the mean squared residual of a model, and an upper limit.
 
-    The noisy sum of squared gradients is divided by the hessian sum that public rows predict. The
-    ratio is clipped to [MIN_RESIDUAL_VARIANCE, 1].
+    The noisy sum of squared gradients is divided by the number of rows and the mean squared scale
+    of a gradient, which is estimated on the public rows.
 
     Parameters
     ----------
@@ -52,8 +69,8 @@ def residual_variance(
         Private and public rows in bins.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, of sum 1.
-    loss : Loss
-        Gradients and hessians.
+    loss : SquaredLoss
+        Gradients and their scale.
     ledger : Ledger
         Pays for the release and draws its noise.
     budget : StageBudget
@@ -67,17 +84,18 @@ def residual_variance(
         )
         return np.array([(gradients**2).sum()]).astype(np.int64)
 
-    squares = ledger.add_noise(
+    measured = ledger.add_noise(
         data.rows.sum_over_chunks(sum_squares),
         Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4),
         budget.event,
         name="noisy sum of squared residuals",
         proof=BOOSTING_PROOF,
-    ).values[0]
-    _, hessians = loss.gradient_hessian(model.raw_predict(data.public_codes))
-    # hessians are in units of 1 / (2 MAX_GRADIENT), and squared gradients in units of its square
-    expected = data.rows.n * float((hessians @ row_weights).sum()) * 2 * MAX_GRADIENT
-    return float(np.clip(squares / expected, MIN_RESIDUAL_VARIANCE, 1.0))
+    )
+    squared_scale = float((loss.scale(model.raw_predict(data.public_codes))[0] ** 2) @ row_weights)
+    unit = data.rows.n * (2 * MAX_GRADIENT) ** 2 * squared_scale
+    noise = math.sqrt(measured.variance) / unit
+    estimate = max(float(measured.values[0]) / unit, MIN_RESIDUAL_VARIANCE)
+    return ResidualVariance(min(estimate, 0.25), estimate + 2 * noise)
 
 
 def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageBudget) -> Integers:

@@ -25,7 +25,7 @@ from skpublicdp.boosting.additive_fit import AdditiveFit
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import encode_rows
 from skpublicdp.boosting.budget_split import StageBudget
-from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED, ClippedSquaredLoss, MultinomialLoss
 from skpublicdp.boosting.newton_boosting import NewtonBooster
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.exceptions import PrivacyBudgetError
@@ -53,7 +53,14 @@ pytestmark = [
 ]
 
 FEATURES = grid(4, 3)
-NAMES = ("log-odds", "outcomes", "three labels", "three labels, pure", "five labels")
+NAMES = (
+    "log-odds",
+    "outcomes",
+    "clipped outcomes",
+    "three labels",
+    "three labels, pure",
+    "five labels",
+)
 
 
 def of_loss(name):
@@ -63,6 +70,8 @@ def of_loss(name):
             return LOGISTIC, (0, 1)
         case "outcomes":
             return SQUARED, (0.0, 0.25, 1.0)
+        case "clipped outcomes":
+            return ClippedSquaredLoss(0.125), (0.0, 0.25, 0.5, 1.0)
     n_targets = 5 if name == "five labels" else 3
     return MultinomialLoss(n_targets, pure=name.endswith("pure")), range(n_targets)
 

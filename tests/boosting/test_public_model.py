@@ -347,8 +347,8 @@ def test_a_regression_uses_a_model():
         low, high = reg.interval(NEW).T
         new = NEW_ODDS + np.random.default_rng(1).normal(size=len(NEW))
         assert abs(((low <= new) & (new <= high)).mean() - 0.9) < 0.05
-    assert scores[1] > scores[0] + 0.3
-    assert reg.public_weight_ > 0.5
+    assert scores[1] > scores[0] + 0.05
+    assert reg.public_weight_ > 0.3
 
 
 @pytest.mark.parametrize("parameters", [{}, {"delta": 0}, {"epsilon": 8}])

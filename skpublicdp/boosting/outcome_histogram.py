@@ -1,0 +1,154 @@
+"""Noisy histogram of the outcomes of a regression, and the range of most outcomes.
+
+Declared bounds are often several times wider than the distribution of the outcomes, and noise is in
+proportion to their distance. In the range of most outcomes the additive fit has less noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.budget_split import CLASS_COUNT_SHARE, StageBudget
+from skpublicdp.boosting.histograms import BOOSTING_PROOF
+from skpublicdp.boosting.model import TARGET_LEVELS
+from skpublicdp.boosting.outcome_range import OutcomeRange
+from skpublicdp.boosting.residual_histogram import residual_fractions
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.typing import Floats, Integers
+
+N_OUTCOME_BINS = 32
+"""Number of bins of the outcomes between the declared bounds."""
+
+MAX_COUNT_NOISE = 1 / 32
+"""Largest allowed noise (standard deviation) of a count, as a fraction of the rows. With more noise
+there is no histogram, and the range is that of the declared bounds."""
+
+MAX_OUTCOME_SHARE = Fraction(1, 6)
+"""Largest share of the budget for the histogram or the sum of the outcomes."""
+
+TAIL_FRACTION = 0.1
+"""Fraction of the outcomes below the lower and above the upper quantile that give the range."""
+
+EXTENSION = 0.28
+"""The range extends beyond these quantiles by this multiple of their distance. For a normal
+distribution it then ends two standard deviations from the mean."""
+
+
+def restrict_outcomes(training: TrainingData, outcome_range: OutcomeRange) -> TrainingData:
+    """Return the training data with all outcomes, private and public, encoded in a range."""
+    labels = training.public_labels
+    if labels is not None:
+        labels = replace(labels, outcomes=outcome_range.encode(labels.outcomes))
+    rows = training.rows.with_targets(outcome_range.encode)
+    return replace(training, rows=rows, public_labels=labels)
+
+
+def noisy_outcome_range(
+    training: TrainingData, ledger: Ledger, budget: StageBudget
+) -> tuple[OutcomeRange, Fraction]:
+    """Release a histogram of the outcomes, and return the range of most outcomes with their mean.
+
+    If the histogram is too expensive, the sum of the outcomes is released in its place, and the
+    range is that of the declared bounds.
+
+    Parameters
+    ----------
+    training : TrainingData
+        Private rows with an outcome.
+    ledger : Ledger
+        Pays for the release and draws its noise.
+    budget : StageBudget
+        Budget of the fit.
+
+    Returns
+    -------
+    OutcomeRange
+        The range.
+    Fraction
+        Share of the budget that was spent.
+    """
+    share = _share_for_noise(MAX_COUNT_NOISE, Sensitivity(2, 2), training, ledger, budget)
+    if share > MAX_OUTCOME_SHARE:
+        # without public rows the mean is where boosting starts, so it has more of the budget
+        share = CLASS_COUNT_SHARE if training.n_public else MAX_OUTCOME_SHARE
+        return OutcomeRange(mean=_noisy_mean(training, ledger, budget.fraction(share))), share
+    fractions = _noisy_fractions(training, ledger, budget.fraction(share))
+    edges = np.linspace(0.0, 1.0, N_OUTCOME_BINS + 1)
+    cdf = np.append(0.0, np.cumsum(fractions))
+    lower, upper = np.interp([TAIL_FRACTION, 1 - TAIL_FRACTION], cdf, edges)
+    extension = EXTENSION * (upper - lower)
+    low = math.floor(TARGET_LEVELS * max(lower - extension, 0.0)) / TARGET_LEVELS
+    high = math.ceil(TARGET_LEVELS * min(upper + extension, 1.0)) / TARGET_LEVELS
+    centres = (edges[:-1] + edges[1:]) / 2
+    return OutcomeRange(low, high, float(fractions @ np.clip(centres, low, high))), share
+
+
+def _share_for_noise(
+    max_noise: float,
+    sensitivity: Sensitivity,
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+) -> Fraction:
+    """Return the share of a budget, at least `CLASS_COUNT_SHARE`, at which a sum has little noise.
+
+    It is a function of public numbers, and may exceed 1.
+
+    Parameters
+    ----------
+    max_noise : float
+        Standard deviation of the noise, as a fraction of the rows.
+    sensitivity : Sensitivity
+        Sensitivity of the sum.
+    training, ledger, budget
+        As in `noisy_outcome_range`.
+    """
+    deviation = math.sqrt(budget.variance(ledger.for_person(sensitivity)))
+    relative_noise = deviation / (training.rows.n * max_noise)
+    # the noise is in proportion to 1 / ε, or to 1 / μ
+    needed = relative_noise if budget.pure else relative_noise**2
+    return max(Fraction(math.ceil(1000 * needed), 1000), CLASS_COUNT_SHARE)
+
+
+def _noisy_fractions(training: TrainingData, ledger: Ledger, budget: StageBudget) -> Floats:
+    """Spend a budget on a histogram of the outcomes; return the fraction of rows in each bin."""
+    rows = training.rows
+
+    def count_chunk(chunk: slice) -> Integers:
+        """Return the number of outcomes of one chunk of rows in each bin."""
+        bins = np.minimum(np.floor(N_OUTCOME_BINS * rows.y[chunk]), N_OUTCOME_BINS - 1)
+        return np.bincount(bins.astype(np.intp), minlength=N_OUTCOME_BINS)
+
+    counts = ledger.add_noise(
+        rows.sum_over_chunks(count_chunk),
+        Sensitivity(2, 2),  # one bin loses a row and another one gains it
+        budget.event,
+        name="noisy histogram of the outcomes",
+        proof=BOOSTING_PROOF,
+    ).values
+    return residual_fractions(counts, rows.n)
+
+
+def _noisy_mean(training: TrainingData, ledger: Ledger, budget: StageBudget) -> float:
+    """Spend a budget on the sum of the outcomes; return their mean, away from 0 and 1."""
+    rows = training.rows
+
+    def sum_chunk(chunk: slice) -> Integers:
+        """Return the sum of the outcomes of one chunk of rows, in units of 1 / TARGET_LEVELS."""
+        return np.array([np.rint(TARGET_LEVELS * rows.y[chunk]).sum(dtype=np.int64)])
+
+    total = ledger.add_noise(
+        rows.sum_over_chunks(sum_chunk),
+        Sensitivity(TARGET_LEVELS, TARGET_LEVELS**2),
+        budget.event,
+        name="noisy sum of the outcomes",
+        proof=BOOSTING_PROOF,
+    ).values[0]
+    margin = min(3 / rows.n, 0.5)
+    return float(np.clip(total / (TARGET_LEVELS * rows.n), margin, 1 - margin))
