@@ -40,6 +40,9 @@ duckdb = pytest.importorskip("duckdb")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
+# one job has no public row
+pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
+
 N, N_PUBLIC = 2400, 150
 CUTS = (0, 500, 500, 1300, N)
 """Where partitions begin; one has no rows."""
