@@ -143,7 +143,7 @@ class BinSplitter:
             Gradients of all targets, then hessians. Column by column, halves 2 i and 2 i + 1
             belong to bin i.
         """
-        rows = self.data.rows
+        rows, loss = self.data.rows, self.loss
         halves_by_column = {
             column: self._half_of_fine_bin(column, candidates)
             for column, candidates in cuts.items()
@@ -151,7 +151,7 @@ class BinSplitter:
 
         def sum_chunk(chunk: slice) -> Integers:
             """Return the sums over one chunk of rows, shape (2, n_targets, n_halves)."""
-            packed = self.loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            packed = loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
             sums = []
             for column, half_of_fine_bin in halves_by_column.items():
                 half_of_row = np.take(half_of_fine_bin, rows.columns[column][chunk])

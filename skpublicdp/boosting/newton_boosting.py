@@ -283,11 +283,11 @@ class NewtonBooster:
         """
         term = self._terms[position]
         bins_of_rows, size = term.bins_of_rows, term.posterior.scores.shape[1]
-        rows, margins = self.data.rows, self.margins
+        rows, margins, loss = self.data.rows, self.margins, self.loss
 
         def sum_chunk(chunk: slice) -> Integers:
             """Return the sums over one chunk of rows, shape (2, n_targets, size)."""
-            packed = self.loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            packed = loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
             return sum_packed(bins_of_rows(chunk), size, packed)
 
         measured = self.ledger.add_noise(
@@ -393,14 +393,21 @@ class NewtonBooster:
         sample : ndarray of intp
             Indices of the private rows from which the scores are computed.
         """
-        gradients, _ = self.loss.gradient_hessian(self.margins[:, sample], self.data.rows.y[sample])
-        codes, sizes = self.data.codes(sample), self.data.binner.sizes
-        table = np.array(
-            [
-                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, values)
-                for values in gradients
-            ]
-        )
+        data, margins, loss = self.data, self.margins, self.loss
+
+        def sum_sample(indices: NDArray[np.intp]) -> Integers:
+            """Return the gradient sums of each target over joint splits, for selected rows."""
+            gradients, _ = loss.gradient_hessian(margins[:, indices], data.rows.y[indices])
+            codes, sizes = data.codes(indices), data.binner.sizes
+            return np.array(
+                [
+                    joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, values)
+                    for values in gradients
+                ]
+            )
+
+        table = data.rows.sum_over_sample(sample, sum_sample)
+        n_targets = len(table)
         if len(table) == 1:  # two labels have opposite gradients
             table = np.concatenate([-table, table])
         path = self.ledger.draw(
@@ -408,7 +415,7 @@ class NewtonBooster:
             budget.draw_as_gaussian,
             # a row adds the gradients of all other labels to the errors of a leaf; their sum is
             # minus the gradient of its label, up to one rounding error for each label
-            2 * (MAX_GRADIENT + len(gradients)),
+            2 * (MAX_GRADIENT + n_targets),
             name="exponential mechanism, exact draw of a tree",
             proof="docs/proofs/selection.md",
         )

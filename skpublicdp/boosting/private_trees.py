@@ -384,13 +384,14 @@ class PrivateTreeBooster:
         The weighted error is the total boosting weight of misclassified rows. The weight of a row
         depends on its own margin and label only, so the sensitivity is `MAX_ROW_WEIGHT`.
         """
-        data, y = self._data, self._data.rows.y
+        data, cover, margins = self._data, self._cover, self._margins
 
         def tabulate_chunk(chunk: slice) -> Integers:
             """Return the weighted table of joint splits of one chunk of rows."""
-            weights = boosting_weights(self._margins[:, chunk], y[chunk], MAX_ROW_WEIGHT)
+            y = data.rows.y[chunk]
+            weights = boosting_weights(margins[:, chunk], y, MAX_ROW_WEIGHT)
             X: NDArray[Any] = data.codes(chunk).T
-            return self._cover.tabulate(X, y[chunk], weights)
+            return cover.tabulate(X, y, weights)
 
         path = self._ledger.draw(
             self._cover.family(data.rows.sum_over_chunks(tabulate_chunk)),

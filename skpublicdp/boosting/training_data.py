@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -21,14 +21,19 @@ from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
 from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.boosting.public_margins import PublicMargins, make_public_margins
 from skpublicdp.boosting.public_model import TargetScale
+from skpublicdp.boosting.site_rows import SiteBinnedRows
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
 from skpublicdp.data.one_hot import fold_rows, folded_schema
 from skpublicdp.data.schema import Schema
+from skpublicdp.data.sources.sites_reader import PerSite
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats
+
+BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]
+"""Fine bins, one array for each column, targets, and margins of a public model, of some rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -189,20 +194,28 @@ def read_training_data(
         public_labels,
         TargetScale(classes, targets.bounds, target_loss(classes, pure=not estimator.delta)),
     )
-    n_margins = 0 if public_margins is None else len(public_margins.of_public)
-    chunks = _encoded_chunks(dataset, fine_binner, public_margins, dtype, estimator.n_jobs)
-    n = dataset.n_private
+    labelled: list[BinnedChunk] = []
     if train_on_public_labels and classes is not None and len(classes) == 2:
         X_labelled, margins = dataset.X_labelled, NO_MARGINS
         if public_margins is not None:
             margins = public_margins.margins(X_labelled)
         X_folded = fold_rows(schema.columns, X_labelled)
-        labelled = encode_rows(fine_binner, dtype, X_folded, targets.public)
-        chunks = chain(chunks, [(*labelled, margins)])
-        n += len(targets.public)
+        labelled = [(*encode_rows(fine_binner, dtype, X_folded, targets.public), margins)]
+    arguments = fine_binner, public_margins, dtype, estimator.n_jobs
+    if dataset.sites is None:
+        rows = bin_rows(dataset, dataset.n_private, labelled, *arguments)
+    else:
+        # the labelled public rows follow the rows of the last site
+        sizes = list(dataset.sites.sizes)
+        n_others = len(sizes) - 1
+        extra_rows = PerSite([[]] * n_others + [labelled])
+        group = dataset.sites.group
+        key = group.keep(bin_rows, dataset, PerSite(sizes), extra_rows, *arguments)
+        sizes[-1] += sum(len(y) for _, y, _ in labelled)
+        rows = SiteBinnedRows(group, key, sizes, fine_binner)
     return TrainingData(
         schema=schema,
-        rows=FineBinnedRows.from_codes(fine_binner, chunks, n, dtype, estimator.n_jobs, n_margins),
+        rows=rows,
         X_public=encoded,
         n_private=dataset.n_private,
         n_public=dataset.n_public,
@@ -243,13 +256,42 @@ def _in_container_of(X_public: Any, schema: Schema) -> Schema:
     return replace(schema, container=replace(schema.container, library=library))
 
 
+def bin_rows(
+    dataset: Dataset,
+    n_private: int,
+    labelled: list[BinnedChunk],
+    fine_binner: Binner,
+    public_margins: PublicMargins | None,
+    dtype: DTypeLike,
+    n_jobs: int | None,
+) -> FineBinnedRows:
+    """Return the private rows in fine bins, followed by labelled public rows.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Private rows. At a site it is the data set with the rows of this site.
+    n_private : int
+        Number of private rows.
+    labelled : list of BinnedChunk
+        Labelled public rows that are training rows.
+    fine_binner, public_margins, dtype, n_jobs
+        As in `_encoded_chunks`.
+    """
+    private = _encoded_chunks(dataset, fine_binner, public_margins, dtype, n_jobs)
+    n = n_private + sum(len(y) for _, y, _ in labelled)
+    n_margins = 0 if public_margins is None else len(public_margins.of_public)
+    chunks = chain(private, labelled)
+    return FineBinnedRows.from_codes(fine_binner, chunks, n, dtype, n_jobs, n_margins)
+
+
 def _encoded_chunks(
     dataset: Dataset,
     fine_binner: Binner,
     public_margins: PublicMargins | None,
     dtype: DTypeLike,
     n_jobs: int | None,
-) -> Iterator[tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]]:
+) -> Iterator[BinnedChunk]:
     """Yield the fine bins, the targets and the margins of a public model, of private rows.
 
     Parameters

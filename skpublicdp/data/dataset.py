@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from skpublicdp.data.labels import Targets
 from skpublicdp.data.one_hot import ColumnRun
 from skpublicdp.data.schema import Coder, Schema
+from skpublicdp.data.sources.sites_reader import SitesReader
 from skpublicdp.data.streaming import Chunk, RowSource
 from skpublicdp.data.tables import ColumnType, Table
 from skpublicdp.typing import Floats, Mask, R
@@ -68,6 +69,11 @@ class Dataset:
         """Encoded targets. Only for estimators that read y."""
         assert self._targets is not None
         return self._targets
+
+    @property
+    def sites(self) -> SitesReader | None:
+        """The sites that hold the private rows, of which only sums can be read, or None."""
+        return self._source.sites
 
     @property
     def classes(self) -> NDArray[Any]:

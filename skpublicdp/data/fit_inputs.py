@@ -132,7 +132,7 @@ def read_fit_inputs(
         one_hot_runs=runs,
         n_private=roles.n_private,
         n_public=len(raw_public),
-        assumptions=_assumptions(schema, table, X_public),
+        assumptions=(*_assumptions(schema, table, X_public), *_site_assumptions(roles, groups)),
         _targets=target.targets,
         _raw_public=raw_public,
         _source=source,
@@ -187,11 +187,35 @@ def encode_target(
         encoded = np.zeros(len(y), dtype=targets.private.dtype)
         encoded[roles.counted] = targets.private
         return TargetEncoding(targets, encoded)
-    chunks = roles.stream.map_labels(lambda y: distinct_targets(target_reader, y))
+    if roles.stream.sites is None:
+        chunks = _distinct_targets(roles.stream, target_reader)
+    else:
+        chunks = roles.stream.sites.group.ask(_labels_of_site, roles.stream, target_reader)
+        chunks = [labels for site in chunks for labels in site]
     # as objects, since the types of chunks may differ
     distinct = target_reader.column(np.concatenate([values.astype(object) for values in chunks]))
     targets = target_reader.targets(distinct, separate or [distinct[:0]])
     return TargetEncoding(targets, encode_chunk=lambda y: encode_targets(target_reader, y, targets))
+
+
+def _distinct_targets(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
+    """Return the distinct targets of each chunk of rows, as `distinct_targets` does."""
+    return list(stream.map_labels(lambda y: distinct_targets(target_reader, y)))
+
+
+def _labels_of_site(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
+    """Return the distinct targets of one site; all declared classes if there are any.
+
+    Then nothing about the labels leaves the site, but an undeclared label is an error there.
+    """
+    chunks = _distinct_targets(stream, target_reader)
+    declared = target_reader.declared
+    if declared is None:
+        return chunks
+    for labels in chunks:
+        if len(labels):
+            target_reader.targets(labels, [labels[:0]])
+    return [declared]
 
 
 def _open_private_rows(
@@ -247,6 +271,17 @@ def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]
         *assumptions,
         f"the categories that the types of {', '.join(declared)} list may be known",
     )
+
+
+def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
+    """Return the assumptions about rows that several sites hold, for the receipt."""
+    if roles.stream is None or roles.stream.sites is None:
+        return ()
+    assumptions = (
+        "the number of rows of each site may be known, and the exact tables of the sites go to the "
+        "coordinator alone",
+    )
+    return assumptions if groups is None else (*assumptions, "each person has rows at one site")
 
 
 def public_labels(

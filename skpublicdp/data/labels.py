@@ -369,6 +369,11 @@ class TargetReader(ABC):
     chunk.
     """
 
+    @property
+    def declared(self) -> NDArray[Any] | None:
+        """Declared classes of a classifier, which are public; None without any."""
+        return None
+
     @abstractmethod
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Return the argument `y` or `y_public` as an array, shape (n,).
@@ -415,6 +420,11 @@ class LabelReader(TargetReader):
 
     classes: ArrayLike | None
     min_classes: int = 1
+
+    @property
+    def declared(self) -> NDArray[Any] | None:
+        """The parameter `classes` as an array of labels."""
+        return None if self.classes is None else _declared_classes(self.classes)
 
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Return labels as an array of text, booleans or whole numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.public_rows import DescribedRows
 from skpublicdp.data.schema import column_names
+from skpublicdp.data.sites import RowSubset
+from skpublicdp.data.sources.reader import SourceColumn
+from skpublicdp.data.sources.sites_reader import SiteObject
 from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -42,6 +46,10 @@ SHARED_MEMORY = (
 INVALID_GROUPS = (
     "groups must name one person per row of X by a number or a text; got another type: give each "
     "person a number."
+)
+
+GROUPS_NEED_CAP = (
+    "groups needs max_rows_per_group, the maximum number of rows of a person that count; set it."
 )
 
 
@@ -86,6 +94,9 @@ class RowRoles:
         if groups is None:
             cap_rows_per_group(estimator, None, self.is_public)  # refuses a cap without groups
             return self
+        if self.stream.sites is not None:
+            stream = cap_rows_at_sites(estimator.max_rows_per_group, self.stream, groups)
+            return replace(self, stream=stream, is_public=np.zeros(stream.n_rows, dtype=bool))
         persons = read_persons(self.stream, groups)
         counted = cap_rows_per_group(estimator, persons, ~self.is_public)
         return replace(self, counted=counted, stream=self.stream.with_mask(counted))
@@ -169,6 +180,66 @@ def read_persons(stream: RowSource, groups: Any) -> Any:
         return groups
     stream.check_ordered("Groups")
     return np.concatenate(list(as_rows(stream, groups).map_labels(np.asarray)))
+
+
+def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> RowSource:
+    """Return the first `max_rows` rows of each person at each site. Persons stay at their sites.
+
+    Parameters
+    ----------
+    max_rows : int or None
+        Maximum number of rows of a person.
+    stream : RowSource
+        Rows of several sites.
+    groups : SourceColumn
+        Column of the persons, each of whom has all rows at one site.
+    """
+    sites = stream.sites
+    assert sites is not None
+    if max_rows is None:
+        raise ValueError(GROUPS_NEED_CAP)
+    if not isinstance(groups, SourceColumn) or groups.reader is not sites:
+        raise ValueError(
+            "groups of sites must be a column of the same open_sites(...), since every site keeps "
+            "its own persons; use groups=rows['person']."
+        )
+    key = sites.group.keep(_cap_rows_of_site, groups, max_rows)
+    sizes = sites.group.ask(_count_rows, SiteObject(sites.group, key))
+    return stream.at_sites(key, sizes)
+
+
+def sum_of_squared_group_sizes(stream: RowSource, groups: SourceColumn) -> int:
+    """Return Σ nᵢ² for the persons of all sites, who have nᵢ rows in `stream`."""
+    sites = stream.sites
+    assert sites is not None
+    persons = SourceColumn(sites, groups.position)
+    return int(sites.group.add_up(_squared_group_sizes, persons))
+
+
+def _squared_group_sizes(groups: SourceColumn) -> int:
+    """Return Σ nᵢ² for the persons of one site."""
+    persons = read_persons(RowSource(groups.reader), groups)
+    # numpy.unique would sort the names, and names of several types have no order
+    return sum(size**2 for size in Counter(persons.tolist()).values())
+
+
+def _cap_rows_of_site(groups: SourceColumn, max_rows: int) -> RowSubset:
+    """Return the rows of one site that count."""
+    persons = read_persons(RowSource(groups.reader), groups)
+    counted = cap_rows_per_group(GroupCap(max_rows), persons, np.ones(len(persons), dtype=bool))
+    return RowSubset.from_mask(groups.reader, counted)
+
+
+def _count_rows(reader: RowSubset) -> int:
+    """Return the number of rows of one site that count."""
+    return reader.n_rows
+
+
+@dataclass(frozen=True)
+class GroupCap:
+    """Stand-in for an estimator: the only parameter that `cap_rows_per_group` reads from it."""
+
+    max_rows_per_group: int
 
 
 def check_mask(
@@ -263,10 +334,7 @@ def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
             "to fit, by metadata routing inside a pipeline or a search."
         )
     if max_rows is None:
-        raise ValueError(
-            "groups needs max_rows_per_group, the maximum number of rows of a person that count; "
-            "set it."
-        )
+        raise ValueError(GROUPS_NEED_CAP)
     persons, failure = call_silently(np.asarray, groups)
     if failure is not None:
         raise ValueError(INVALID_GROUPS)

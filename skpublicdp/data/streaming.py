@@ -39,6 +39,7 @@ from skpublicdp.data.sources.reader import (
     is_instance,
     rows_per_chunk,
 )
+from skpublicdp.data.sources.sites_reader import SitesReader, refuse_sites
 from skpublicdp.data.sources.spark_reader import SparkReader
 from skpublicdp.data.tables import concatenate_tables, pick_column, table_height, take_rows
 from skpublicdp.typing import Codes, Mask, R
@@ -160,6 +161,7 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     labels = _as_label_column(y)
     reader = rows._reader
     if labels.reader is not reader:
+        refuse_sites(reader, labels.reader)
         if isinstance(reader, DuckDBReader) and isinstance(labels.reader, DuckDBReader):
             raise ValueError(
                 "X and y from DuckDB must be columns of one relation, since two queries keep no "
@@ -284,6 +286,11 @@ class RowSource:
         """Whether chunks have labels."""
         return self._labels is not None
 
+    @property
+    def sites(self) -> SitesReader | None:
+        """The sites that hold the rows, of which only sums can be read; None for other rows."""
+        return self._reader if isinstance(self._reader, SitesReader) else None
+
     def empty(self) -> Any:
         """Return an empty array or frame with the column types of the rows."""
         return self._reader.empty(self._columns)
@@ -312,6 +319,14 @@ class RowSource:
         """Return a source whose passes skip the rows outside a mask. `n_rows` counts all rows."""
         self.check_ordered("Groups")
         return RowSource(self._reader, self._columns, self._labels, mask)
+
+    def at_sites(self, key: str, sizes: Sequence[int]) -> RowSource:
+        """Return the rows, of the same columns, that the sites hold under another key."""
+        assert self.sites is not None
+        reader, labels = self.sites.with_rows(key, sizes), self._labels
+        if labels is not None:
+            labels = SourceColumn(reader, labels.position)
+        return RowSource(reader, self._columns, labels)
 
     def check_ordered(self, feature: str) -> None:
         """Raise ValueError if passes may have different orders, in which `feature` would fail."""
@@ -422,6 +437,9 @@ class RowSource:
         TypeError
             If a table does not hold integers.
         """
+        if isinstance(self._reader, SitesReader):
+            options = {"columns": columns, "n_jobs": n_jobs, "keep_dictionaries": keep_dictionaries}
+            return self._reader.group.add_up(RowSource.fold, self, f, **options)
         plan = self._plan(f, columns, keep_dictionaries)
         if self._runs_on_workers(plan.labels):
             assert isinstance(self._reader, WorkerReader)

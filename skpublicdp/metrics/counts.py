@@ -9,7 +9,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skpublicdp.data.roles import cap_rows_per_group, read_persons
+from skpublicdp.data.roles import (
+    GroupCap,
+    cap_rows_at_sites,
+    cap_rows_per_group,
+    read_persons,
+    sum_of_squared_group_sizes,
+)
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import table_height, take_rows
 from skpublicdp.metrics.label_codes import (
@@ -88,8 +94,12 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
         raise ValueError("X must hold at least one row; got none.")
     if max_rows is None:
         return ScoredRows(source, X, y, n, 1.0)
+    if source is not None and source.sites is not None:
+        source = cap_rows_at_sites(max_rows, source, groups)
+        n = source.n_rows
+        return ScoredRows(source, X, y, n, sum_of_squared_group_sizes(source, groups) / n)
     persons = groups if source is None else read_persons(source, groups)
-    is_counted = cap_rows_per_group(_GroupCap(max_rows), persons, np.ones(n, dtype=bool))
+    is_counted = cap_rows_per_group(GroupCap(max_rows), persons, np.ones(n, dtype=bool))
     # numpy.unique would sort the names, and names of several types have no order
     rows_of_person = Counter(np.asarray(persons)[is_counted].tolist())
     sizes = np.array(list(rows_of_person.values()))
@@ -102,13 +112,6 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
 
 
 read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it
-
-
-@dataclass(frozen=True)
-class _GroupCap:
-    """Stand-in for an estimator: the only parameter that `cap_rows_per_group` reads from it."""
-
-    max_rows_per_group: int
 
 
 class ExactCounts(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -364,6 +364,9 @@ class Ledger:
         # δ_person <= n_rows e^ε δ_row, since e^ε bounds each of the n_rows factors. The last factor
         # covers the rounding error of exp, so that δ is rounded down
         return epsilon / n_rows, delta / n_rows * Fraction(math.exp(-float(epsilon)) * (1 - 2**-40))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A ledger draws the noise, so it stays in its process.")
 
     def subset(self, n: int, k: int) -> NDArray[np.intp]:
         """Return a uniformly random set of k of n positions, in increasing order."""

@@ -126,7 +126,7 @@ def _release_column_cdf(
 
 def _private_column(column: Dataset) -> ColumnCounts:
     """Return a private numeric column. Its numbers are read and sorted once if memory suffices."""
-    if column.n_private > MAX_SORTED_NUMBERS:
+    if column.n_private > MAX_SORTED_NUMBERS or column.sites is not None:
         return PrivateColumnCounts(column)  # reads and sorts the chunks for each measurement
     return SortedColumn(np.concatenate(list(column.map(lambda X, _: X[:, 0]))))
 

@@ -122,7 +122,7 @@ MUTANTS = (
         "a grown tree by a row's own residual alone",
         SENSITIVITY,
         "boosting/newton_boosting.py",
-        "            2 * (MAX_GRADIENT + len(gradients)),\n",
+        "            2 * (MAX_GRADIENT + n_targets),\n",
         "            MAX_GRADIENT // 2,\n",
         (f"{CLASSIFIER}, trees grown",),
     ),

@@ -1,0 +1,304 @@
+"""Rows of several sites, such as hospitals, that are not pooled: each site answers with tables."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+from skpublicdp._internal.redaction import call_silently
+from skpublicdp.data.sources.reader import RowReader, is_package_error, without_traceback
+from skpublicdp.data.sources.sites_reader import (
+    ROWS_KEY,
+    AnswersTasks,
+    SiteAnswer,
+    SiteGroup,
+    SiteObject,
+    SitesReader,
+    as_tables,
+    decode_task,
+)
+from skpublicdp.data.streaming import RowSource, open_rows
+from skpublicdp.data.tables import CATEGORY, TEXT, ColumnType, Table
+from skpublicdp.exceptions import ReadError
+from skpublicdp.typing import Mask
+
+
+class Site:
+    """The rows of one site, which never leave it: it answers tasks with integer tables.
+
+    It is created and called where the rows are. A coordinator opens several sites with `open_sites`
+    and fits one model. Between the two is the network, which is yours: pass the coordinator an
+    object with a method `answer` that sends the task to the site and returns its `SiteAnswer`.
+
+    A task is a Python object of this package, sent by cloudpickle, so unpickling it runs code of
+    the coordinator. Accept tasks only from a coordinator that you trust to run this package
+    unchanged, over an authenticated and encrypted connection.
+
+    Parameters
+    ----------
+    source : path, list of paths, or container of rows
+        The rows with their labels, as in `open_rows`. They must have named columns.
+    connection : duckdb.DuckDBPyConnection, optional
+        Connection that runs `source` as a query.
+
+    Raises
+    ------
+    ValueError
+        If the columns have no names.
+    ImportError, FileNotFoundError, ReadError
+        As in `open_rows`.
+
+    See Also
+    --------
+    open_sites : Rows of several sites, to be passed to `fit`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> site = Site(pa.table({"age": [30, 40, 50], "ill": [0, 1, 1]}))
+    >>> rows = open_sites([site, Site(pa.table({"age": [60], "ill": [1]}))])
+    >>> rows.n_rows
+    4
+    """
+
+    def __init__(self, source: Any, *, connection: Any = None) -> None:
+        rows = open_rows(source, connection=connection)
+        if rows.names is None:
+            raise ValueError(
+                "The rows of a site must have named columns, by which the sites agree; pass a "
+                "frame, an Arrow table or files in place of an array."
+            )
+        reader = rows._reader if rows.names == rows._reader.names else RowSubset(rows, rows.n_rows)
+        self._objects: dict[str, Any] = {ROWS_KEY: reader}
+
+    def __repr__(self) -> str:
+        return "<rows of one site>"
+
+    def answer(self, task: bytes) -> SiteAnswer:
+        """Return the answer to a task of the coordinator.
+
+        Parameters
+        ----------
+        task : bytes
+            A task that a coordinator with the same version of this package has sent.
+
+        Returns
+        -------
+        SiteAnswer
+            Integer tables, or public facts, or nothing if the task only changes what the site
+            stores for later tasks of the same fit.
+
+        Raises
+        ------
+        ReadError
+            If the task cannot be answered. The original message is withheld, as it may quote a
+            value. Other errors of this package quote no value and are raised unchanged.
+        """
+        answer, failure = call_silently(self._answer, task)
+        if failure is None:
+            return answer  # type: ignore[no-any-return]
+        if not is_package_error(failure):
+            failure = ReadError(
+                "A site must be able to answer every task, and one failed; run the same versions "
+                "of Python and skpublicdp everywhere and check the types and values of the "
+                "columns (the message is withheld, as it may quote private values)."
+            )
+        raise without_traceback(failure)
+
+    def _answer(self, task: bytes) -> SiteAnswer:
+        """Return the answer to a task; an exception may quote a private value."""
+        function, args, options, result_kind, key, released_keys = decode_task(task, self._objects)
+        for released in released_keys:
+            self._objects.pop(released, None)
+        result = function(*args, **options)
+        if result_kind == "tables":
+            return as_tables(result)
+        if result_kind == "facts":
+            return SiteAnswer(facts=result)
+        self._objects[key] = result
+        return SiteAnswer()
+
+
+class _SiteDescription(NamedTuple):
+    """What a site says about its rows, all of it public."""
+
+    versions: tuple[str, str]
+    """Versions of Python, up to the minor version, and of this package."""
+    names: tuple[str, ...]
+    """Names of the columns."""
+    types: tuple[ColumnType, ...]
+    """Declared types of the columns."""
+    empty: Any
+    """An empty table with the columns."""
+    n_rows: int
+    """Number of rows."""
+
+
+def open_sites(sites: Sequence[AnswersTasks]) -> RowSource:
+    """Open the rows of several sites that do not pool them, to be passed to `fit` as `X`.
+
+    The rows count in the order of the sites. Each site computes integer tables of its own rows.
+    The tables are added up here, and noise is drawn here, once. So the fit gives the same model,
+    bit for bit, as one of all rows in a single table. The tables that arrive here are exact: the
+    coordinator must be trusted with them. The page on disjoint sites says what is protected from
+    whom.
+
+    Every estimator and score that accepts rows of `open_rows` accepts these, except for
+    predictions and `SemiPrivateSearchCV`, which need rows. If a person may have several rows, pass
+    ``groups=rows["person"]`` as usual. All rows of a person must be at one site.
+
+    Parameters
+    ----------
+    sites : sequence of Site, or of other objects with a method `answer`
+        The sites. Their columns must have the same names, in the same order, and the same types.
+
+    Returns
+    -------
+    RowSource
+        Rows. Use ``rows.drop("ill")`` as `X` and ``rows["ill"]`` as `y`.
+
+    Raises
+    ------
+    ValueError
+        If there is no site, or if columns or versions differ between sites.
+    ImportError
+        If cloudpickle is missing.
+
+    See Also
+    --------
+    Site : Rows of one site.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pyarrow as pa
+    >>> from skpublicdp import SemiPrivateClassifier
+    >>> from skpublicdp.hypotheses import Thresholds
+    >>> rng = np.random.default_rng(0)
+    >>> def hospital(n):
+    ...     age = rng.integers(20, 90, n)
+    ...     return Site(pa.table({"age": age, "ill": (age > 60).astype(int)}))
+    >>> rows = open_sites([hospital(400), hospital(150), hospital(90)])
+    >>> X_public = pa.table({"age": np.arange(20, 90, 5)})
+    >>> rule = SemiPrivateClassifier(Thresholds(), classes=[0, 1], random_state=0)
+    >>> rule.fit(rows.drop("ill"), rows["ill"], X_public=X_public).predict(pa.table({"age": [30]}))
+    array([0])
+    """
+    group = SiteGroup(sites)
+    if not group.sites:
+        raise ValueError("open_sites needs at least one site; got none.")
+    descriptions = group.ask(_describe, SiteObject(group, ROWS_KEY))
+    first, *others = descriptions
+    for position, description in enumerate(others, start=1):
+        _check_agreement(first, description, position)
+    _check_versions(_versions(), first.versions, "the coordinator", "site 0")
+    sizes = [description.n_rows for description in descriptions]
+    # sites without rows need not be asked again
+    with_rows = [position for position, size in enumerate(sizes) if size] or [0]
+    group = SiteGroup([group.sites[position] for position in with_rows])
+    sizes = [sizes[position] for position in with_rows]
+    return RowSource(SitesReader(group, ROWS_KEY, first.empty, first.names, sizes))
+
+
+def _versions() -> tuple[str, str]:
+    """Return the versions of Python, up to the minor version, and of this package."""
+    from skpublicdp import __version__
+
+    return ".".join(platform.python_version_tuple()[:2]), __version__
+
+
+def _describe(reader: RowReader) -> _SiteDescription:
+    """Return the public facts about the rows of a site."""
+    empty = _without_buffers(reader.empty(range(reader.n_columns)))
+    assert reader.names is not None
+    return _SiteDescription(_versions(), reader.names, Table(empty).types, empty, reader.n_rows)
+
+
+def _without_buffers(frame: Any) -> Any:
+    """Return an empty frame with the columns and types of an empty one, and nothing else of it.
+
+    An empty slice of an Arrow table holds the buffers of the whole table, and pickles them. A frame
+    of pandas may hold attributes.
+    """
+    if hasattr(frame, "iloc"):
+        import pandas as pd
+
+        columns = {name: pd.Series([], dtype=dtype) for name, dtype in frame.dtypes.items()}
+        return pd.DataFrame(columns)
+    if hasattr(frame, "combine_chunks"):
+        return frame.schema.remove_metadata().empty_table()
+    return type(frame)(schema=frame.schema)
+
+
+def _check_agreement(first: _SiteDescription, other: _SiteDescription, position: int) -> None:
+    """Raise ValueError if a site has other columns, types or versions than the first one."""
+    _check_versions(first.versions, other.versions, "site 0", f"site {position}")
+    if other.names != first.names:
+        raise ValueError(
+            "All sites must have the same columns in the same order; site 0 has "
+            f"{', '.join(first.names)}, and site {position} has {', '.join(other.names)}."
+        )
+    for name, type_, other_type in zip(first.names, first.types, other.types, strict=True):
+        if _comparable(type_) != _comparable(other_type):
+            kinds = f"{type_.kind} at site 0 and {other_type.kind} at site {position}"
+            if type_.kind == other_type.kind:
+                kinds = f"other declared categories at site 0 than at site {position}"
+            raise ValueError(
+                f"Column {name} must have the same type at all sites; got {kinds}, so convert one "
+                "of them."
+            )
+
+
+def _comparable(type_: ColumnType) -> tuple[Any, ...]:
+    """Return what of a type must agree between sites. A missing value may make it nullable."""
+    kind = TEXT if type_.kind == CATEGORY and not type_.categories else type_.kind
+    return kind, type_.categories, type_.ordered
+
+
+def _check_versions(
+    versions: tuple[str, str], other_versions: tuple[str, str], place: str, other_place: str
+) -> None:
+    """Raise ValueError if two places run different versions of Python or of this package."""
+    if versions != other_versions:
+        python, package = versions
+        other_python, other_package = other_versions
+        raise ValueError(
+            f"All sites must run the same versions; {place} has Python {python} and skpublicdp "
+            f"{package}, and {other_place} has Python {other_python} and skpublicdp "
+            f"{other_package}."
+        )
+
+
+class RowSubset(RowReader):
+    """Reader of some columns, or of the rows in a mask, of a row source.
+
+    Parameters
+    ----------
+    rows : RowSource
+        The rows.
+    n_rows : int
+        Number of rows in its mask.
+    """
+
+    kind = "the rows of a site"
+    remedy = "check its source"
+
+    def __init__(self, rows: RowSource, n_rows: int) -> None:
+        self._rows, self._n_rows = rows, n_rows
+        self.names, self.n_columns = rows.names, rows.n_columns
+
+    @classmethod
+    def from_mask(cls, reader: RowReader, mask: Mask) -> RowSubset:
+        """Return a reader of the rows in a mask."""
+        return cls(RowSource(reader).with_mask(mask), int(mask.sum()))
+
+    def _count(self) -> int:
+        return self._n_rows
+
+    def _empty(self) -> Any:
+        return self._rows.empty()
+
+    def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
+        for chunk in self._rows.map(lambda chunk: chunk, columns=columns, n_jobs=1):
+            yield chunk.X
