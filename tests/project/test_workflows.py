@@ -1,0 +1,108 @@
+"""Workflows, hooks and templates of the repository call what exists, on the supported versions."""
+
+import re
+import tomllib
+
+import pytest
+
+from tests import ROOT
+
+yaml = pytest.importorskip("yaml")
+
+GITHUB = ROOT / ".github"
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(not GITHUB.exists(), reason="the source archive has no workflows"),
+]
+
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def read(path):
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def jobs():
+    """Return (job, steps) of all workflows, by file and name."""
+    return {
+        f"{path.stem}, {name}": job
+        for path in sorted((GITHUB / "workflows").glob("*.yml"))
+        for name, job in read(path)["jobs"].items()
+    }
+
+
+def commands(job):
+    """Return the commands of a job, for each entry of its matrix."""
+    lines = [step["run"] for step in job["steps"] if "run" in step]
+    for name, values in job.get("strategy", {}).get("matrix", {}).items():
+        lines = [
+            line.replace(f"${{{{ matrix.{name} }}}}", value) for line in lines for value in values
+        ]
+    return lines
+
+
+def versions(job):
+    """Return the Python versions of a job."""
+    pinned = [step["with"]["python-version"] for step in job["steps"] if "with" in step]
+    matrix = job.get("strategy", {}).get("matrix", {}).get("python", [])
+    if image := re.fullmatch(r"python:([\d.]+)", job.get("container", "")):
+        pinned.append(image[1])
+    return matrix or pinned
+
+
+def classified_versions():
+    pattern = r"Programming Language :: Python :: (3\.\d+)"
+    return [found[1] for c in PROJECT["project"]["classifiers"] if (found := re.match(pattern, c))]
+
+
+def test_jobs_only_call_targets_of_the_makefile():
+    called = [line for job in jobs().values() for line in commands(job)]
+    assert len(called) > 5
+    for line in called:
+        make, target, *settings = line.split()
+        assert make == "make"
+        assert target in TARGETS
+        assert settings == ["PYTHON=python"]
+
+
+def test_the_python_versions_are_those_of_the_package():
+    supported = classified_versions()
+    assert versions(jobs()["tests, test"]) == supported
+    assert all(set(versions(job)) <= set(supported) for job in jobs().values())
+    assert all(versions(job) for job in jobs().values())
+    oldest = supported[0]
+    assert PROJECT["project"]["requires-python"] == f">={oldest}"
+    assert PROJECT["tool"]["mypy"]["python_version"] == oldest
+    assert versions(jobs()["tests, oldest"]) == [oldest]
+
+
+def test_jobs_may_only_read():
+    for path in (GITHUB / "workflows").glob("*.yml"):
+        assert read(path)["permissions"] == {"contents": "read"}
+
+
+def test_hooks_run_tools_of_the_development_environment():
+    (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    tools = {re.split("[><=]", requirement)[0]
+             for requirement in PROJECT["project"]["optional-dependencies"]["dev"]}  # fmt: skip
+    entries = [hook["entry"].split()[0] for hook in repository["hooks"]]
+    assert len(entries) == 3
+    assert {entry.removeprefix(".venv/bin/") for entry in entries} == {"ruff", "mypy"} <= tools
+
+
+def test_templates_name_what_exists():
+    texts = [path.read_text(encoding="utf-8") for path in GITHUB.rglob("*") if path.is_file()]
+    paths = set(re.findall(r"`((?:docs|tests)/[\w./]+)`", "\n".join(texts)))
+    assert paths
+    for path in paths - {"docs/proofs/PAGE.md"}:
+        assert (ROOT / path).exists()
+    for target in re.findall(r"`make ([\w-]+)`", "\n".join(texts)):
+        assert target in TARGETS
+
+
+def test_the_source_archive_has_no_workflows():
+    """It has what users run: the package, tests, benchmarks, pages and examples."""
+    included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert not [pattern for pattern in included if pattern.startswith(("/.", "."))]
