@@ -1,5 +1,6 @@
 """What the site needs beyond its extensions: short examples, and mathematics without a network."""
 
+import ast
 import importlib
 import importlib.util
 from pathlib import Path
@@ -15,28 +16,56 @@ ARGUMENTS = {
 }
 """Fewer repetitions where an example would hold the gallery up."""
 
-ORDER = (
-    "quickstart",
-    "from_frame_to_model",
-    "income_boosting",
-    "adult_queries",
-    "no_public_rows",
-    "project_budget",
-    "few_labels",
-)
-"""What a newcomer sees first; the others follow by name."""
+SECTIONS = {
+    "Start here": ("quickstart", "from_frame_to_model"),
+    "Predict": (
+        "income_boosting",
+        "few_labels",
+        "covid_testing",
+        "hypothesis_classes",
+        "alpha_tradeoff",
+    ),
+    "Publish statistics and scores": ("adult_queries", "private_roc", "project_budget"),
+    "Public rows": ("no_public_rows", "public_rows_drift"),
+    "Large tables and several sites": ("larger_than_memory", "three_sites"),
+    "Attacks": ("attack_and_defence",),
+}
+"""Sections of the gallery, each with its examples in order."""
+
+CARD = """   .. grid-item-card:: {title}
+      :link: {name}
+      :link-type: doc
+      :img-top: images/thumb/sphx_glr_{name}_thumb.png
+      :class-item: example
+
+      {line}
+"""
 
 
-class ExampleOrder:
-    """Key of an example in the gallery."""
+def title_and_line(path):
+    """Return the title of an example and the paragraph below it, as one line."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    heading, line, *_ = docstring.split("\n\n")
+    return heading.splitlines()[0], " ".join(line.split())
 
-    def __init__(self, src_dir):
-        self.src_dir = src_dir
 
-    def __call__(self, filename):
-        """Return what examples are sorted by."""
-        name = Path(filename).stem
-        return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+def write_gallery(app):
+    """Write the page of the gallery: sections of cards, each with a title, a picture and a line.
+
+    It replaces the page of sphinx-gallery, which has one section for each folder of examples.
+    """
+    examples = Path(app.srcdir).parent / "examples"
+    lines = [(examples / "GALLERY_HEADER.rst").read_text(encoding="utf-8")]
+    for section, names in SECTIONS.items():
+        lines.append(f"{section}\n{'-' * len(section)}\n\n.. grid:: 1 2 2 2\n   :gutter: 3\n")
+        for name in names:
+            title, line = title_and_line(examples / f"{name}.py")
+            lines.append(CARD.format(name=name, title=title, line=line))
+    names = "\n   ".join(name for names in SECTIONS.values() for name in names)
+    lines.append(f".. toctree::\n   :hidden:\n\n   {names}\n")
+    page, text = Path(app.srcdir, "auto_examples", "index.rst"), "\n".join(lines)
+    if page.read_text(encoding="utf-8") != text:
+        page.write_text(text, encoding="utf-8")
 
 
 def quick_arguments(gallery_conf, script_vars):
@@ -78,6 +107,7 @@ def trim_code(app, doctree):
 
 def setup(app):
     """Register with Sphinx."""
+    app.connect("builder-inited", write_gallery, priority=900)  # after the gallery has run
     app.connect("doctree-read", trim_code)
     app.connect("doctree-read", name_where_defined)
     app.connect("build-finished", copy_mathjax)

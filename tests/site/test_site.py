@@ -332,3 +332,43 @@ def test_screenshots(open_page, site, size, theme):
         page.screenshot(path=out, full_page=True)
         assert out.stat().st_size > 10_000
     assert not open_page.wrong
+
+
+def test_the_gallery_has_a_card_for_each_example(open_page):
+    page = open_page()
+    page.goto("auto_examples/index.html")
+    cards = page.locator("article .example")
+    links = [card.locator("a").first.get_attribute("href") for card in cards.all()]
+    examples = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+    assert sorted(Path(link).stem for link in links) == examples
+    assert page.locator("article h2").count() > 4
+    for card in cards.all():
+        assert len(card.locator(".sd-card-text").last.inner_text().split()) > 5
+        assert card.locator("img").bounding_box()["width"] > 280
+
+
+def test_api_pages_have_source_and_examples(pages, site):
+    folder = site / "api" / "generated"
+    for name in ("SemiPrivateClassifier", "SemiPrivateBoostingClassifier", "PAPQueryRelease"):
+        links = [urlsplit(url).path for url in pages[folder / f"skpublicdp.{name}.html"].links]
+        assert any("_modules/skpublicdp/" in link for link in links)
+        assert any("auto_examples/" in link and "index" not in link for link in links)
+
+
+def test_the_reference_has_signatures(site):
+    text = (site / "api" / "estimators.html").read_text()
+    for name in ("SemiPrivateClassifier", "PublicFit"):
+        assert re.search(rf"{name}</span></code></a>\s*\(", text)
+
+
+def test_titles_are_not_cut(open_page):
+    page = open_page()
+    page.set_viewport_size({"width": 1300, "height": 900})
+    for name in ("skpublicdp.SemiPrivateBoostingClassifier", "skpublicdp.SubsamplingActiveLearner"):
+        page.goto(f"api/generated/{name}.html")
+        for part in ("article h1", ".prev-next-title"):
+            for title in page.locator(part).all():
+                assert title.evaluate("title => title.scrollWidth <= title.clientWidth + 1")
+                right = title.evaluate("title => title.parentElement.getBoundingClientRect().right")
+                box = title.bounding_box()
+                assert box["x"] + box["width"] <= right + 1
