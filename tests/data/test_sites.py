@@ -1,5 +1,6 @@
 """Rows that several sites hold: one model, bit for bit that of pooled rows, from tables alone."""
 
+import multiprocessing
 import pickle
 import pickletools
 import warnings
@@ -354,6 +355,46 @@ def test_all_sites_together_need_not_have_a_gap_each():
             model.fit(source[FEATURES], source["ill"], X_public=PUBLIC[FEATURES])
         models.append(model)
     assert numbers(models[0]) == numbers(models[1])
+
+
+def _serve(pipe, part):
+    """Answer the tasks that come through a pipe, until one is empty."""
+    site = Site(part)
+    while task := pipe.recv():
+        pipe.send(site.answer(task))
+
+
+class Remote:
+    """Client of a site in another process."""
+
+    def __init__(self, part):
+        context = multiprocessing.get_context("spawn")
+        self.pipe, pipe = context.Pipe()
+        self.process = context.Process(target=_serve, args=(pipe, part))
+        self.process.start()
+
+    def answer(self, task):
+        self.pipe.send(task)
+        return self.pipe.recv()
+
+    def close(self):
+        self.pipe.send(b"")
+        self.process.join(30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 20.0])
+def test_sites_in_processes_of_their_own(epsilon):
+    clients = [Remote(part) for part in parts() if len(part)]
+    try:
+        models = []
+        for source in (open_rows(ROWS), open_sites(clients)):
+            model = SemiPrivateBoostingClassifier(epsilon=epsilon, delta=1e-6, random_state=1)
+            models.append(model.fit(source[FEATURES], source["ill"], X_public=PUBLIC[FEATURES]))
+        assert numbers(models[0]) == numbers(models[1])
+    finally:
+        for client in clients:
+            client.close()
 
 
 # what crosses the network
