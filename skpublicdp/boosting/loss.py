@@ -244,7 +244,7 @@ class SquaredLoss(ScalarLoss):
         line = np.arange(-MAX_MARGIN, MAX_MARGIN + 1) / (4 * MARGIN_UNIT)
         super().__init__(np.clip(0.5 + line, 0.0, 1.0), np.full(len(line), 0.25))
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         return "SQUARED"  # pickled by reference, without the tables
 
     def scale(self, margins: Margins) -> Floats:
@@ -370,7 +370,10 @@ class ClippedSquaredLoss(SquaredLoss):
         # The hessian is a public constant, so that hessian sums are multiples of counts. They are
         # released in a unit in which they are no larger than those of other losses.
         self._hessian = np.full(len(self._mean), MAX_GRADIENT / 4)
-        self.hessian_unit = 1 / max_residual
+        self.hessian_unit, self._max_residual = 1 / max_residual, max_residual
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ClippedSquaredLoss, (self._max_residual,)  # pickled without the tables
 
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None
