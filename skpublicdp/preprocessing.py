@@ -363,8 +363,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         table = Table(X)
         if not all(type_.kind in (NUMBER, BOOLEAN) for type_ in table.types):
             raise ValueError(
-                "PublicFit needs public rows to fit a transformer of columns that are not "
-                "numeric; pass X_public or is_public."
+                "PublicFit needs public rows to fit a transformer of non-numeric columns. Pass "
+                "X_public or is_public."
             )
         return table.container.build([*reference_sample(X.shape[1]).T])
 

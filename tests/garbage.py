@@ -426,7 +426,7 @@ PUBLIC = {
     ),
     "labels alone": Fault(
         lambda: {"X_public": None, "y_public": Y_PUBLIC},
-        r"y_public needs X_public",
+        r"y_public was passed without X_public",
         needs("y_public"),
     ),
     "too few labels": Fault(
@@ -486,8 +486,10 @@ MASKS = {
 
 TWO = {"max_rows_per_group": 2}
 GROUPS = {
-    "groups without a number": Fault(lambda: {"groups": PERSONS}, r"groups needs max_rows"),
-    "a number without groups": Fault(lambda: {}, r"needs groups", needs("groups"), TWO),
+    "groups without a number": Fault(
+        lambda: {"groups": PERSONS}, r"but max_rows_per_group is not set"
+    ),
+    "a number without groups": Fault(lambda: {}, r"groups was not passed", needs("groups"), TWO),
     "too few persons": Fault(
         lambda: {"groups": PERSONS[1:]}, r"one person per row", parameters=TWO
     ),

@@ -86,7 +86,9 @@ def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float
             half_rate = 0.5 / float(scale)  # the variance is 1 / (2 sinh²(1 / (2 b)))
             variance = 0.5 / math.sinh(half_rate) ** 2 if half_rate < MAX_HALF_RATE else 0.0
             return scale, max(variance, MIN_NOISE_VARIANCE)
-    raise TypeError(f"noise is paid for by Gaussian or Pure, not by {type(event).__name__}.")
+    raise TypeError(
+        f"The event of a noise mechanism must be Gaussian or Pure; got {type(event).__name__}."
+    )
 
 
 def noise_cdf(event: Noise, scale: Fraction, values: Floats) -> Floats:

@@ -101,7 +101,7 @@ def _check_date(value: str | None) -> str:
         return date.fromisoformat(value).isoformat()
     except (TypeError, ValueError):
         raise ValueError(
-            f"publication_date must be a text such as '2026-01-31'; got {value!r}."
+            f"publication_date must be a string such as '2026-01-31'; got {value!r}."
         ) from None
 
 

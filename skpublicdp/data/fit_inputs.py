@@ -149,8 +149,8 @@ def _column_positions(columns: Collection[Any], names: list[str]) -> frozenset[i
     if None in positions:
         raise ValueError(
             "missing must list columns of X, by name or position; got "
-            f"{list(columns)[positions.index(None)]!r}, and the columns are {', '.join(names[:10])}"
-            f"{', ...' if len(names) > 10 else ''}."
+            f"{list(columns)[positions.index(None)]!r}. The columns of X are "
+            f"{', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
         )
     return frozenset(position for position in positions if position is not None)
 
@@ -299,7 +299,9 @@ def public_labels(
     if y_public is None:
         return []
     if X_public is None:
-        raise ValueError("y_public needs X_public, the rows it labels; got y_public alone.")
+        raise ValueError(
+            "y_public was passed without X_public. Pass the rows that y_public labels as X_public."
+        )
     labels = column(y_public, name="y_public")
     if len(labels) != np.shape(X_public)[0]:
         raise ValueError(

@@ -263,7 +263,7 @@ def read_label_status(
     separate_labels = y_public_parts[0] if y_public_parts else y[:0]
     if _is_text(y) != _is_text(separate_labels):
         raise ValueError(
-            "y and y_public must hold labels of one kind, text or numbers; convert one of them."
+            "The labels in y and y_public must be all text or all numbers. Convert y or y_public."
         )
     all_labels = np.concatenate([y, separate_labels])
     encoded = encode_labels(all_labels, [y[:0]], None)

@@ -119,22 +119,23 @@ def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedEr
     name : str
         Name of the labels in the message.
     """
-    unlisted = ", labels that classes does not list" if listed else ""
+    unlisted = ", labels that are not listed in classes" if listed else ""
     if kind == "f":
         faults = f"missing labels{unlisted} or continuous numbers"
-        rule = "numbers must be whole and below 2**53 to be labels"
+        rule = "numeric labels must be whole numbers below 2**53"
     else:
         faults = f"missing labels{unlisted} or labels of mixed types"
-        rule = f"labels must be {_SAME_KINDS}, the numbers whole and below 2**53"
+        rule = f"labels must be {_SAME_KINDS}, and numbers must be whole and below 2**53"
     if name == "y_public":
         return RefusedError(
-            f"{name} contains {faults}; {rule}. Mark rows without a label by -1, and use "
+            f"{name} contains {faults}; {rule}. Mark rows without a label with -1, and use "
             "SemiPrivateBoostingRegressor for continuous numbers."
         )
     return RefusedError(
-        f"{name} contains {faults} (which of these is withheld, since labels are private); {rule}. "
-        "Drop the rows without a label if the number of rows may be public, or give them a label "
-        "of their own, and use SemiPrivateBoostingRegressor for continuous numbers."
+        f"{name} contains {faults} (the message does not say which, because labels are "
+        f"private); {rule}. Drop the rows without a label if the number of rows may be public, "
+        "or give them a label of their own, and use SemiPrivateBoostingRegressor for "
+        "continuous numbers."
     )
 
 
@@ -303,8 +304,8 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
     column, failure = call_silently(label_column, classes)
     if failure is not None or not len(column):
         raise ValueError(
-            "classes must list all possible labels, at least one, all text or all whole numbers, "
-            "in one dimension."
+            "classes must be a one-dimensional list of all possible labels. It must hold at "
+            "least one label, and the labels must be all text or all whole numbers."
         )
     labels: NDArray[Any] = column
     return labels
@@ -441,8 +442,8 @@ class LabelReader(TargetReader):
             )
         if self.classes is None and len(classes) > 2 and is_unlabelled(classes).any():
             warn(
-                "y holds -1 beside two or more other labels, so -1 is learned as a class. Drop "
-                "private rows without a label, or list -1 in classes if it is a label.",
+                "y holds -1 and at least two other labels, so -1 is learned as a class. Drop "
+                "the private rows without a label, or list -1 in classes if it is a label.",
                 AmbiguousLabelWarning,
             )
         return Targets(codes.private, codes.public, codes.has_label, classes)

@@ -73,8 +73,8 @@ def read_metadata(source: Any) -> ColumnMetadata | None:
     if entries is None:
         if is_path:
             raise ValueError(
-                f"A metadata file must have the format of {FORMATS}; {os.fspath(source)!r} has "
-                "another one, so describe the columns by a dict."
+                f"The format of a metadata file must be {FORMATS}; {os.fspath(source)!r} has a "
+                "different format. Describe the columns with a dict instead."
             )
         return None
     return ColumnMetadata(
@@ -133,8 +133,8 @@ def _only_table(tables: list[Any]) -> Any:
     """Return the only table of a file."""
     if len(tables) != 1:
         raise ValueError(
-            f"A metadata file must describe one table; got {len(tables)}, so describe the columns "
-            "of one by a dict."
+            f"A metadata file must describe exactly one table; got {len(tables)} tables. "
+            "Describe the columns of one table with a dict instead."
         )
     return tables[0]
 
@@ -266,8 +266,8 @@ def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     schema = table["tableSchema"]
     if not isinstance(schema, Mapping):
         raise ValueError(
-            "CSVW metadata must contain the schema of the table; got a link to it, so put the "
-            "schema into the file."
+            "CSVW metadata must contain the schema of the table; got a link to the schema. Put "
+            "the schema into the file."
         )
     inherited = {
         key: level[key]

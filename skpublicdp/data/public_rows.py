@@ -86,9 +86,9 @@ class DescribedRows:
         if names is None:
             if container.library is not None or len(container.labels) != len(self.columns):
                 raise ValueError(
-                    f"X_public must describe the columns of X, and X has no column names; got a "
-                    f"description of {len(self.columns)} columns. Name the columns of X, or "
-                    "describe all of them in their order."
+                    f"X_public describes {len(self.columns)} columns by name, but X has no "
+                    "column names. Name the columns of X, or describe all its columns in their "
+                    "order."
                 )
             return container.build(list(self.columns.values()))
         missing = [name for name in names if name not in self.columns]
@@ -235,8 +235,8 @@ def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) 
         ) from None
     if not -np.inf < low < high < np.inf or not all(low <= middle <= high for middle in typical):
         raise ValueError(
-            f"Column {name} must be described by finite low < high, the typical value between "
-            f"them; got {description!r}."
+            f"Column {name} must be described by finite low < high, with the typical value "
+            f"between them; got {description!r}."
         )
     if typical:
         (median,) = typical
@@ -307,9 +307,10 @@ def warn_no_public(replacement: str) -> None:
         Clause of the message, such as "the scaler is fitted on a standard-normal reference".
     """
     warn(
-        f"No public rows were given, so {replacement}. Pass X_public or is_public (in "
-        "cross-validation with model_selection.PublicKFold, which keeps public rows in all folds), "
-        "or rows from skpublicdp.data.describe_columns.",
+        f"No public rows were given, so {replacement}. Pass public rows as X_public, mark them "
+        "with is_public, or pass rows from skpublicdp.data.describe_columns. In "
+        "cross-validation, use model_selection.PublicKFold, which keeps the public rows in all "
+        "folds.",
         NoPublicDataWarning,
     )
 
@@ -456,8 +457,9 @@ def augment_public(
         undeclared = np.array(schema.names)[~has_domain].tolist()
         if undeclared:
             warn(
-                f"Only {m} public row{'s were' if m > 1 else ' was'} given, and at least "
-                f"{min_rows} are needed to show the values of {_columns_and_remedies(undeclared)}",
+                f"Only {m} public row{'s were' if m > 1 else ' was'} given, but at least "
+                f"{min_rows} are needed to show the values of "
+                f"{_columns_and_remedies(undeclared)}",
                 NoPublicDataWarning,
             )
         if not has_domain.any():
@@ -503,8 +505,8 @@ def _check_within_bounds(schema: Schema, bounded: Collection[int]) -> None:
             continue
         if not ((column.low <= public_values) & (public_values <= column.high)).any():
             raise ValueError(
-                f"Some public value of column {column.name} must lie within its bounds, and none "
-                f"does: give both in one unit{pipeline_advice()}"
+                f"No public value of column {column.name} lies within the bounds of this "
+                f"column. Give the rows and the bounds in the same unit{pipeline_advice()}"
             )
 
 
@@ -552,8 +554,8 @@ def _columns_and_remedies(names: list[str]) -> str:
     n_others = len(names) - MAX_LISTED_COLUMNS
     others = f" and {n_others} others" if n_others > 0 else ""
     return (
-        f"{', '.join(names[:MAX_LISTED_COLUMNS])}{others}, so private rows that differ there may "
-        f"be treated as equal. Pass bounds={{{names[0]!r}: (low, high)}} for numbers, declare "
-        "categories in the type of the column, pass public rows that vary there (as from "
-        "skpublicdp.data.describe_columns), or drop constant columns."
+        f"{', '.join(names[:MAX_LISTED_COLUMNS])}{others}, so different private values of these "
+        f"columns may be treated as equal. Pass bounds={{{names[0]!r}: (low, high)}} for numbers, "
+        "declare categories in the type of the column, pass public rows with different values "
+        "(for example from skpublicdp.data.describe_columns), or drop constant columns."
     )

@@ -39,17 +39,18 @@ from skpublicdp.exceptions import SlicedPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
 
 SHARED_MEMORY = (
-    "X_public must hold rows that are not in X, and it shares memory with X, so private rows would "
-    "become public. Pass all rows once as X, and mark the public rows by is_public."
+    "X_public shares memory with X, so private rows would become public. Pass all rows once as "
+    "X, and mark the public rows with is_public."
 )
 
 INVALID_GROUPS = (
-    "groups must name one person per row of X by a number or a text; got another type: give each "
-    "person a number."
+    "groups must name one person per row of X by a number or a string; got another type. Give "
+    "each person a number."
 )
 
 GROUPS_NEED_CAP = (
-    "groups needs max_rows_per_group, the maximum number of rows of a person that count; set it."
+    "groups was passed, but max_rows_per_group is not set. Set it to the maximum number of rows "
+    "that count for each person."
 )
 
 
@@ -155,7 +156,9 @@ def split_roles(
     n_streamed = None if stream is None else stream.n_rows
     public_mask = check_mask(is_public, table.shape[0] if n_streamed is None else n_streamed)
     if public_mask.all() and not all_public:
-        raise ValueError("X must hold at least one private row; is_public marks every row.")
+        raise ValueError(
+            "X must hold at least one private row; is_public marks every row as public."
+        )
     marked = table.take(np.flatnonzero(public_mask)) if public_mask.any() else None
     if numeric and marked is not None:
         refuse_text(estimator, marked)
@@ -168,8 +171,7 @@ def _open_stream(X: Any, y: Any, is_public: Any) -> RowSource:
     """Return streamed rows, which are all private, with their labels."""
     if is_public is not None:
         raise ValueError(
-            "is_public marks rows of a table in memory, and X is streamed; pass the public rows "
-            "as X_public."
+            "is_public cannot mark rows of a streamed X. Pass the public rows as X_public."
         )
     return as_rows(X, y)
 
@@ -278,8 +280,8 @@ def check_mask(
     if array.dtype.kind in "OiufT" and all(_is_boolean(value) for value in array.tolist()):
         return array.astype(bool)
     raise ValueError(
-        f"{name} must hold True or False (or 1 or 0) for every row, and some value is neither. A "
-        f"row of unknown status is {unknown}: pass {name}.eq(1), or {name} == 1 for arrays."
+        f"{name} must hold True or False (or 1 or 0) for every row, but some value is neither. "
+        f"A row of unknown status is {unknown}: pass {name}.eq(1), or {name} == 1 for arrays."
     )
 
 
@@ -295,8 +297,8 @@ def check_index(X: Any, **series_by_name: Any) -> None:
         is_equal, _ = call_silently(lambda series=series: bool(series.index.equals(X.index)))
         if not is_equal:
             raise ValueError(
-                f"{name} must have the index of X, and has another one: reorder it by "
-                f"{name}.loc[X.index], or pass {name}.to_numpy() if it is in the order of X."
+                f"{name} must have the same index as X. Reorder it with {name}.loc[X.index], or "
+                f"pass {name}.to_numpy() if it is already in the order of X."
             )
 
 
@@ -330,8 +332,9 @@ def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
         if max_rows is None:
             return private
         raise ValueError(
-            f"max_rows_per_group={max_rows} needs groups, the person of each row of X; pass groups "
-            "to fit, by metadata routing inside a pipeline or a search."
+            f"max_rows_per_group={max_rows} is set, but groups was not passed. Pass the person "
+            "of each row of X to fit as groups, by metadata routing inside a pipeline or a "
+            "search."
         )
     if max_rows is None:
         raise ValueError(GROUPS_NEED_CAP)
@@ -367,8 +370,8 @@ def warn_if_sliced(n: int, n_public: int) -> None:
     if n == n_public:
         warn(
             f"X_public has exactly as many rows as X ({n}), and scikit-learn's cross-validation "
-            "silently slices arguments of that length together with X. Pass all rows in one X with "
-            "an is_public mask, or an X_public of another length.",
+            "silently slices arguments of that length together with X. Pass all rows in one X "
+            "with an is_public mask, or an X_public with a different number of rows.",
             SlicedPublicDataWarning,
         )
 
@@ -415,7 +418,7 @@ def read_public(
     is_matched_by_name = hasattr(estimator, "feature_names_in_") and is_frame(X_public)
     if len(shape) == 2 and shape[1] != estimator.n_features_in_ and not is_matched_by_name:
         raise ValueError(
-            f"X_public must have the columns of X; got {shape[1]} columns where X has "
+            f"X_public must have the same columns as X; got {shape[1]} columns, but X has "
             f"{estimator.n_features_in_}{pipeline_advice()}"
         )
     try:

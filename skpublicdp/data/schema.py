@@ -252,7 +252,7 @@ class Schema:
         names = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
         raise ValueError(
             f"A column must be given by its name or by its position below {len(self.columns)}; "
-            f"got {column!r}, and the columns are {names}."
+            f"got {column!r}. The columns are {names}."
         )
 
 
@@ -359,8 +359,8 @@ def _categorical_column(
         declared = [False, True]  # the domain of the type, so it depends on no row
     if not values and not declared:
         raise ValueError(
-            f"Column {name} is categorical, and its categories must come from public rows or from "
-            "the type of the column; pass X_public or is_public, or declare the categories."
+            f"The categories of column {name} must come from public rows or from the type of "
+            "the column. Pass X_public or is_public, or declare the categories."
         )
     try:
         distinct = sorted({*present, *declared})
@@ -449,8 +449,9 @@ def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
         return to_numbers(values, name, offset)
     except NotNumbersError:
         raise NotNumbersError(
-            f"Column {name} must hold numbers, as its declared type or other public rows do, and "
-            "some public value is not a number; convert it, or declare the column as text."
+            f"Column {name} must hold numbers, like its declared type or its other public "
+            "values, but some public value is not a number. Convert this value, or declare the "
+            "column as text."
         ) from None
 
 
@@ -499,8 +500,8 @@ def parse_bounds(
             position = column_position(column, names)
             if position is None:
                 raise ValueError(
-                    f"bounds names a column that X does not have: {column!r}; it has "
-                    f"{', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
+                    f"bounds names a column that X does not have: {column!r}. The columns of X "
+                    f"are {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
                 )
             is_date = bool(types) and types[position].kind == DATE
             limits[position] = _parse_pair(pair, f"bounds of column {column}", is_date)

@@ -56,9 +56,9 @@ def scratch_array(
     with tempfile.TemporaryFile(prefix="skpublicdp-") as file:
         if not _reserve(file.fileno(), n_bytes):
             raise OSError(
-                f"Codes of the rows need {n_bytes / 1e9:.2g} GB of disk space in "
-                f"{tempfile.gettempdir()}, which has less. Set the environment variable TMPDIR to "
-                "a directory with more space."
+                f"The encoded rows need {n_bytes / 1000000000.0:.2g} GB of disk space, but less "
+                f"is free in {tempfile.gettempdir()}. Set the environment variable TMPDIR to a "
+                "directory with more space."
             )
         return np.frombuffer(mmap.mmap(file.fileno(), n_bytes), dtype).reshape(shape)
 

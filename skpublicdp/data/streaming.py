@@ -113,7 +113,7 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
     if connection is not None:
         if not isinstance(source, str):
             raise TypeError(
-                "With a connection, the source must be a text with SQL; got "
+                "With a connection, the source must be a SQL query string; got "
                 f"{type(source).__name__}."
             )
         return RowSource(query(source, connection))
@@ -164,9 +164,9 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
         refuse_sites(reader, labels.reader)
         if isinstance(reader, DuckDBReader) and isinstance(labels.reader, DuckDBReader):
             raise ValueError(
-                "X and y from DuckDB must be columns of one relation, since two queries keep no "
-                "common order; use rows = open_rows(relation), then rows.drop('y') as X and "
-                "rows['y'] as y."
+                "X and y from DuckDB must be columns of one relation, because two queries do "
+                "not share a row order. Use rows = open_rows(relation), then rows.drop('y') as "
+                "X and rows['y'] as y."
             )
         for paired_reader in (reader, labels.reader):
             check_ordered(paired_reader, "Labels from another source")
@@ -652,7 +652,7 @@ def check_ordered(reader: RowReader, feature: str) -> None:
     """
     if not reader.ordered:
         raise ValueError(
-            f"{feature} need rows in a fixed order, which {reader.kind} does not promise (joins, "
-            "groups and sorts may change it); take labels from the same open_rows(...), or write "
-            "the rows to a table or a Parquet file first."
+            f"{feature} need rows in a fixed order, but {reader.kind} does not guarantee one "
+            "(joins, groups and sorts may change the order). Take the labels from the same "
+            "open_rows(...), or write the rows to a table or a Parquet file first."
         )

@@ -303,10 +303,10 @@ def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
             "items are not rows: drop invalid rows or impute values."
         )
     return NotNumbersError(
-        f"{name} must hold numbers only, none missing or infinite, in rows of the same length "
-        "(each argument must be a string that is a number, or a number): encode text first, for "
-        "instance with PublicFit(OneHotEncoder(sparse_output=False)), and make a DataFrame of "
-        "dicts."
+        f"{name} must hold numbers only, without missing or infinite values, in rows of the same "
+        "length (each argument must be a string that is a number, or a number). Encode text first, "
+        "for instance with PublicFit(OneHotEncoder(sparse_output=False)), and convert dicts to "
+        "a DataFrame."
     )
 
 

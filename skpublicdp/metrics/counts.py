@@ -85,8 +85,9 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
     """
     if (groups is None) != (max_rows is None):
         raise ValueError(
-            "groups and max_rows_per_group must be given together: the person of each row, and the "
-            "maximum number of counted rows of a person."
+            "groups and max_rows_per_group must be given together: groups names the person of "
+            "each row, and max_rows_per_group is the maximum number of rows counted for each "
+            "person."
         )
     source = as_rows(X, y) if is_streamed(X) else None
     n = check_lengths(X=X, y=y) if source is None else source.n_rows

@@ -31,7 +31,7 @@ def check_lengths(**columns: Any) -> int:
     counts = {name: _count_entries(name, column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise ValueError(f"All must have one entry per row; got {listed}.")
+        raise ValueError(f"All arguments must have one entry per row; got {listed}.")
     return next(iter(counts.values()))
 
 
@@ -67,7 +67,7 @@ def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
     # a column of objects may mix text and numbers, so it is not checked
     column_type = "text" if column.dtype.kind == "U" else "number"
     if column.dtype.kind != "O" and class_types != {column_type}:
-        raise ValueError(f"{name} and the classes must be of one kind, all text or all numbers.")
+        raise ValueError(f"{name} and the classes must be all text or all numbers.")
     return _encode_objects(column, {label: code for code, label in enumerate(classes)})
 
 
@@ -92,7 +92,7 @@ def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
     true, predicted = label_entries("y_true", y_true), label_entries("y_pred", y_pred)
     kinds = {true.dtype.kind, predicted.dtype.kind}
     if "O" not in kinds and "U" in kinds and len(kinds) > 1:
-        raise ValueError("y_true and y_pred must be of one kind, all text or all numbers.")
+        raise ValueError("y_true and y_pred must be all text or all numbers.")
     if kinds <= set(_NUMERIC_KINDS):
         return np.asarray(true == predicted)
     pairs = zip(true.tolist(), predicted.tolist(), strict=True)

@@ -235,7 +235,7 @@ def split_noise(ledger: Ledger, n: int, n_scored_labels: int) -> SplitNoise:
 def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
     """Raise ValueError if the noise is too large to be sampled, before the budget is charged."""
     if not noise_is_representable(noise, sensitivity):
-        raise ValueError("epsilon must be larger: its noise is too large to be drawn.")
+        raise ValueError("epsilon is too small: the noise is too large to be drawn.")
 
 
 def release_n_correct(

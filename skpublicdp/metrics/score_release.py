@@ -199,7 +199,9 @@ def private_scores(
         return _score_classifier(counter, rows, threshold, ledger, assumptions)
     for name, value in (("classes", classes), ("pos_label", pos_label), ("threshold", threshold)):
         if value is not None:
-            raise ValueError(f"{name} is for classifiers, and outcome_bounds for regressors.")
+            raise ValueError(
+                f"{name} applies only to classifiers, and outcome_bounds only to regressors."
+            )
     regressor_rows = ResidualCounter(estimator, read_outcome_bounds(bounds))
     return _score_regressor(regressor_rows, rows, ledger, assumptions)
 

@@ -382,8 +382,9 @@ class PrivateScores:
     def _absent(self, metric: str) -> AttributeError:
         """Return the error for a metric that the release does not have."""
         return AttributeError(
-            f"{metric} is not in this release; it has {', '.join(self.metrics_)}: curves need an "
-            "estimator with scores, Brier scores probabilities, and errors a regressor."
+            f"{metric} is not in this release, which has {', '.join(self.metrics_)}. Curves "
+            "need an estimator with scores, Brier scores need probabilities, and errors need a "
+            "regressor."
         )
 
     def _value(self, metric: str, pos_label: Any = None) -> Any:

@@ -145,8 +145,8 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
     for name in params:
         if name.rsplit("__", 1)[-1] in SEARCH_PARAMETERS:
             raise ValueError(
-                f"param_grid must not hold {name!r}: all candidates have the value of the search; "
-                "set it there."
+                f"param_grid must not contain {name!r}, because all candidates use the value of "
+                "the search. Set it in the search."
             )
     values = {name: clone(value, safe=False) for name, value in params.items()}
     estimator_with_params = clone(estimator).set_params(**values)
@@ -156,8 +156,8 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
     for name, step in [] if pipeline is None else pipeline.steps[:-1]:
         if is_active_step(step) and not fits_no_private_rows(step):
             raise ValueError(
-                f"every step before the learner must be fitted on public rows only, and step "
-                f"{name!r} is a {type(step).__name__}; wrap it in PublicFit."
+                "every step before the learner must be fitted on public rows only, but step "
+                f"{name!r} is a {type(step).__name__}. Wrap it in PublicFit."
             )
     _check_learner(learner)
     # all settings of a grid hold the same objects, so `id` identifies values without comparing them

@@ -174,9 +174,10 @@ class SearchRows:
             transform = fitted.transform
             if has_row_function(step) and couples_rows(transform, rows, self.n_public, take_rows):
                 raise ValueError(
-                    f"every step before the learner must treat each row on its own, and the result "
-                    f"of step {name!r} for a public row depends on other public rows; if it uses "
-                    "statistics of the rows, replace it by a transformer within PublicFit."
+                    "every step before the learner must treat each row on its own, but the "
+                    f"result of step {name!r} for a public row depends on other public rows. If "
+                    "the step uses statistics of the rows, replace it by a transformer within "
+                    "PublicFit."
                 )
             rows, error = call_silently(fitted.transform, rows)
 

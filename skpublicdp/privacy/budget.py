@@ -457,8 +457,9 @@ def _parse_totals(text: str) -> SpentTotals:
         return SpentTotals.from_text(text)
     except (AttributeError, TypeError, ValueError):
         raise PrivacyBudgetError(
-            "The file of this PrivacyBudget was written by an earlier version, whose totals cannot "
-            "be read; use that version, or start a budget with the rest of its epsilon."
+            "The file of this PrivacyBudget was written by an earlier version, and this "
+            "version cannot read its totals. Use the earlier version, or start a new budget "
+            "with the remaining epsilon."
         ) from None
 
 

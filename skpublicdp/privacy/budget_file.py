@@ -36,8 +36,8 @@ earlier versions that did not record it. The seed itself is not stored.
 
 
 UNUSABLE_FILE = (
-    "The file of this PrivacyBudget cannot be used ({}), so fits are refused; open the budget on "
-    "the machine that has its file, and pass a permanent path."
+    "The file of this PrivacyBudget cannot be used ({}), so fits are refused. Open the budget "
+    "on the machine that stores its file, and pass a permanent path."
 )
 """Error message for a file that is missing, was replaced or cannot be read."""
 
@@ -140,8 +140,8 @@ class BudgetFile:
         epsilon, delta = (float(Fraction(stored[name])) for name in ("epsilon", "delta"))
         raise PrivacyBudgetError(
             f"The file at path holds a budget of epsilon={epsilon:g}, delta={delta:g}, "
-            f"accountant={stored['by']!r} and for_tests={stored['for_tests']}, which cannot be "
-            "changed; open it with these."
+            f"accountant={stored['by']!r} and for_tests={stored['for_tests']}. These values "
+            "cannot be changed; open the file with the same values."
         )
 
     @contextmanager

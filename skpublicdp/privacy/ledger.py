@@ -270,7 +270,7 @@ class Ledger:
         if not fits:
             raise PrivacyBudgetError(
                 f"A plan must cost no more than epsilon = {float(self.epsilon):g} and delta = "
-                f"{float(self.delta):g} do in the currency of the budget."
+                f"{float(self.delta):g}, as counted by the budget."
             )
         if is_root:
             self._plan = event
@@ -497,7 +497,7 @@ class Ledger:
             return
         options = list(remaining_plans(self._remaining, event))
         if not options:
-            raise PrivacyBudgetError(f"{name} costs more than the rest of the plan of this fit.")
+            raise PrivacyBudgetError(f"{name} costs more than what is left of this fit's plan.")
         root = self._root
         if not root._spent:
             warn_if_epsilon_is_large(root._plan, root.epsilon, root.delta)
@@ -546,8 +546,8 @@ def warn_if_delta_is_large(delta: Fraction, n_private: int) -> None:
     """Warn if δ is not far below one over the number of private rows."""
     if delta * n_private > LARGE_DELTA:
         warn(
-            f"delta = {float(delta):g} is large for {n_private} private rows: it should "
-            "be far below one over their number; lower delta.",
+            f"delta = {float(delta):g} is large for {n_private} private rows: delta should be "
+            "far below one over the number of private rows. Lower delta.",
             LargeDeltaWarning,
         )
 
@@ -562,9 +562,9 @@ def warn_if_epsilon_is_large(plan: Event, epsilon: Fraction, delta: Fraction) ->
         return  # the guarantee alone implies a smaller probability
     if plan_delta(plan, Fraction(0)) > max_delta_at_zero:
         warn(
-            f"epsilon = {float(epsilon):g} protects almost nothing: an attacker who "
-            "knows all other rows and considers two values of the last one equally likely may "
-            "be right more than 99.99% of the time; lower epsilon, as about 1 is usual.",
+            f"epsilon = {float(epsilon):g} protects almost nothing: an attacker who knows all "
+            "other rows and considers two values of the last one equally likely may be right "
+            "more than 99.99% of the time. Lower epsilon; about 1 is usual.",
             LargeEpsilonWarning,
         )
 

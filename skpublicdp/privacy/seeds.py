@@ -14,10 +14,10 @@ SEEDED_FIT = (
 """Warning for a seeded fit that is charged to a budget; {} is the name of the fit."""
 
 SEEDED_TWICE = (
-    "A budget admits one fit with a random_state, and it has admitted one: two fits with the same "
-    "seed have the same noise, and their difference has none. Use random_state=None, also in "
-    "nested estimators, and no ensemble that sets seeds, such as BaggingClassifier; for tests "
-    "without private data use PrivacyBudget(..., for_tests=True)."
+    "A budget admits only one fit with a random_state, and this budget has already admitted "
+    "one. Two fits with the same seed have the same noise, and their difference has none. Use "
+    "random_state=None, also in nested estimators, and no ensemble that sets seeds, such as "
+    "BaggingClassifier; for tests without private data, use PrivacyBudget(..., for_tests=True)."
 )
 """Error for a second seeded fit that is charged to a budget."""
 

@@ -9,7 +9,8 @@ from threading import Lock
 from skpublicdp.exceptions import PrivacyBudgetError
 
 USED_TICKET = (
-    "A query is good for one fit, and this one or a copy of it has been fitted; call query again."
+    "A query is valid for one fit only, and this query or a copy of it has already "
+    "been fitted. Call query again."
 )
 """Error message for a ticket that was used before."""
 

@@ -243,7 +243,10 @@ def test_allowed_types_are_those_of_the_schema():
     ("values", "message"),
     [
         ({"data_product_type": "Model"}, "data_product_type must be one of Machine .*got 'Model'"),
-        ({"publication_date": "1/1/2026"}, "publication_date must be a text such as '2026-01-31'"),
+        (
+            {"publication_date": "1/1/2026"},
+            "publication_date must be a string such as '2026-01-31'",
+        ),
         ({"publication_date": date(2026, 1, 1)}, "publication_date must be a text"),
         ({"publication_date": "2026-13-01"}, "publication_date must be a text"),
         ({"data_curators": "Office"}, "data_curators must be a list of at least one name"),

@@ -749,7 +749,7 @@ class TestKept:
         assert search.best_estimator_.privacy_.n_private == 40
 
 
-USED = "A query is good for one fit, and this one or a copy of it has been fitted"
+USED = "A query is valid for one fit only, and this query or a copy of it has already been fitted"
 COPIES = [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
 
 
@@ -984,7 +984,9 @@ class TestPersons:
             lambda: learner.query(X_FEW),
             lambda: learner.fit(X_FEW, Y_FEW),
         ):
-            with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+            with pytest.raises(
+                ValueError, match="max_rows_per_group=2 is set, but groups was not passed"
+            ):
                 call()
         assert learner.fit(X_FEW, Y_FEW, groups=groups).privacy_.n_private == 27
 

@@ -557,11 +557,11 @@ def secretive(frame):
     [
         ({"rows": X[:9], "y": Y}, "inconsistent numbers of samples"),
         ({"y": np.ones(4000)}, "at least two classes"),
-        ({"y_public": Y[:200], "X_public": None}, "y_public needs X_public"),
+        ({"y_public": Y[:200], "X_public": None}, "y_public was passed without X_public"),
         ({"y_public": Y[:3]}, "one label per row of X_public; got 3 labels for 200 rows"),
         ({"is_public": np.ones(4000, dtype=bool)}, "at least one private row"),
         ({"is_public": np.ones(9, dtype=bool)}, "one boolean per row of X"),
-        ({"X_public": PUBLIC[:, :2]}, "X_public must have the columns of X"),
+        ({"X_public": PUBLIC[:, :2]}, "X_public must have the same columns as X"),
         ({"classes": ["no", "maybe"]}, "labels that classes does not list"),
         (
             {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
@@ -637,9 +637,9 @@ def test_surplus_rows_of_a_person_do_not_count():
     assert clf.privacy_.unit == "replace one person, up to 2 private rows"
     labels = np.append(Y[:-1], "a label that does not count")
     assert same(clf, fitted(y=labels, max_rows_per_group=2, groups=groups))
-    with pytest.raises(ValueError, match="groups needs max_rows_per_group"):
+    with pytest.raises(ValueError, match="groups was passed, but max_rows_per_group is not set"):
         fitted(groups=groups)
-    with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+    with pytest.raises(ValueError, match="max_rows_per_group=2 is set, but groups was not passed"):
         fitted(max_rows_per_group=2)
 
 

@@ -317,7 +317,7 @@ def test_persons_are_protected():
     np.testing.assert_array_equal(
         fitted(y=surplus, max_rows_per_group=2, groups=groups).predict(NEW), reg.predict(NEW)
     )
-    with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+    with pytest.raises(ValueError, match="max_rows_per_group=2 is set, but groups was not passed"):
         fitted(max_rows_per_group=2)
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(

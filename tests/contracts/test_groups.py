@@ -239,8 +239,8 @@ class TestRows:
     @pytest.mark.parametrize(
         ("k", "groups", "message"),
         [
-            (2, None, "max_rows_per_group=2 needs groups, the person of each row of X; pass"),
-            (None, GROUPS, "groups needs max_rows_per_group, the maximum number of rows"),
+            (2, None, "max_rows_per_group=2 is set, but groups was not passed. Pass"),
+            (None, GROUPS, "groups was passed, but max_rows_per_group is not set. Set it"),
             (2, GROUPS[:-1], r"groups must name one person per row of X, shape \(600,\); got"),
             (2, GROUPS[:, None], r"groups must name one person per row of X, shape \(600,\); got"),
             (2, [*GROUPS[1:], None], "groups must name a person for every private row"),
@@ -298,7 +298,9 @@ class TestRouting:
         step = "semiprivateclassifier__"
         pipe.fit(X, Y, **{f"{step}groups": GROUPS, f"{step}is_public": MASK})
         assert pipe[-1].privacy_.n_private == counted(GROUPS[~MASK])
-        with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+        with pytest.raises(
+            ValueError, match="max_rows_per_group=2 is set, but groups was not passed"
+        ):
             pipe.fit(X, Y)
 
     @pytest.mark.parametrize("estimator", [CLF, make_pipeline(StandardScaler(), CLF)])
@@ -348,7 +350,9 @@ class TestRouting:
     def test_missing_in_a_search(self, routing):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+            with pytest.raises(
+                ValueError, match="max_rows_per_group=2 is set, but groups was not passed"
+            ):
                 GridSearchCV(CLF, {"epsilon": [1.0]}, error_score="raise").fit(X, Y)
 
 

@@ -462,7 +462,7 @@ class TestNumberColumns:
             infinite = rows.copy()
             infinite[-1] = np.inf
             spoilt = [make(quiet), make(loud), make(infinite)]
-            sentence = "none missing or infinite"
+            sentence = "without missing or infinite values"
             one_sentence([lambda X=X: release(X) for X in spoilt], sentence)
 
     def test_longdouble(self):
@@ -510,7 +510,8 @@ class TestRowsOfNumbers:
                 rows[-1, 1:] = odd if value is odd[0] else value
                 spoilt.append(rows)
             one_sentence(
-                [lambda X=X: classifier.fit(X, TWO) for X in spoilt], "none missing or infinite"
+                [lambda X=X: classifier.fit(X, TWO) for X in spoilt],
+                "without missing or infinite values",
             )
 
     def test_sanitizer(self):

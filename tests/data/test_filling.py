@@ -67,7 +67,7 @@ def test_a_column_that_does_not_vary_is_learned_from_its_bounds(make, value):
         pytest.skip("numbers may not be missing there")
     public = PUBLIC.assign(age=value)[NUMBERS]
     (said,) = warned(lambda: make().fit(X[NUMBERS], Y, X_public=public))
-    assert said.startswith("Public rows show fewer than two values of age, so private rows")
+    assert said.startswith("Public rows show fewer than two values of age, so different private")
     assert "bounds={'age': (low, high)}" in said
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoPublicDataWarning)
@@ -104,7 +104,7 @@ def test_few_rows(make, least):
     for m in (1, 2, least - 1):
         (said,) = warned(lambda m=m: make().fit(X[NUMBERS], Y, X_public=PUBLIC[NUMBERS][:m].copy()))
         rows = "row was" if m == 1 else "rows were"
-        assert said.startswith(f"Only {m} public {rows} given, and at least {least} are needed")
+        assert said.startswith(f"Only {m} public {rows} given, but at least {least} are needed")
         assert "of age, dose, so" in said
         with warnings.catch_warnings():
             warnings.simplefilter("error", NoPublicDataWarning)

@@ -49,7 +49,7 @@ def refusal(learner, y, **parameters):
     return str(raised.value)
 
 
-FLOATS = "numbers must be whole and below 2**53 to be labels"
+FLOATS = "numeric labels must be whole numbers below 2**53"
 KINDS = "labels must be all text or all numbers in y, y_public and classes"
 FAULTS = {
     "missing among floats": (np.where(CODES, 1.0, np.nan), FLOATS),
@@ -126,7 +126,7 @@ LISTING = [one for one in LEARNERS if "classes" in one.get_params()]
 @pytest.mark.parametrize("learner", LISTING, ids=lambda one: type(one).__name__)
 def test_labels_that_are_not_listed(learner):
     said = refusal(learner, TEXT, classes=["ill"])
-    assert "labels that classes does not list" in said
+    assert "labels that are not listed in classes" in said
     assert "well" not in said
     # which of the faults it is, a private row decides: it is not told
     assert refusal(learner, spoilt(TEXT, None), classes=["ill", "well"]) == said
@@ -151,7 +151,7 @@ def test_one_label_only():
 @pytest.mark.parametrize("y", [CODES, TEXT])
 def test_private_rows_without_a_label_become_a_class_and_it_is_said(learner, y):
     marked = np.where(np.arange(N) < 20, y.dtype.type(-1), y)
-    with pytest.warns(AmbiguousLabelWarning, match="y holds -1 beside two or more other labels"):
+    with pytest.warns(AmbiguousLabelWarning, match="y holds -1 and at least two other labels"):
         learner.fit(X, marked, X_public=PUBLIC)
     assert len(learner.classes_) == 3
     declared = type(learner)(**learner.get_params() | {"classes": np.unique(marked)})

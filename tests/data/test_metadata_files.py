@@ -260,11 +260,13 @@ def test_what_is_not_given_is_said_and_can_be_completed(tmp_path):
 
 def test_files_of_other_formats(tmp_path):
     for content in ("age: [17, 90]\n", "a: {b: {c: 1}}\n", "- 1\n", ""):
-        with pytest.raises(ValueError, match="must have the format of dpsynth, SmartNoise SQL"):
+        with pytest.raises(
+            ValueError, match="format of a metadata file must be dpsynth, SmartNoise SQL"
+        ):
             describe_columns(written(tmp_path, content))
     with pytest.raises(FileNotFoundError):
         describe_columns(tmp_path / "none.yaml")
-    with pytest.raises(ValueError, match="must describe one table; got 2"):
+    with pytest.raises(ValueError, match="must describe exactly one table; got 2"):
         describe_columns(CSVW_EO | {"tables": CSVW_EO["tables"] * 2})
     with pytest.raises(ValueError, match="must contain the schema of the table"):
         describe_columns(CSVW | {"tableSchema": "schema.json"})

@@ -136,7 +136,7 @@ def test_no_public_rows():
     assert list(framed.columns) == ["age"]
     with (
         pytest.warns(NoPublicDataWarning),
-        pytest.raises(ValueError, match="columns that are not numeric; pass X_public"),
+        pytest.raises(ValueError, match=r"non-numeric columns\. Pass X_public"),
     ):
         PublicFit(OneHotEncoder()).fit(FRAME)
 

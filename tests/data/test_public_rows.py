@@ -133,8 +133,8 @@ class TestPipelinesThatLeaveOutThePublicRows:
     @pytest.mark.parametrize(
         ("step", "columns", "says"),
         [
-            (ONE_HOT, ["job"], "got 1 columns where X has 2. "),
-            (MIXED, [*NUMBERS, "job"], "got 3 columns where X has 4. "),
+            (ONE_HOT, ["job"], "got 1 columns, but X has 2. "),
+            (MIXED, [*NUMBERS, "job"], "got 3 columns, but X has 4. "),
             (clone(MIXED).set_output(transform="pandas"), [*NUMBERS, "job"], "job is unknown. "),
         ],
     )
@@ -152,7 +152,9 @@ class TestPipelinesThatLeaveOutThePublicRows:
     def test_numbers_beyond_their_bounds(self, learner):
         """Private ranges may not be looked at, but bounds may."""
         learner = clone(learner).set_params(bounds=[(-9, 9), (-9, 9)])
-        with pytest.raises(ValueError, match="column x0 must lie within its bounds.*" + self.HELP):
+        with pytest.raises(
+            ValueError, match="column x0 lies within the bounds of this column.*" + self.HELP
+        ):
             piped(StandardScaler(), learner, X, PUBLIC)
 
     @each_step
@@ -188,7 +190,7 @@ class TestColumnsThatXPublicLacks:
 
     def test_bounds(self):
         learner = SemiPrivateClassifier(bounds=(-9, 9))
-        with pytest.raises(ValueError, match=r"give both in one unit\.$"):
+        with pytest.raises(ValueError, match=r"in the same unit\.$"):
             learner.fit(X, Y, X_public=PUBLIC)
 
 
@@ -372,7 +374,9 @@ class TestIndex:
     def test_a_mask_in_another_order_is_refused(self, estimator):
         y = () if isinstance(estimator, PublicFit) else (labels_for(estimator, Y_ALL),)
         for mask in (self.STATUS[::-1], self.STATUS.set_axis(np.arange(N + M) + 1)):
-            with pytest.raises(ValueError, match=r"is_public must have the index of X.*\.loc\[X"):
+            with pytest.raises(
+                ValueError, match=r"is_public must have the same index as X.*\.loc\[X"
+            ):
                 clone(estimator).fit(self.FRAME, *y, is_public=mask)
         same = clone(estimator).fit(self.FRAME, *y, is_public=self.STATUS[::-1].loc[::-1])
         assert not hasattr(same, "privacy_") or same.privacy_.n_public == M
@@ -380,7 +384,7 @@ class TestIndex:
     def test_persons_in_another_order_are_refused(self):
         persons = pd.Series(np.arange(N + M) // 2)
         clf = SemiPrivateClassifier(max_rows_per_group=1, random_state=0)
-        with pytest.raises(ValueError, match=r"groups must have the index of X"):
+        with pytest.raises(ValueError, match=r"groups must have the same index as X"):
             clf.fit(self.FRAME, Y_ALL, is_public=self.STATUS, groups=persons[::-1])
         for plain in (persons, persons[::-1].to_numpy()):
             clf.fit(self.FRAME, Y_ALL, is_public=self.STATUS, groups=plain)

@@ -699,7 +699,7 @@ def test_queries_without_a_promised_order_have_no_positions(sql):
     rows = open_rows(sql, connection=duckdb.connect())
     assert not rows.ordered
     for use in (lambda: rows.take([0]), lambda: as_rows(rows, np.zeros(9))):
-        with pytest.raises(ValueError, match="fixed order, which the DuckDB relation"):
+        with pytest.raises(ValueError, match="fixed order, but the DuckDB relation"):
             use()
 
 
@@ -712,7 +712,7 @@ def test_duckdb_may_be_told_to_keep_no_order():
 
 def test_two_queries_are_not_put_side_by_side():
     relation = duckdb.connect().from_arrow(arrow())
-    with pytest.raises(ValueError, match=r"use rows = open_rows\(relation\)"):
+    with pytest.raises(ValueError, match=r"Use rows = open_rows\(relation\)"):
         as_rows(relation.project("age"), relation.project("label"))
 
 

@@ -49,9 +49,9 @@ def test_rows_are_taken_from_their_row_groups_alone(tmp_path):
     assert found.X["word"].to_pylist() == [WORDS[p % N] for p in positions]
     assert found.X.schema == rows.empty().schema
     assert np.asarray(found.y).tolist() == [p % 2 for p in positions]
-    with pytest.raises(ReadError, match="must be readable"):
+    with pytest.raises(ReadError, match="could not be read"):
         rows.take([200])
-    with pytest.raises(ReadError, match="must be readable"):
+    with pytest.raises(ReadError, match="could not be read"):
         rows.fold(lambda chunk: np.array([len(chunk.X["word"].to_pylist())]))
 
 

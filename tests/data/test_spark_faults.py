@@ -45,7 +45,7 @@ def test_a_worker_killed_in_the_middle_counts_no_row_twice(tmp_path):
 def test_workers_that_are_killed_again_and_again_are_one_sentence(tmp_path):
     rows = as_rows(people())
     text = refusal(lambda: rows.fold(Killer(tmp_path, 9)))
-    assert text.startswith("All rows of the Spark DataFrame must be readable; run an action on it")
+    assert text.startswith("The rows of the Spark DataFrame could not be read; run an action on it")
     assert rows.fold(sums).tolist() == EXPECTED
 
 
@@ -53,7 +53,7 @@ def test_a_source_that_fails_in_the_middle_is_one_sentence():
     frame = people().selectExpr(f"if(a = 400, 'x{SECRET}', a) as a").selectExpr("cast(a as long)")
     for use in (lambda rows: rows.fold(sums), lambda rows: list(rows.map(sums))):
         text = refusal(lambda use=use: use(as_rows(frame)))
-        assert text.startswith("All rows of the Spark DataFrame must be readable; ")
+        assert text.startswith("The rows of the Spark DataFrame could not be read; ")
 
 
 def refusing(chunk):
@@ -64,7 +64,7 @@ def test_a_chunk_that_fails_is_one_sentence():
     rows = as_rows(people())
     for use in (rows.fold, lambda f: list(rows.map(f))):
         text = refusal(lambda use=use: use(quoting_always))
-        assert text.startswith("Every chunk of rows must have the declared column types, ")
+        assert text.startswith("A chunk of rows could not be processed; ")
         given = refusal(lambda use=use: use(refusing), NotNumbersError)
         assert given == "Column 'a' must hold numbers."
     assert rows.fold(sums).tolist() == EXPECTED
@@ -108,5 +108,7 @@ def test_names_may_be_anything():
 
 
 def test_positions_need_an_order():
-    with pytest.raises(ValueError, match="fixed order, which the Spark DataFrame does not promise"):
+    with pytest.raises(
+        ValueError, match="fixed order, but the Spark DataFrame does not guarantee one"
+    ):
         as_rows(people()).take([0])

@@ -425,7 +425,7 @@ def test_a_file_cut_short_between_passes(tmp_path):
     whole = (tmp_path / "2.parquet").read_bytes()
     (tmp_path / "2.parquet").write_bytes(whole[: len(whole) // 2])
     model = SemiPrivateClassifier(budget=budget, epsilon=1)
-    with pytest.raises(ReadError, match="Parquet files must be readable"):
+    with pytest.raises(ReadError, match="Parquet files could not be read"):
         model.fit(rows[NUMBERS], rows["income"], X_public=PUBLIC[NUMBERS])
     assert len(budget.ledger) == 0
     with pytest.raises(NotFittedError):

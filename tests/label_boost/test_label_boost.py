@@ -489,9 +489,13 @@ class TestPersons:
         assert clf.privacy_.n_private == len(rows) < N
 
     def test_who_has_which_rows_must_be_said(self):
-        with pytest.raises(ValueError, match="max_rows_per_group=2 needs groups"):
+        with pytest.raises(
+            ValueError, match="max_rows_per_group=2 is set, but groups was not passed"
+        ):
             fitted(max_rows_per_group=2)
-        with pytest.raises(ValueError, match="groups needs max_rows_per_group"):
+        with pytest.raises(
+            ValueError, match="groups was passed, but max_rows_per_group is not set"
+        ):
             fitted(groups=self.GROUPS)
 
 

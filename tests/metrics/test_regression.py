@@ -263,9 +263,12 @@ class TestRows:
         ({"outcome_bounds": (0, np.inf)}, "outcome_bounds must be a finite pair"),
         ({"outcome_bounds": 3}, "outcome_bounds must be a finite pair"),
         ({"outcome_bounds": None}, "A regressor needs outcome_bounds"),
-        ({"classes": [0, 1]}, "classes is for classifiers, and outcome_bounds for regressors"),
-        ({"pos_label": 1}, "pos_label is for classifiers"),
-        ({"threshold": 0.5}, "threshold is for classifiers"),
+        (
+            {"classes": [0, 1]},
+            "classes applies only to classifiers, and outcome_bounds only to regressors",
+        ),
+        ({"pos_label": 1}, "pos_label applies only to classifiers"),
+        ({"threshold": 0.5}, "threshold applies only to classifiers"),
         ({"epsilon": 1e-30}, "too large to be drawn"),
         ({"y": [1.0]}, "one entry per row"),
     ],
@@ -282,7 +285,9 @@ def test_what_a_release_does_not_have():
     scores = silently(Foretold(), np.zeros((3, 1)), [0, 1, 2], outcome_bounds=(0, 2))
     assert (len(scores.classes_), scores.pos_label_, len(scores.thresholds_)) == (0, None, 0)
     for name in ("accuracy", "roc_auc", "confusion_matrix", "brier"):
-        with pytest.raises(AttributeError, match=f"{name} is not in this release; it has r2, rmse"):
+        with pytest.raises(
+            AttributeError, match=f"{name} is not in this release, which has r2, rmse"
+        ):
             getattr(scores, name)
         with pytest.raises(ValueError, match="metric must be one of"):
             scores.interval(name)

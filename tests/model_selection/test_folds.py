@@ -111,9 +111,9 @@ def test_masks_go_by_the_index_of_a_frame(splitter):
     wanted = [test.tolist() for _, test in splitter(2, random_state=0).split(frame, is_public=mask)]
     for other in (mask[::-1], mask.set_axis(np.arange(8) + 1)):
         for name in ("is_public", "is_labelled", "groups"):
-            with pytest.raises(ValueError, match=rf"{name} must have the index of X"):
+            with pytest.raises(ValueError, match=rf"{name} must have the same index as X"):
                 list(splitter(2).split(frame, **{name: other}))
-        with pytest.raises(ValueError, match="is_public must have the index of X"):
+        with pytest.raises(ValueError, match="is_public must have the same index as X"):
             list(splitter(2, is_public=other).split(frame))
     for plain in (mask.to_numpy(), mask.tolist()):
         same = splitter(2, random_state=0).split(frame, is_public=plain)

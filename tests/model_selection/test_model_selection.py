@@ -310,7 +310,7 @@ def test_log_mass_is_that_of_the_listed_members(family):
 @pytest.mark.parametrize(
     ("estimator", "grid", "reason"),
     [
-        (SemiPrivateClassifier(), {"epsilon": [0.1, 1]}, "param_grid must not hold 'epsilon'"),
+        (SemiPrivateClassifier(), {"epsilon": [0.1, 1]}, "param_grid must not contain 'epsilon'"),
         (SemiPrivateClassifier(), [], "at least one setting"),
         (
             SemiPrivateClassifier(budget=PrivacyBudget(1, for_tests=True)),
@@ -342,8 +342,8 @@ def test_what_is_refused(estimator, grid, reason):
     [
         ({"is_public": np.ones(N, dtype=bool)}, "at least one private row"),
         ({"y_public": XOR[:3]}, "one label per row of X_public"),
-        ({"X_public": None, "y_public": XOR[:3]}, "y_public needs X_public"),
-        ({"groups": np.arange(N)}, "groups needs max_rows_per_group"),
+        ({"X_public": None, "y_public": XOR[:3]}, "y_public was passed without X_public"),
+        ({"groups": np.arange(N)}, "groups was passed, but max_rows_per_group is not set"),
     ],
 )
 def test_what_else_is_refused(data, reason):

@@ -505,7 +505,7 @@ def test_entries_are_spent_together_with_their_total(tmp_path):
     """A spending that dies before its commit leaves nothing; its sum is what entries say."""
     budget = PrivacyBudget(1, 1e-6, path=tmp_path / "one", accountant="gdp")
     budget.spend(TENTH, ticket="one query")
-    with pytest.raises(PrivacyBudgetError, match="A query is good for one fit"):
+    with pytest.raises(PrivacyBudgetError, match="A query is valid for one fit only"):
         pickle.loads(pickle.dumps(budget)).group("north").spend(TENTH, ticket="one query")
     assert len(budget.ledger) == 1
     assert budget.spend(TENTH) == 2

@@ -146,7 +146,7 @@ class TestWrittenAhead:
         else:
             drawn(ledger, Fraction(1))
         before, receipt = len(bits.seen), ledger.receipt()
-        with pytest.raises(PrivacyBudgetError, match="costs more than the rest of the plan"):
+        with pytest.raises(PrivacyBudgetError, match="costs more than what is left"):
             USES[call](ledger)
         assert len(bits.seen) == before
         assert ledger.receipt() == receipt
@@ -465,7 +465,7 @@ class TestTickets:
         drawn(first)  # the same fit
         bits = Bits()
         for late in (copied, watched(bits, 1, ticket=ticket)):
-            with pytest.raises(PrivacyBudgetError, match="A query is good for one fit"):
+            with pytest.raises(PrivacyBudgetError, match="A query is valid for one fit only"):
                 drawn(late)
             assert late.receipt().epsilon == 0.0
         assert not bits.seen
@@ -475,14 +475,14 @@ class TestTickets:
         drawn(Ledger(1, budget=budget, ticket=ticket))
         bits = Bits()
         late = watched(bits, 1, budget=budget, ticket=ticket)
-        with pytest.raises(PrivacyBudgetError, match="A query is good for one fit"):
+        with pytest.raises(PrivacyBudgetError, match="A query is valid for one fit only"):
             drawn(late)
         assert not bits.seen
         assert budget.spent().epsilon == 1.0
 
     def test_another_process_needs_a_budget(self):
         foreign = "1-" + new_ticket().split("-")[1]
-        with pytest.raises(PrivacyBudgetError, match="A query is good for one fit"):
+        with pytest.raises(PrivacyBudgetError, match="A query is valid for one fit only"):
             drawn(Ledger(1, ticket=foreign))
         budget = PrivacyBudget(3, for_tests=True)
         drawn(Ledger(1, budget=budget, ticket=foreign))

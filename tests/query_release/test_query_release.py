@@ -531,7 +531,7 @@ class TestBadInput:
             (MarginalQueries(bins=2.5), FRAME, FRAME_PUBLIC, "'bins' parameter"),
             (MarginalQueries(workload=[]), FRAME, FRAME_PUBLIC, "workload must list"),
             (MarginalQueries(workload=[[0, 0]]), FRAME, FRAME_PUBLIC, "different columns"),
-            (None, PLANE, PLANE_PUBLIC[:, :1], "X_public must have the columns of X"),
+            (None, PLANE, PLANE_PUBLIC[:, :1], "X_public must have the same columns as X"),
         ],
     )
     def test_queries_that_do_not_match_the_columns(self, queries, X, public, message):
@@ -695,7 +695,7 @@ class TestScikitLearn:
     def test_feature_names(self):
         release = fitted(None, FRAME, FRAME_PUBLIC)
         assert release.feature_names_in_.tolist() == ["age", "job", "sex"]
-        with pytest.raises(ValueError, match="got 'work', and the columns are age, job, sex"):
+        with pytest.raises(ValueError, match=r"got 'work'\. The columns are age, job, sex"):
             release.answer(FRAME_PUBLIC.rename(columns={"job": "work"}))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -77,8 +77,8 @@ class TestQueryFormats:
     @pytest.mark.parametrize(
         ("Q", "message"),
         [
-            ({"pay": 3}, "'pay', and the columns are age, job, sex"),
-            (pd.DataFrame({"pay": [3]}), "'pay', and the columns are age, job, sex"),
+            ({"pay": 3}, "'pay'. The columns are age, job, sex"),
+            (pd.DataFrame({"pay": [3]}), "'pay'. The columns are age, job, sex"),
             ({3: "f"}, "position below 3"),
             ({"job": "fram"}, r"'fram' in public rows .* categories are .*'farm'.*\(other\)"),
             ([["30", "shop"]], "each of 3 columns"),

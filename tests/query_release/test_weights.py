@@ -210,7 +210,7 @@ class TestMessages:
             ({"bounds": None}, "The weights in column weight need bounds"),
             ({"bounds": {"weight": (-1, 250)}}, "need bounds from 0"),
             ({"weights": "sex"}, "The weights in column sex need bounds"),
-            ({"weights": "pay"}, "got 'pay', and the columns are"),
+            ({"weights": "pay"}, "got 'pay'. The columns"),
             ({"method": "public"}, "weights need MarginalQueries and method='auto'"),
             (
                 {"queries": MarginalQueries(workload=[("sex", "weight")])},

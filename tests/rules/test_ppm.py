@@ -143,9 +143,9 @@ def test_no_label_publishes_a_row_where_public_rows_come_apart():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"y_public": ["positive"]}, "y_public needs X_public"),
+        ({"y_public": ["positive"]}, "y_public was passed without X_public"),
         ({"X_public": [[0.0, 1.0]], "y_public": ["positive"] * 2}, "one label per row of X_public"),
-        ({"X_public": [[0.0, 1.0]], "y_public": [1]}, "labels of one kind"),
+        ({"X_public": [[0.0, 1.0]], "y_public": [1]}, "all text or all numbers"),
         ({"X_public": [[0.0, 1.0]], "y_public": ["maybe"]}, "Only binary classification"),
         ({"X_public": [[0.0, 1.0, 2.0]]}, "X_public"),
         ({"X_public": X[:50]}, "shares memory with X"),

@@ -90,7 +90,7 @@ def test_mask_and_separate_rows_are_the_same_thing():
     assert both.privacy_.n_public == 250
     frame = pd.DataFrame(rows, columns=["age", "dose", "bmi"])
     series = pd.Series(mask, index=frame.index)
-    with pytest.raises(ValueError, match="must have the index of X"):
+    with pytest.raises(ValueError, match="must have the same index as X"):
         SemiPrivateClassifier().fit(frame, labels, is_public=series[::-1])
     named = SemiPrivateClassifier(random_state=0).fit(frame, labels, is_public=series)
     assert "age > " in str(named.hypothesis_)
@@ -381,7 +381,7 @@ def private_rows():
             "Column name must hold numbers",
         ),
         ({"X": X.astype(complex)}, {}, "Complex data not supported"),
-        ({"X_public": PUBLIC[:, :2]}, {}, "X_public must have the columns of X; got 2"),
+        ({"X_public": PUBLIC[:, :2]}, {}, "X_public must have the same columns as X; got 2"),
         (
             {"X_public": np.where(PUBLIC > 2, np.nan, PUBLIC)},
             {},
@@ -401,7 +401,11 @@ def private_rows():
             "y contains missing labels or continuous numbers",
         ),
         ({"y_public": ["sick"] * 199}, {}, "got 199 labels for 200 rows"),
-        ({"y_public": ["sick"] * 200, "X_public": None}, {}, "y_public needs X_public"),
+        (
+            {"y_public": ["sick"] * 200, "X_public": None},
+            {},
+            "y_public was passed without X_public",
+        ),
         ({"y_public": [1] * 200}, {}, "all text or all numbers"),
     ],
 )

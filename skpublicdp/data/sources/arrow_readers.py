@@ -150,13 +150,12 @@ class ParquetReader(DatasetReader):
         is_equal, failure = call_silently(has_schema, file, schema)
         if failure is not None:
             raise ReadError(
-                f"The Parquet file {file.path} must be readable; it is damaged or cut short, "
-                "so write it again."
+                f"The Parquet file {file.path} is damaged or truncated; write it again."
             )
         if not is_equal:
             raise ReadError(
-                f"Parquet files must all have the columns of the first one, in the same types; "
-                f"the columns of {file.path} differ, so write it again with the same schema."
+                "All Parquet files must have the same columns and types as the first file, but "
+                f"the columns of {file.path} differ; write this file again with the same schema."
             )
 
 
@@ -199,7 +198,7 @@ class RecordBatchesReader(RowReader):
         """Return the first record batch, whose schema all batches must have."""
         for batch in self._batches():
             return batch
-        raise ReadError("Record batches must be at least one, which may have no rows.")
+        raise ReadError("At least one record batch must be given; it may have no rows.")
 
     def _count(self) -> int:
         return sum(batch.num_rows for batch in self._batches())
@@ -213,8 +212,9 @@ class RecordBatchesReader(RowReader):
         for batch in self._batches():
             if not has_same_columns(batch.schema, self._schema):
                 raise ReadError(
-                    "Record batches must all have the columns of the first one, in its order and "
-                    "types; convert them, for example by Table.cast(schema)."
+                    "All record batches must have the columns of the first batch, in the same "
+                    "order and with the same types; convert them, for example with "
+                    "Table.cast(schema)."
                 )
             table = pa.table(batch) if is_instance(batch, "pyarrow", "RecordBatch") else batch
             # a table without columns has no rows, so at least one is selected
@@ -234,8 +234,8 @@ class ArrowStreamReader(RowReader):
         "a Parquet file first"
     )
     remedy_if_changed = (
-        "let nothing write to it during a fit, and write a stream that can be read only once to a "
-        "Parquet file first"
+        "make sure that nothing writes to it during a fit, and write a stream that can be read "
+        "only once to a Parquet file first"
     )
 
     def __init__(self, source: Any) -> None:
@@ -336,8 +336,8 @@ def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
     decoded = decode_dictionaries(table.select(schema.names))
     if plain_schema(decoded.schema) != schema:
         raise ReadError(
-            f"Every batch of {reader_kind} must have the declared column types, and one has "
-            "others; convert the columns in its query."
+            f"Every batch of {reader_kind} must have the declared column types, but one batch "
+            "has other types; convert the columns in the query."
         )
     return decoded.cast(schema)
 
@@ -407,8 +407,8 @@ def read_batches(
             actual_types = map(value_type, table.schema.types)
             if not all(map(_is_same_type, types.values(), actual_types)):
                 raise ReadError(
-                    "Parquet files must not change during a fit, and the columns of "
-                    f"{file.path} did; let nothing write to it."
+                    "Parquet files must not change during a fit, but the columns of "
+                    f"{file.path} have changed; make sure that nothing writes to this file."
                 )
             yield table.cast(output_schema)
 
@@ -462,13 +462,11 @@ def resolve_paths(source: Any) -> list[str]:
         is_exact = "://" in path or os.path.exists(path)
         matches = [path] if is_exact else sorted(glob.glob(path, recursive=True))
         if not matches:
-            raise FileNotFoundError(
-                f"A path must lead to Parquet files; no file was found at {path!r}."
-            )
+            raise FileNotFoundError(f"No Parquet file was found at {path!r}.")
         paths += matches
     if len(paths) > 1 and any(map(os.path.isdir, paths)):
         raise ValueError(
-            "Several paths must all be files; got a directory among them, so open it alone or "
-            "name its files, as in 'people/*.parquet'."
+            "If several paths are given, each must be a file; got a directory; open the "
+            "directory alone, or name its files, as in 'people/*.parquet'."
         )
     return paths

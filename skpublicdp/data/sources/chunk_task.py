@@ -90,9 +90,9 @@ class ChunkTask:
             return result, None
         if not is_package_error(failure):
             failure = ReadError(
-                "Every chunk of rows must have the declared column types, and processing one "
-                "failed, so check the types and values of the columns (the message is withheld, "
-                "as it may quote private values)."
+                "A chunk of rows could not be processed; check that its columns have the "
+                "declared types and valid values (the original message is withheld, because it "
+                "may quote private values)."
             )
         return None, without_traceback(failure)
 

@@ -359,13 +359,14 @@ def check_partition(table: Any, template: Any, length: int) -> Result:
     """
     if table_height(table) != length:
         return None, ReadError(
-            "A Dask collection must hold the same rows whenever it is computed; the length of a "
-            "partition has changed, so write it to Parquet files first."
+            "A Dask collection must hold the same rows whenever it is computed, but the length "
+            "of a partition has changed; write the collection to Parquet files first."
         )
     if table.ndim != template.ndim or not _has_same_kinds(table, template):
         return None, ReadError(
             "Every partition of a Dask collection must have the columns and types that the "
-            "collection declares; one has others, so pass the right `meta` or use `astype`."
+            "collection declares, but one partition has others; pass the correct `meta` or use "
+            "`astype`."
         )
     return _without_undeclared_categories(table, template), None
 

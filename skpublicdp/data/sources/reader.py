@@ -68,7 +68,7 @@ class RowReader(ABC):
 
     kind: ClassVar[str]
     remedy: ClassVar[str]
-    remedy_if_changed: ClassVar[str] = "let nothing write to it during a fit"
+    remedy_if_changed: ClassVar[str] = "make sure that nothing writes to it during a fit"
     names: tuple[str, ...] | None
     n_columns: int
     flat: bool = False
@@ -158,16 +158,16 @@ class RowReader(ABC):
             return result
         if not is_package_error(failure):
             failure = ReadError(
-                f"All rows of {cls.kind} must be readable; {cls.remedy} (the message of the reader "
-                "is withheld, as it may quote private values)."
+                f"The rows of {cls.kind} could not be read; {cls.remedy} (the message of the "
+                "reader is withheld, because it may quote private values)."
             )
         raise without_traceback(failure)
 
     def changed_message(self) -> str:
         """Return the message about a number of rows that changed between passes."""
         return (
-            f"{self.kind[0].upper()}{self.kind[1:]} must hold the same rows on every pass; their "
-            f"number has changed, so {self.remedy_if_changed}."
+            f"{self.kind[0].upper()}{self.kind[1:]} must hold the same rows on every pass, but "
+            f"the number of rows has changed; {self.remedy_if_changed}."
         )
 
 
