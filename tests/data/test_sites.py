@@ -579,7 +579,7 @@ def test_labels_and_persons_are_columns_of_the_sites():
         with pytest.raises(ValueError, match="groups of sites must be a column"):
             model.fit(rows[["age"]], rows["ill"], X_public=PUBLIC[["age"]], groups=groups)
     model.set_params(max_rows_per_group=None)
-    with pytest.raises(ValueError, match="groups needs max_rows_per_group"):
+    with pytest.raises(ValueError, match="groups was passed, but max_rows_per_group"):
         model.fit(rows[["age"]], rows["ill"], X_public=PUBLIC[["age"]], groups=rows["person"])
 
 
