@@ -144,25 +144,25 @@ def check_base(estimator: BaseEstimator) -> None:
     name, parameters = type(estimator).__name__, _parameters(estimator)
     if "epsilon" not in parameters:
         raise ValueError(
-            "estimator must be a differentially private classifier with a parameter 'epsilon', "
-            f"which is set to its share of the budget; {name} has none."
+            "estimator must be a differentially private classifier with a parameter 'epsilon', so "
+            f"that its share of the privacy budget can be set; {name} has no such parameter."
         )
     if parameters.get("budget") is not None:
         raise ValueError(
-            f"estimator must have budget=None, and {name} has a budget of its own; pass the budget "
-            "to the outer learner, which pays for all."
+            f"estimator must have budget=None, but {name} has its own budget. Pass the budget to "
+            "the outer learner, which is charged for the whole fit."
         )
     protects_all_rows = getattr(estimator, "protects_all_rows", None)
     if protects_all_rows is None:
         raise ValueError(
-            "estimator must protect all rows that its fit gets as X and y, whatever they hold, and "
-            f"{name} does not declare that it does; if it does, and only then, set "
-            "protects_all_rows = True in the class or a subclass."
+            f"estimator must protect every row passed to its fit as X and y, and {name} does not "
+            "declare this. Set protects_all_rows = True in the class or in a subclass, but only "
+            "if every row is protected, whatever its values."
         )
     if protects_all_rows is not True:
         raise ValueError(
-            f"estimator must protect all rows that its fit gets as X and y, and {name} treats some "
-            "of them as public; use another base learner."
+            f"estimator must protect every row passed to its fit as X and y, but {name} treats "
+            "some of these rows as public. Use another base learner."
         )
     if isinstance(estimator, BaseDelegatingClassifier):
         check_base(estimator._base_learner())
@@ -185,8 +185,8 @@ def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> Non
         return
     if not set(classes.tolist()) <= set(np.asarray(base_classes).tolist()):
         raise ValueError(
-            "estimator must know every label, and its parameter classes lacks some; leave classes "
-            "unset, or list all labels there."
+            "estimator must know every label, but its parameter classes does not list all of "
+            "them. Leave classes unset, or list all labels."
         )
 
 
@@ -301,7 +301,11 @@ def fit_base(
     _, reason = _fit_or_reason(
         clone(estimator).set_params(**settings), random_rows, labels, passed_params
     )
-    reason_text = f": {reason}" if reason else ", and its message is withheld as it may be private."
+    reason_text = (
+        f": {reason}"
+        if reason
+        else ". The error message is withheld because it may contain private values."
+    )
     raise ValueError(f"{type(estimator).__name__} could not be fitted to its rows{reason_text}")
 
 
@@ -318,8 +322,8 @@ def fit_without_leaks(estimator: Any, X: Floats) -> None:
         fitted, _ = _fit_or_reason(estimator, X, None, {})
     if fitted is None:
         raise ValueError(
-            f"{type(estimator).__name__} could not be fitted to its rows, and its message is "
-            "withheld as it may be private."
+            f"{type(estimator).__name__} could not be fitted to its rows. The error message is "
+            "withheld because it may contain private values."
         )
 
 
@@ -346,14 +350,13 @@ def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_pu
     if receipt.n_public > n_public or receipt.n_private < n_private:
         # the number of rows is withheld, since it may depend on labels
         raise ValueError(
-            "estimator must protect all rows that its fit gets as X and y, and the receipt of "
-            f"{name} counts some of them as public or does not count them; use another base "
-            "learner."
+            "estimator must protect every row passed to its fit as X and y, but the receipt of "
+            f"{name} counts some of these rows as public or omits them. Use another base learner."
         )
     if receipt.epsilon > epsilon or receipt.delta > delta:
         raise ValueError(
-            f"estimator must not spend more than its share, and by its receipt {name} did; its "
-            "inner estimators must not have a delta of their own."
+            "estimator must not spend more than its share of the budget, but the receipt of "
+            f"{name} shows that it did. Do not set delta in its inner estimators."
         )
 
 

@@ -358,9 +358,10 @@ class SubsamplingActiveLearner(
         """
         if hasattr(self, "_pending") and self.budget is None:
             raise PrivacyBudgetError(
-                "A query is good for one fit, so between query and fit this object can be copied "
-                "or pickled only with a budget, whose file records the fit of a copy; set budget "
-                "to a PrivacyBudget with a path before query, or fit first."
+                "A query is good for one fit, so this object cannot be copied or pickled between "
+                "query and fit unless it has a budget, whose file records which copy was fitted. "
+                "Before calling query, set budget to a PrivacyBudget with a path, or call fit "
+                "before you copy the object."
             )
         return super().__getstate__()
 
@@ -417,9 +418,9 @@ class SubsamplingActiveLearner(
             return drawn
         if pending[:3] != (plan, is_counted.tobytes(), self.budget):
             raise ValueError(
-                f"fit must get the {pending.plan.n_pool} rows, the groups and the parameters "
-                f"that query had; got {plan.n_pool} rows and perhaps other parameters: call "
-                "query again."
+                f"fit must be called with the same {pending.plan.n_pool} rows, groups and "
+                f"parameters as query; got {plan.n_pool} rows, and the groups or parameters may "
+                "also differ. Call query again."
             )
         return np.searchsorted(np.flatnonzero(is_counted), self.queried_indices_)
 
@@ -439,8 +440,8 @@ class SubsamplingActiveLearner(
         # besides two other labels, -1 marks an unlabelled row, as in the other learners
         if self.classes is None and len(classes) != 2 and is_unlabelled(classes).any():
             raise ValueError(
-                "y must hold a label in every row that query asked for, or in all rows without "
-                "query; list -1 in classes if it is a label."
+                "y must contain a label for every row that query selected, or for all rows if "
+                "query was not called. If -1 is a label, list it in classes."
             )
         return classes[codes[positions]], classes
 

@@ -103,7 +103,7 @@ def make_plan(
         n_drawn = max(n_queried, subsample_size(n_pool, epsilon, base_target, roles=roles))
     if n_drawn < n_queried:
         raise ValueError(
-            f"n_subsample must be at least the number of labels, {n_queried}; got {n_drawn}."
+            f"n_subsample must be at least {n_queried}, the number of labels; got {n_drawn}."
         )
     # if all drawn rows are labelled, both choices of roles coincide
     roles = "random" if n_drawn == n_queried else roles
@@ -117,7 +117,7 @@ def make_plan(
     if event_epsilon > epsilon:
         raise ValueError(
             f"base_epsilon={float(epsilon_of_base):g} on {n_drawn} of {n_pool} rows costs "
-            f"{float(event_epsilon):.4g}, more than epsilon={float(epsilon):g}; query fewer "
+            f"{float(event_epsilon):.4g}, which exceeds epsilon={float(epsilon):g}. Query fewer "
             "labels, use a larger pool, or set base_epsilon='auto'."
         )
     delta_of_base = base_delta(delta * margin, rate, event_epsilon, epsilon_of_base, roles=roles)

@@ -127,7 +127,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         directions = training.directions
         if directions is not None and training.classes is not None and len(training.classes) > 2:
             raise ValueError(
-                "monotonic_cst is for two labels and for outcomes; there are "
+                "monotonic_cst is supported only for binary classification and regression; y has "
                 f"{len(training.classes)} labels."
             )
         ledger.read(training.n_private, training.n_public)
@@ -154,9 +154,9 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
         if fitted.drifted and training.n_public:
             warn(
-                f"The public rows differ from the private ones: drift_ is {self.drift_:.1f}, and "
-                "about 1 is expected. They are reweighted or have less influence; use public rows "
-                "of the same population for a better model.",
+                f"The public rows differ from the private rows: drift_ is {self.drift_:.1f}, but "
+                "about 1 is expected. The public rows are reweighted or given less influence. For "
+                "a better model, use public rows from the same population.",
                 DriftWarning,
             )
         return training, fitted

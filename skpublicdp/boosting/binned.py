@@ -143,7 +143,9 @@ class FineBinnedRows:
             for column, codes in zip(rows.columns, columns, strict=True):
                 column[start:end] = codes
         if end != n:
-            raise ValueError(f"X must hold {n} rows in all chunks together, as on the first pass.")
+            raise ValueError(
+                f"The chunks of X must contain {n} rows in total, as on the first pass."
+            )
         return rows
 
     def with_targets(self, encode: Callable[[NDArray[Any]], NDArray[Any]]) -> FineBinnedRows:

@@ -178,8 +178,8 @@ def choose_algorithm(
         return Algorithm.TREES
     alternative = "" if training.is_regression else ", or method='votes'"
     raise ValueError(
-        f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is "
-        f"too large to be drawn; use a larger one{alternative}."
+        f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is too large to "
+        f"be drawn. Use a larger epsilon{alternative}."
     )
 
 
@@ -211,11 +211,11 @@ def _warn_about_too_few_rows(
     expected = (
         "predictions close to chance"
         if training.public_labels is None
-        else "predictions no better than those of a model of the labelled public rows"
+        else "predictions no better than those of a model trained on the labelled public rows"
     )
     warn(
-        f"For {training.n_private} private rows at epsilon = {float(ledger.epsilon):g} the "
-        "noise is larger than the strongest effect that a column can have. Expect "
-        f"{expected} (privacy is unaffected), or use more rows or fewer columns.",
+        f"For {training.n_private} private rows at epsilon = {float(ledger.epsilon):g}, the noise "
+        f"is larger than the strongest effect that a column can have. Expect {expected}. Privacy "
+        "is unaffected. To reduce the noise, use more rows or fewer columns.",
         TooFewRowsWarning,
     )

@@ -52,20 +52,22 @@ def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | N
             position = column_position(column, names)
             if position is None:
                 raise ValueError(
-                    f"monotonic_cst must name columns of X; {column!r} is not one of them."
+                    f"monotonic_cst must name columns of X; X has no column {column!r}."
                 )
             sequence[position] = direction
     values, failure = call_silently(np.asarray, sequence)
     if failure or values.shape != (len(names),) or not np.isin(values, (-1, 0, 1)).all():
         raise ValueError(
-            f"monotonic_cst must be a dict of columns or a sequence of {len(names)} values, one "
-            f"per column, each 1 (increasing), -1 (decreasing) or 0; got {monotonic_cst!r}."
+            f"monotonic_cst must be a dict from columns to values or a sequence of {len(names)} "
+            "values, one per column. Each value must be 1 (increasing), -1 (decreasing) or 0; got "
+            f"{monotonic_cst!r}."
         )
     directions = values.astype(np.int8)
     for column, direction in zip(schema.columns, directions, strict=True):
         if direction and column.categorical:
             raise ValueError(
-                f"monotonic_cst must be 0 for categorical columns; column {column.name} is one."
+                f"monotonic_cst must be 0 for categorical columns, and column {column.name} is "
+                "categorical."
             )
     return directions if directions.any() else None
 

@@ -236,8 +236,8 @@ def _check_leaf_noise(budget: StageBudget, ledger: Ledger) -> None:
     """Raise if the sampler cannot draw the noise of one tree's leaves."""
     if not noise_is_representable(budget.event, ledger.for_person(LEAF_SENSITIVITY)):
         raise ValueError(
-            f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums "
-            "over leaves is too large to be drawn; use a larger one."
+            f"epsilon = {float(ledger.epsilon):g} is so small that the noise of the leaf sums is "
+            "too large to be drawn. Use a larger epsilon."
         )
 
 

@@ -121,9 +121,9 @@ class EstimatorModel(PublicModel):
         if not len(rows):
             return np.empty((self.target.loss.n_targets, 0))
         refusal = RefusedError(
-            "public_model cannot predict some rows. It must accept every row that has the columns "
-            'of X, with the text "(other)" for categories that no public row has and "(missing)" '
-            "for missing ones; for instance, use OneHotEncoder(handle_unknown='ignore')."
+            "public_model cannot predict some rows. It must accept any row with the columns of X, "
+            'in which "(other)" replaces categories that occur in no public row and "(missing)" '
+            "replaces missing categories. For example, use OneHotEncoder(handle_unknown='ignore')."
         )
         margins: Floats = call_or_raise(self.margins_of_rows, rows, error=refusal)
         if not np.isfinite(margins).all():
@@ -194,8 +194,9 @@ def check_classes(estimator: Any, target: TargetScale) -> None:
     if len(known) < 2 or not set(known.tolist()) <= set(target.classes.tolist()):
         got = ", ".join(map(repr, known.tolist()[:10])) or "none"
         raise ValueError(
-            "public_model must be a classifier whose classes_ are at least two of the labels of "
-            f"this fit; got {got}. Pass its labels in the form that y has."
+            "public_model must be a classifier whose classes_ contain at least two labels, all of "
+            f"which are labels of this fit; got {got}. Fit public_model to labels in the same form "
+            "as those in y."
         )
 
 
@@ -207,8 +208,8 @@ def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
     except Exception as error:  # of public rows, so that it may be shown
         kind = type(model.schema.decode_rowwise(sample))
         raise ValueError(
-            "public_model cannot predict the public rows. It gets them with the columns of X, as "
-            f"{kind.__module__.partition('.')[0]}.{kind.__name__}."
+            "public_model cannot predict the public rows. They have the columns of X and are "
+            f"passed as {kind.__module__.partition('.')[0]}.{kind.__name__}."
         ) from error
     half = len(sample) // 2
     parts = [sample[[i]] for i in range(min(N_SINGLE_ROWS, half))]
@@ -227,6 +228,7 @@ def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
         beside_others.append(to_integers(margins[:, : len(sample)]).astype(np.int64))
     if any((np.abs(together - others) > 1).any() for others in beside_others):  # 1 for rounding
         raise ValueError(
-            "public_model must predict each row from this row and public data alone, but some "
-            "predictions for public rows depend on the other rows of the table."
+            "public_model must predict each row independently of the other rows passed to it, but "
+            "some predictions for public rows depend on other rows. Remove any step that uses "
+            "statistics of the rows it predicts."
         )

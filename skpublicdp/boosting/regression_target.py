@@ -98,9 +98,9 @@ def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]
 
 
 _NOT_NUMBERS = (
-    "{name} contains missing outcomes, infinity or values that are not numbers; outcomes must be "
-    "finite numbers. Drop private rows without an outcome if their number may be known, mark such "
-    "public rows by NaN, and use SemiPrivateBoostingClassifier for labels."
+    "{name} contains missing outcomes, infinity or non-numeric values; outcomes must be finite "
+    "numbers. Drop private rows without an outcome if the number of rows may be public, and set "
+    "missing outcomes of public rows to NaN. For labels, use SemiPrivateBoostingClassifier."
 )
 
 
@@ -118,8 +118,8 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
         ends = np.array(read_outcome_bounds(declared))
     elif not len(public):
         raise ValueError(
-            "Outcomes need bounds that do not depend on private rows: pass outcome_bounds=(low, "
-            "high), or public rows with outcomes by y_public or is_public."
+            "Outcomes need bounds that do not depend on private rows. Pass outcome_bounds=(low, "
+            "high), or pass public rows with outcomes through y_public or is_public."
         )
     elif len(public) >= MIN_ROWS_FOR_QUANTILES:
         ends = np.quantile(public, [TAIL_PROBABILITY, 1 - TAIL_PROBABILITY])
@@ -129,7 +129,7 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
     low, high = map(float, ends)
     if not 0 < high - low < np.inf:
         raise ValueError(
-            "The public outcomes give no bounds, since their range is zero or infinite; pass "
+            "The public outcomes give no bounds because their range is zero or infinite. Pass "
             "outcome_bounds=(low, high)."
         )
     return low, high

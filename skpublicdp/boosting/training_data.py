@@ -238,8 +238,8 @@ def _public_model_parameter(estimator: Any, directions: Directions | None) -> An
     if not isinstance(parameter, str):
         if parameter is not None and directions is not None:
             raise ValueError(
-                "public_model must be None or 'auto' with monotonic_cst, since the constraints do "
-                "not hold for an estimator."
+                "public_model must be None or 'auto' if monotonic_cst is set, because the "
+                "constraints cannot be enforced on an estimator."
             )
         return parameter
     return None if directions is not None or estimator.method == "votes" else parameter

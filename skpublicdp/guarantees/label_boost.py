@@ -133,8 +133,8 @@ class BaseAccuracy:
         """Return the smallest number of rows that is enough, which `target` describes."""
         if not is_enough(MAX_BASE_ROWS):
             raise ValueError(
-                f"The error of BaseAccuracy must fall with the number of rows, and no number of "
-                f"rows reaches {target}; declare a more accurate base learner, or raise alpha."
+                "The error of BaseAccuracy must decrease with the number of rows, but no number "
+                f"of rows reaches {target}. Declare a more accurate base learner, or raise alpha."
             )
         return smallest_integer(is_enough)
 
@@ -339,13 +339,13 @@ def n_label_boost(
         return _tight_sizes(alpha, beta, epsilon, d, n_base, realizable, most_rows)
     if isinstance(n_base, BaseAccuracy):
         raise ValueError(
-            "n_base must be a number of rows for constants='paper'; got a BaseAccuracy. Pass "
+            "n_base must be a number of rows if constants='paper'; got a BaseAccuracy. Pass "
             "n_base.n_rows(alpha / 11, beta / 2), or use constants='tight'."
         )
     if epsilon > 1:
         raise ValueError(
-            "epsilon must be at most 1 for constants='paper', the limit of Claims 4.3 and 4.5 of "
-            f"Beimel, Nissim and Stemmer (2015); got {epsilon!r}."
+            "epsilon must be at most 1 for constants='paper', because Claims 4.3 and 4.5 of "
+            f"Beimel, Nissim and Stemmer (2015) require it; got {epsilon!r}."
         )
     a, b = alpha / 11, beta / 2
     labelled = n_labelled_paper(a, b, d)
@@ -450,9 +450,8 @@ def _check_relabelled(n: int, max_rows: int | None) -> None:
     """Raise ValueError if n rows of a round are more than its hypothesis class can relabel."""
     if max_rows is not None and n > max_rows:
         raise ValueError(
-            f"LabelBoost would have to relabel {n} rows in one round, but most_rows is "
-            f"{max_rows}; give a larger alpha, a smaller n_base, or a class that relabels more "
-            "rows."
+            f"LabelBoost would have to relabel {n} rows in one round, but most_rows is {max_rows}. "
+            "Pass a larger alpha, a smaller n_base, or a class that can relabel more rows."
         )
 
 
@@ -499,8 +498,8 @@ def n_subsampling(
     if roles == "paper":
         if epsilon > 1:
             raise ValueError(
-                "epsilon must be at most 1 for roles='paper', the limit of Claims 4.3 and 5.7 of "
-                f"Beimel, Nissim and Stemmer (2015); got {epsilon!r}."
+                "epsilon must be at most 1 for roles='paper', because Claims 4.3 and 5.7 of "
+                f"Beimel, Nissim and Stemmer (2015) require it; got {epsilon!r}."
             )
         return math.ceil(n * (3 + math.exp(2 * epsilon_base)) / epsilon)
     return math.ceil(n * max(1.0, math.expm1(epsilon_base) / math.expm1(epsilon)))

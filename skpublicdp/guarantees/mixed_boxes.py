@@ -141,9 +141,10 @@ def n_ppm_boxes(
     cover_error = public_share * faces / (cuts - 1) if cuts > 1 else 1.0
     if cover_error >= alpha:
         raise ValueError(
-            f"No number of rows brings the error to alpha={alpha!r} with {faces} faces in {d} "
-            f"columns, since faces at {max(cuts, 0)} values of each column may add an error of "
-            f"{cover_error:.2g}; give fewer columns, fewer faces or a smaller public_share."
+            f"No number of rows reduces the error to alpha={alpha!r} with {faces} faces in {d} "
+            f"columns, because limiting the faces to {max(cuts, 0)} values of each column may add "
+            f"an error of {cover_error:.2g}. Pass fewer columns, fewer faces or a smaller "
+            "public_share."
         )
     log_members = math.log(2) + log_growth(2 * cuts * int(d), faces)
 

@@ -414,9 +414,9 @@ def n_ppm(
     if supports == "shipped":
         if d not in MAX_SUPPORT_POINTS:
             raise ValueError(
-                f'supports="shipped" is for at most {max(MAX_SUPPORT_POINTS)} features, since the '
-                f"learner has no family of halfspaces for more; got {d}. Use supports=None for the "
-                "theorem."
+                f'supports="shipped" requires at most {max(MAX_SUPPORT_POINTS)} features, because '
+                f"the learner has no family of halfspaces for more; got {d}. For the bound of the "
+                "theorem, use supports=None."
             )
         supports_by_dimension = {k: n for k, n in MAX_SUPPORT_POINTS.items() if k <= d}
     elif cones:
@@ -429,9 +429,9 @@ def n_ppm(
     loss = max(support_loss(n, beta / 4, k) for k, n in supports_by_dimension.items())
     if public_share * loss >= alpha:
         raise ValueError(
-            f"No number of rows brings the error to alpha={alpha!r} with supports={supports!r} in "
-            f"{d} dimensions, since random supports may add an error of {public_share * loss:.2g}; "
-            "give more supports or a smaller public_share."
+            f"No number of rows reduces the error to alpha={alpha!r} with supports={supports!r} in "
+            f"{d} dimensions, because random supports may add an error of "
+            f"{public_share * loss:.2g}. Pass more supports or a smaller public_share."
         )
     return _min_rows(
         alpha, beta, epsilon, d, realizable, cones, supports_by_dimension, public_share

@@ -93,8 +93,8 @@ def n_query_release(
         check_ranges(delta=delta)
     if constants == "paper" and epsilon >= 1:
         raise ValueError(
-            "epsilon must be below 1 for constants='paper', the limit of Lemma 7 of Bassily et al. "
-            f"(2020); got {epsilon!r}."
+            "epsilon must be below 1 for constants='paper', because Lemma 7 of Bassily et al. "
+            f"(2020) requires it; got {epsilon!r}."
         )
     cover_alpha = alpha / (4 if constants == "tight" else 2)
     n_queries = growth_function(n_public(cover_alpha, beta / 2, d, constants=constants), d)
@@ -103,7 +103,7 @@ def n_query_release(
         min_error = min_pmw_error(log_cells)
         if min_error >= 3 * alpha / 4:
             raise ValueError(
-                f"alpha must be above {4 / 3 * min_error:.2g} for d={d}, since there are at most "
+                f"alpha must be above {4 / 3 * min_error:.2g} for d={d}, because there are at most "
                 f"{MAX_PMW_ROUNDS} rounds; got {alpha!r}."
             )
         return n_pmw_rows(

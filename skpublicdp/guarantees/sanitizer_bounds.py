@@ -329,8 +329,8 @@ def n_blr_learner(alpha: float, beta: float, epsilon: float, d: int, domain_size
     ]
     if not candidates:
         raise ValueError(
-            f"alpha must be larger for a domain of {domain_size} points, since the sanitizer draws "
-            f"among at most {MAX_MULTISETS} data sets; got {alpha!r}."
+            f"alpha must be larger for a domain of {domain_size} points, because the sanitizer can "
+            f"draw from at most {MAX_MULTISETS} data sets; got {alpha!r}."
         )
     unlabelled, n_points = min(candidates)
     cover_size = growth_function(min(n_points, domain_size), d)
@@ -403,8 +403,8 @@ def n_quantile_learner(
     min_alpha = 2 * cuts * (synthetic_error + 2 * 2.0**-MAX_LEVELS)
     if alpha <= min_alpha:
         raise ValueError(
-            f"alpha must be above {min_alpha:g} for {cuts} cuts, since a column is cut into at "
-            f"most {2**MAX_LEVELS} parts; got {alpha!r}."
+            f"alpha must be above {min_alpha:g} for {cuts} cuts, because a column is divided into "
+            f"at most {2**MAX_LEVELS} parts; got {alpha!r}."
         )
     # The error decreases in n while the number of levels is constant, and rises where a level is
     # added. The smallest n from which on it is enough lies in the last interval of constant levels

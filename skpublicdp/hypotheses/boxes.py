@@ -261,8 +261,8 @@ class Rectangles(HypothesisClass):
         size = n_boxes(cuts) - 1  # without the empty one
         if len(features) > 3 or size > MAX_BOXES:
             raise CoverSizeError(
-                f"{len(features)} features have {size:.1e} boxes, and at most three features and "
-                f"{MAX_BOXES:.1e} boxes are allowed; select two or three features, raise alpha, or "
+                f"{len(features)} features have {size:.1e} boxes, but at most three features and "
+                f"{MAX_BOXES:.1e} boxes are allowed. Select two or three features, raise alpha, or "
                 "use Conjunctions() or DecisionTrees()."
             )
         cover = BoxCover(BoxGrid(features, cuts), public)
@@ -308,9 +308,9 @@ class Rectangles(HypothesisClass):
             for axis in cuts
         ):
             raise ValueError(
-                f"cuts must be one increasing sequence of finite numbers for each of the "
-                f"{n_features} features of {type(self).__name__}; got {len(cuts)} of lengths "
-                f"{[axis.size for axis in cuts]}."
+                "cuts must contain one increasing sequence of finite numbers for each of the "
+                f"{n_features} features of {type(self).__name__}; got {len(cuts)} sequences of "
+                f"lengths {[axis.size for axis in cuts]}."
             )
         return cuts
 

@@ -85,8 +85,8 @@ class ClassifierHypothesis(Hypothesis):
         if not len(X):  # models of scikit-learn raise an error for an empty array
             return np.zeros(0, dtype=np.intp)
         error = ValueError(
-            f"models must predict any finite row; {type(self.model).__name__} raised an error, "
-            "whose message is withheld because it may quote private rows."
+            f"models must be able to predict any finite row, but {type(self.model).__name__} "
+            "raised an error. The error message is withheld because it may quote private rows."
         )
         # an error of the model may quote private rows
         codes: Codes = call_or_raise(self._predict_codes, X, error=error)
@@ -166,11 +166,11 @@ class FiniteClass(HypothesisClass):
         if self.vc_dimension is not None:
             check_count("vc_dimension", self.vc_dimension, minimum=0)
         if not len(self.models):
-            raise ValueError("models must hold at least one fitted classifier; got none.")
+            raise ValueError("models must contain at least one fitted classifier; got none.")
         for model in self.models:
             if not np.isin(getattr(model, "classes_", [None]), public.classes).all():
                 raise ValueError(
-                    f"models must be fitted classifiers of the labels {public.classes.tolist()}; "
+                    f"models must be classifiers fitted to the labels {public.classes.tolist()}; "
                     f"{type(model).__name__} is not fitted or has other labels."
                 )
         cover = ListedCover([ClassifierHypothesis(model, public) for model in self.models])
@@ -179,9 +179,9 @@ class FiniteClass(HypothesisClass):
             # predictions of all rows together are compared with those of two rows on their own
             if couples_rows(rule.predict, rows, len(rows), np.ndarray.__getitem__, n_single=2):
                 raise ValueError(
-                    f"models must predict each row on its own, and the prediction of "
-                    f"{type(model).__name__} for a public row depends on other public rows; "
-                    "leave out steps that use statistics of the rows they transform."
+                    "models must predict each row independently of other rows, but the prediction "
+                    f"of {type(model).__name__} for a public row depends on other public rows. "
+                    "Remove steps that use statistics of the rows they transform."
                 )
         # the class is its own cover, so the distance from it is 0
         cover.radius = 0.0
@@ -334,7 +334,7 @@ class Union(HypothesisClass):
             If there is no class.
         """
         if not len(self.classes):
-            raise ValueError("classes must hold at least one hypothesis class; got none.")
+            raise ValueError("classes must contain at least one hypothesis class; got none.")
         covers = [
             hypotheses.build_cover(public, alpha=alpha, beta=beta) for hypotheses in self.classes
         ]

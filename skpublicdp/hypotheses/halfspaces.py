@@ -317,8 +317,8 @@ class Halfspaces(HypothesisClass):
         if n_members > MAX_EXACT_MEMBERS:
             raise CoverSizeError(
                 f"{len(points)} distinct public points in {n_features} dimensions need an exact "
-                f"cover of {n_members:.2g} halfspaces and {MAX_EXACT_MEMBERS:.2g} are allowed; "
-                'give fewer public rows or use cover="directions".'
+                f"cover of {n_members:.2g} halfspaces, but at most {MAX_EXACT_MEMBERS:.2g} are "
+                'allowed. Pass fewer public rows or use cover="directions".'
             )
         return _exact_cover(RotatingHyperplanes(points), points, public)
 
@@ -341,8 +341,8 @@ class Halfspaces(HypothesisClass):
         n_features = public.X.shape[1]
         if self.cover == "exact" and n_features > 3:
             raise ValueError(
-                f'cover="exact" needs at most three features and X has {n_features}; '
-                'use cover="directions".'
+                f'cover="exact" supports at most three features, but X has {n_features}. Use '
+                'cover="directions".'
             )
 
 

@@ -337,9 +337,9 @@ class HalfspaceIntersections(HypothesisClass):
         if n_supported > memory_limit:
             raise CoverSizeError(
                 f"{len(points)} distinct public points in {n_features} dimensions support "
-                f"{n_supported:.2g} halfspaces and {memory_limit} are allowed with "
-                f"max_intersections={max_intersections}; "
-                'give fewer public rows or use pool="auto" and max_intersections=None.'
+                f"{n_supported:.2g} halfspaces, but at most {memory_limit} are allowed with "
+                f'max_intersections={max_intersections}. Pass fewer public rows or use pool="auto" '
+                "and max_intersections=None."
             )
         return IntersectionCover(
             all_supported_halfspaces(hull),
@@ -360,13 +360,13 @@ class HalfspaceIntersections(HypothesisClass):
         if not max_support_points(d):
             raise CoverSizeError(
                 f'pool="paper" needs public rows of at most {max(MAX_SUPPORT_POINTS)} dimensions; '
-                f'got {d}, where they support too many polytopes. Use pool="auto".'
+                f'got {d} dimensions, in which the rows define too many polytopes. Use pool="auto".'
             )
         if m > max_support_points(d):
             raise CoverSizeError(
-                f"{m} distinct public points in {d} dimensions support too many polytopes and "
-                f"{max_support_points(d)} points are allowed; give fewer public rows, chosen at "
-                "random."
+                f"{m} distinct public points in {d} dimensions define too many polytopes; at most "
+                f"{max_support_points(d)} points are allowed. Pass a smaller random sample of the "
+                "public rows."
             )
         if d in (2, 3):
             return ConeCover(hull, public)

@@ -249,8 +249,8 @@ def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -
     if n_bytes > MAX_TABLE_BYTES:
         raise CoverSizeError(
             f"{len(splits)} splits and {len(public.classes)} classes need a table of "
-            f"{n_bytes / 2**30:.1f} GiB and {MAX_TABLE_BYTES / 2**30:.0f} are allowed; "
-            f"raise alpha, drop features or {remedy}."
+            f"{n_bytes / 2**30:.1f} GiB, but at most {MAX_TABLE_BYTES / 2**30:.0f} GiB are "
+            f"allowed. Raise alpha, drop features or {remedy}."
         )
 
 

@@ -70,16 +70,16 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
     if type(hypotheses) not in RELABELLING_CLASSES:
         raise ValueError(
             "hypotheses must be Thresholds, Stumps, Intervals, Rectangles, Halfspaces or "
-            "FiniteClass, since the privacy proof needs each labeling of the private rows listed "
-            f"once; got {type(hypotheses).__name__}. Use one of these classes, or "
-            "release_labeler=True, which accepts any class."
+            "FiniteClass, because the privacy proof requires that each labeling of the private "
+            f"rows is listed exactly once; got {type(hypotheses).__name__}. Use one of these "
+            "classes, or release_labeler=True, which accepts any class."
         )
     width = _width(hypotheses, n_features)
     if width > MAX_COLUMNS:
         raise ValueError(
             f"{type(hypotheses).__name__} must use one or two columns, so that each labeling of "
-            f"the private rows can be listed once; got {width} columns. Name two columns in "
-            "features, pass fewer columns, or use release_labeler=True."
+            f"the private rows can be listed exactly once; got {width} columns. Name two columns "
+            "in features, pass fewer columns, or use release_labeler=True."
         )
     # a cover of a placeholder: the class raises if its own settings do not fit features and labels
     hypotheses.build_cover(_placeholder_sample(classes, max(n_features, 1)), alpha=0.5, beta=0.5)
@@ -111,8 +111,8 @@ def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> 
     max_rows = max_relabelled_rows(hypotheses, n_features)
     if max_rows is not None and n > max_rows:
         raise CoverSizeError(
-            f"{type(hypotheses).__name__} can relabel at most {max_rows} rows in one round; the "
-            f'plan keeps {n}. Use constants="tight", or hypotheses=Stumps().'
+            f"{type(hypotheses).__name__} can relabel at most {max_rows} rows in one round, but "
+            f'the plan keeps {n} rows. Use constants="tight", or hypotheses=Stumps().'
         )
 
 

@@ -90,9 +90,7 @@ class FidelityDisplay(Display):
         """
         check_matplotlib(f"{cls.__name__}.from_report")
         if not report.tables:
-            raise ValueError(
-                "The release has no measured tables, so that there is nothing to draw."
-            )
+            raise ValueError("The release has no measured tables, so there is nothing to draw.")
         display = cls(
             expected=[np.hypot(each.release_error, each.drawing_error) for each in report.tables],
             differences=[each.rms_difference for each in report.tables],

@@ -138,8 +138,8 @@ class PolytopeDisplay(Display):
         check_is_fitted(estimator, "halfspaces_")
         if estimator.n_features_in_ != 2:
             raise ValueError(
-                f"{cls.__name__} draws rules with two features; this classifier has "
-                f"{estimator.n_features_in_}. Print its hypothesis_ instead."
+                f"{cls.__name__} draws rules with two features, but this classifier has "
+                f"{estimator.n_features_in_} features. Print its hypothesis_ instead."
             )
         if feature_names is None:
             feature_names = getattr(estimator, "feature_names_in_", ("x0", "x1"))
@@ -148,7 +148,9 @@ class PolytopeDisplay(Display):
         X, y = _check_points(X, y)
         if limits is None:
             if X is None:
-                raise ValueError("Pass public points as X, or limits, to set the axes.")
+                raise ValueError(
+                    "The axes have no limits. Pass public points as X, or pass limits."
+                )
             limits = np.stack(with_margin(X.min(axis=0), X.max(axis=0)), axis=1)
         limits = np.asarray(limits, dtype=np.float64)
         vertices, label = find_region(estimator, limits)

@@ -163,8 +163,8 @@ class CDFDisplay(ReleaseDisplay):
             n_columns = release.n_features_in_
             columns = "a categorical one" if n_columns == 1 else f"{n_columns} columns"
             raise ValueError(
-                f"{cls.__name__} draws releases of one numeric column; this one has {columns}. "
-                "Draw a marginal with MarginalDisplay."
+                f"{cls.__name__} draws releases of a single numeric column, but this release has "
+                f"{columns}. To draw a marginal, use MarginalDisplay."
             )
         public_values = np.empty(0)
         if X_public is not None:

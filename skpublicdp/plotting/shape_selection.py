@@ -83,7 +83,8 @@ def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
             return pair
     pairs = "; ".join(" & ".join(pair.names) for pair in clf.pairs_) or "none"
     raise ValueError(
-        f"A pair must be a pair term of the model ({pairs}); got {' & '.join(map(str, columns))}."
+        f"A pair must be one of the pair terms of the model ({pairs}); got "
+        f"{' & '.join(map(str, columns))}."
     )
 
 
@@ -112,7 +113,7 @@ def find_target(clf: Boosting, target: Any) -> ScoreSelection:
     """
     if not hasattr(clf, "classes_"):
         if target is not None:
-            raise ValueError("target must be None for a regressor: it selects a label.")
+            raise ValueError("target must be None for a regressor, because it selects a label.")
         return ScoreSelection(0, 1, "mean outcome")
     labels = clf.classes_.tolist()
     if target is None and len(labels) == 2:

@@ -146,9 +146,9 @@ class TableAnswers(ReleasedAnswers):
                 answers[indices] = 1.0
             else:
                 warn(
-                    "A query is about columns that no released table has together, and is answered "
-                    "by an estimate from other tables. Add this table to the workload to measure "
-                    "it.",
+                    "No released table contains all columns of a query, so the answer is "
+                    "estimated from other tables. To measure the answer, add a table of these "
+                    "columns to the workload.",
                     UnmeasuredWarning,
                 )
                 answers[indices] = self.rows.answer(self.queries, Q[indices])
@@ -174,8 +174,8 @@ class TableAnswers(ReleasedAnswers):
         """
         if not self._is_about_cells:
             raise ValueError(
-                f"There are no intervals for {type(self.queries).__name__}: its answers come from "
-                "synthetic rows, and their error beyond the released tables is unknown."
+                f"There are no intervals for {type(self.queries).__name__}, because the answers "
+                "come from synthetic rows and their error is unknown beyond the released tables."
             )
         failure = (1 - level) / (2 * max(len(Q), 1))  # Bonferroni, over both ends of all intervals
         ends = np.ones((len(Q), 2))  # the interval [1, 1] for queries that restrict no column
@@ -309,8 +309,8 @@ class TableAnswers(ReleasedAnswers):
         if columns not in self.release.deviations:
             names = [self.queries._schema.names[column] for column in columns]
             raise ValueError(
-                "Only tables of the workload and their margins are released, which do not "
-                f"include the table of {' and '.join(names)}. Add it to the workload."
+                f"The table for {' and '.join(names)} was not released, because it is not in the "
+                "workload. Add it to the workload."
             )
 
     def _cell_intervals(

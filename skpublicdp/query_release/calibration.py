@@ -370,8 +370,8 @@ def rake_to_margins(
             break
     if max_deviation > MAX_CONTRADICTION:
         raise ValueError(
-            "The totals cannot all hold: tables with common columns contradict each other. Correct "
-            "them, or pass fewer totals."
+            "The totals cannot all be satisfied, because tables that share columns contradict "
+            "each other. Correct the totals, or pass fewer."
         )
     normalized: Floats = weights / weights.sum()
     return normalized
@@ -381,7 +381,7 @@ def read_totals(totals: Mapping[Any, Any], queries: QueryClass, schema: Schema) 
     """Return the user's totals as fractions of the population, by increasing column positions."""
     if not isinstance(totals, Mapping) or not totals:
         raise ValueError(
-            "totals must be a dict from a column, or a tuple of columns, to its known totals."
+            "totals must be a dict that maps a column, or a tuple of columns, to its known totals."
         )
     known: Fractions = {}
     for key, values in totals.items():
@@ -410,17 +410,20 @@ def _read_table(
     ]
     if unknown:
         raise ValueError(
-            f"The totals of {title} have cells that do not exist: {_list_cells(unknown)}. The "
-            f"first cells are {_list_cells(labels)}, as table shows them."
+            f"The totals of {title} contain cells that do not exist: {_list_cells(unknown)}. Use "
+            f"the cells that table returns; the first ones are {_list_cells(labels)}."
         )
     if missing:
         raise ValueError(
-            f"The totals of {title} lack cells: {_list_cells(missing)}. Pass a total for each cell "
-            'that table shows. Those of "(other)" and "(missing)" may be omitted.'
+            f"The totals of {title} do not contain these cells: {_list_cells(missing)}. Pass a "
+            'total for each cell that table returns; totals of "(other)" and "(missing)" may be '
+            "omitted."
         )
     array = np.array([given.get(label, 0) for label in labels], dtype=np.float64)
     if not (np.isfinite(array).all() and (array >= 0).all() and array.sum() > 0):
-        raise ValueError(f"The totals of {title} must be non-negative numbers, not all zero.")
+        raise ValueError(
+            f"The totals of {title} must be non-negative numbers and must not all be zero."
+        )
     codes = tuple(cells[:, position] for position in positions)
     fractions: Floats = np.zeros([column_codes.max() + 1 for column_codes in codes])
     fractions[codes] = array / array.sum()  # cells are in the order of the table that users see
@@ -443,8 +446,8 @@ def _with_own_margins(known: Fractions) -> Fractions:
                 margin, subset = table.sum(axis=summed), tuple(columns[axis] for axis in axes)
                 if np.abs(closure.get(subset, margin) - margin).max() > MAX_CONTRADICTION:
                     raise ValueError(
-                        "Totals contradict each other: two tables have different shares of the "
-                        "same cells. Correct them, or pass only one of the tables."
+                        "Totals contradict each other: two tables have different shares for the "
+                        "same cells. Correct the totals, or pass only one of the two tables."
                     )
                 closure[subset] = margin
     return closure

@@ -81,9 +81,10 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
             value = _value_within(low, high, empty.column(position).dtype)
         else:
             raise ValueError(
-                f"X_public lacks column {names[position]}, and neither its type nor bounds declare "
-                "its values. Declare its categories in the type of the column, pass "
-                f"bounds={{{names[position]!r}: (low, high)}} for numbers, or add it to X_public."
+                f"X_public has no column {names[position]}, and neither the type of the column in "
+                "X nor bounds declare its values. For categories, declare them in the type of the "
+                f"column; for numbers, pass bounds={{{names[position]!r}: (low, high)}}; or add "
+                "the column to X_public."
             )
         value_of_column[names[position]] = value
     return add_constant_columns(X_public, value_of_column), tuple(missing)

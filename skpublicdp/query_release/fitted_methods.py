@@ -437,7 +437,7 @@ class ColumnMethodsMixin:
         """Return the query about rows without a value in a column, or None if there are none."""
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
-            raise ValueError("missing_fraction is about one column; pass its name as column.")
+            raise ValueError("missing_fraction applies to one column. Pass its name as column.")
         position = 0 if column is None else self._schema.position(column)
         schema_column = self._schema.columns[position]
         if not schema_column.categorical and not schema_column.nullable:
@@ -461,17 +461,18 @@ class ColumnMethodsMixin:
             numbers_of_fit = self._released.queries.bin_edges(position)
             if numbers_of_fit is None:
                 raise ValueError(
-                    "edges must be given, since MarginalQueries(bins={...}) gave none for column "
-                    f"{schema_column.name} at the fit."
+                    "edges must be given, because MarginalQueries(bins={...}) did not specify "
+                    f"edges for column {schema_column.name}."
                 )
             numbers = numbers_of_fit
         if numbers[0] > schema_column.low or numbers[-1] < schema_column.high:
             ends = (*numbers[[0, -1]], schema_column.low, schema_column.high)
             first, last, low, high = map(schema_column.format, ends)
             warn(
-                f"The bins go from {first} to {last} and the bounds of column {schema_column.name} "
-                f"from {low} to {high}, so that rows outside the bins are not counted. Extend the "
-                "outer edges to the bounds (for numbers, to -inf and inf) to count all rows.",
+                f"The bins range from {first} to {last}, but the bounds of column "
+                f"{schema_column.name} range from {low} to {high}, so rows outside the bins are "
+                "not counted. To count all rows, extend the outer edges to the bounds (for "
+                "numbers, to -inf and inf).",
                 UncoveredBoundsWarning,
             )
         above = numbers[:-1].copy()
@@ -504,18 +505,21 @@ class ColumnMethodsMixin:
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
             raise ValueError(
-                "cdf, quantile, histogram and mean are about one numeric column; pass its name as "
+                "cdf, quantile, histogram and mean apply to one numeric column. Pass its name as "
                 "column."
             )
         position = 0 if column is None else self._schema.position(column)
         if not self._schema.numeric[position]:
             name = self._schema.names[position]
             raise ValueError(
-                f"Column {name} is categorical; cdf, quantile, histogram and mean need numbers."
+                f"Column {name} is categorical, but cdf, quantile, histogram and mean require a "
+                "numeric column."
             )
         weights = self._released.queries.weights
         if weights is not None and position == weights.position:
-            raise ValueError("Nothing is released about the column of weights.")
+            raise ValueError(
+                "The weight column cannot be queried, because nothing is released about it."
+            )
         return self._released.distribution(position), self._schema.columns[position]
 
 
@@ -741,7 +745,7 @@ class FittedReleaseMixin(
         positions = self._positions(columns)
         groups = [] if within is None else self._positions(within)
         if groups and set(positions) <= set(groups):
-            raise ValueError("columns must have one or more columns that are not in within.")
+            raise ValueError("columns must contain at least one column that is not in within.")
         positions = [position for position in groups if position not in positions] + positions
         options = self._table_options(level, simultaneous, counts)
         return describe_table(self._released, positions, groups, options, wide)
@@ -800,7 +804,7 @@ class FittedReleaseMixin(
         n_rows: int | None = None
         if counts is True and self._released.queries.weights is not None:
             raise ValueError(
-                "counts must be the size of the population, since the rows have weights. Pass "
+                "counts must be the size of the population, because the rows are weighted. Pass "
                 "counts=N for a population of N rows."
             )
         if counts is True:

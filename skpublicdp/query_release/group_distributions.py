@@ -126,9 +126,7 @@ class ColumnByGroup:
         """The answers of the release, which must be about tables."""
         answers = self.released.answers
         if not (isinstance(answers, TableAnswers) and answers.queries.has_tables):
-            raise ValueError(
-                "Groups of rows need released tables. Use MarginalQueries with method='auto'."
-            )
+            raise ValueError("by requires released tables. Use MarginalQueries with method='auto'.")
         return answers
 
     def _level(self, options: IntervalOptions) -> float:
@@ -171,8 +169,8 @@ class ColumnByGroup:
         answers.check_released(columns)
         if with_intervals and not answers.has_column_intervals:
             raise ValueError(
-                "There are no intervals for columns by group after calibrate. Use the release "
-                "before calibration."
+                "There are no intervals for columns by group after calibrate. Use the release as "
+                "it was before calibration."
             )
         release, cuts = answers.release, answers.queries.bin_cuts(self.position)
         assert cuts is not None

@@ -78,7 +78,10 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
         )
     is_positive = y == 1
     if not (is_positive | (y == 0)).all():
-        raise ValueError("y must contain the labels 0 and 1 only; values are not quoted.")
+        raise ValueError(
+            "y must contain only the labels 0 and 1. Its values are withheld because they may be "
+            "private."
+        )
     selector = is_positive[:, None]
     return LabelParts(
         negative=np.where(selector, fillers[0], X),
@@ -190,7 +193,7 @@ def learner_from_label_parts(
     array([3.])
     """
     if X_public is not None and beta is None:
-        raise ValueError("beta must be given with X_public; got None.")
+        raise ValueError("beta must be given if X_public is given; got None.")
     queries = np.asarray(Q)
     at_fillers = np.asarray(positive.holds(queries, np.asarray(fillers, dtype=np.float64)))
     at_filler = at_fillers[:, 0]
@@ -233,8 +236,9 @@ def _label_share(labels: Any, queries: Any, at_fillers: Any) -> tuple[float, flo
     is_different = at_fillers[:, 0] != at_fillers[:, 1]
     if labels is None or not is_different.any():
         raise ValueError(
-            "The queries differ on the first filler, so that their errors depend on the share of "
-            "label 1; pass a release of the labels, and fillers on which some query of Q differs."
+            "The queries differ on the first filler, so their errors depend on the share of label "
+            "1. Pass a release of the labels, and two fillers to which some query in Q gives "
+            "different answers."
         )
     position = int(is_different.argmax())
     share = float(np.asarray(labels.answer(queries[position : position + 1]))[0])

@@ -178,9 +178,9 @@ def epsilon_for(
     smallest_error = error_of_noise(_noise(MAX_PLANNED_EPSILON, n, delta))
     if smallest_error > error:
         raise ValueError(
-            f"error must be at least {smallest_error:.2g} for n = {n}, which is the expected error "
-            f"at epsilon = {MAX_PLANNED_EPSILON}; got {error:g}. The sampling error of the rows is "
-            f"{error_of_noise(None):.2g} at any epsilon."
+            f"error must be at least {smallest_error:.2g} for n = {n}, because this is the "
+            f"expected error at epsilon = {MAX_PLANNED_EPSILON}; got {error:g}. The sampling error "
+            f"of the rows is {error_of_noise(None):.2g} for any epsilon."
         )
 
     def is_sufficient(n_steps: int) -> bool:
@@ -208,7 +208,7 @@ def _error_function(
     """Return the expected error as a function of the noise, after a check of all arguments."""
     check_ranges(n=n)
     if not 0 <= n_public < math.inf:
-        raise ValueError(f"n_public must be a finite number, at least 0; got {n_public!r}.")
+        raise ValueError(f"n_public must be finite and at least 0; got {n_public!r}.")
     if kind not in KINDS:
         raise ValueError(f"kind must be 'rms' or 'largest'; got {kind!r}.")
     if queries is None:
@@ -224,7 +224,7 @@ def _error_function(
         return lambda noise: _list_error(noise, samples, n_queries, is_largest)
     raise ValueError(
         "queries must be ThresholdQueries, IntervalQueries, MarginalQueries or the number of "
-        f"queries of a list; got {queries!r}."
+        f"queries in a list; got {queries!r}."
     )
 
 
@@ -271,8 +271,8 @@ def _table_sizes(
     """Return the number of cells of each table of the workload, shape (n_tables,)."""
     if not sizes:
         raise ValueError(
-            "sizes must have the number of categories of each column for MarginalQueries, and None "
-            "for a numeric column."
+            "sizes must contain the number of categories of each column, or None for a numeric "
+            "column, if queries is MarginalQueries."
         )
     if not isinstance(sizes, Mapping):
         sizes = {f"x{position}": size for position, size in enumerate(sizes)}

@@ -276,7 +276,7 @@ class PAPQueryRelease(FittedReleaseMixin):
     def _weighted(self, queries: QueryClass, rows: Dataset) -> QueryClass:
         """Return a copy of the query class with the column of survey weights of the rows."""
         if not (isinstance(queries, MarginalQueries) and self.method == "auto"):
-            raise ValueError("weights need MarginalQueries and method='auto'.")
+            raise ValueError("weights require MarginalQueries and method='auto'.")
         assert self.weights is not None
         position = rows.schema.position(self.weights)
         column = rows.schema.columns[position]
@@ -284,13 +284,13 @@ class PAPQueryRelease(FittedReleaseMixin):
         is_declared = position in rows.bounded and not (column.categorical or column.is_datetime)
         if not (is_declared and 0 <= low < high < math.inf):
             raise ValueError(
-                f"The weights in column {column.name} need bounds from 0 to a declared maximum. "
-                "Pass bounds={column: (0, maximum)}."
+                f"The weights in column {column.name} must have bounds from 0 to a declared "
+                "maximum. Pass bounds={column: (0, maximum)}."
             )
         if column.nullable:
             raise ValueError(f"The weights in column {column.name} must not be missing.")
         if len(rows.schema.columns) == 1:
-            raise ValueError("X needs a column besides the weights.")
+            raise ValueError("X must have at least one column in addition to the weights.")
         return queries.weighted(WeightColumn(position, high, column.offset))
 
     def _read_rows(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Dataset:

@@ -46,8 +46,8 @@ class ReleasedAnswers(ABC):
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
         """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2)."""
         raise ValueError(
-            'There are no intervals for this method. method="auto" has them, and method="pmw" has '
-            "guarantee_."
+            'There are no intervals for this method. Use method="auto" for intervals, or '
+            'method="pmw" for an error bound in guarantee_.'
         )
 
     def share_intervals(

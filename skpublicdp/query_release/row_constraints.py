@@ -46,9 +46,9 @@ ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 SYNTAX = (
-    "A condition compares columns, numbers and texts by ==, !=, <, <=, >, >=, in and not in, with "
-    "+, -, *, / and and, or, not, such as \"age >= 15 where job == 'farm'\"; for anything else "
-    "pass a function of rows"
+    "A condition may compare columns, numbers and strings with ==, !=, <, <=, >, >=, in and not "
+    "in, and may use +, -, *, / and and, or, not, for example \"age >= 15 where job == 'farm'\". "
+    "For any other condition, pass a function of rows"
 )
 
 
@@ -87,7 +87,7 @@ class RowConstraints:
             mask = np.asarray(function(self._schema.container.build(decoded)))
             if mask.shape != (n,) or mask.dtype != bool:
                 raise ValueError(
-                    f"A function in constraints must return a boolean for each of {n} rows; got "
+                    f"A function in constraints must return one boolean for each of {n} rows; got "
                     f"{mask.dtype} of shape {mask.shape}."
                 )
             holds &= mask
@@ -103,7 +103,7 @@ def check_constraints(constraints: Any, schema: Schema) -> RowConstraints:
     for constraint in constraints:
         if not (isinstance(constraint, str) or callable(constraint)):
             raise ValueError(
-                "constraints must be conditions in text or functions of rows; got "
+                "constraints must be condition strings or functions of rows; got "
                 f"{type(constraint).__name__}."
             )
     return RowConstraints(tuple(constraints), schema)
@@ -149,8 +149,8 @@ class _ConditionCompiler:
             column = self.schema.columns[self.schema.position(node.id)]
             if column.categorical and set(map(type, column.values.tolist())) - {bool}:
                 raise ValueError(
-                    f"Column {column.name} holds categories, which are no truth values; compare "
-                    f"it with one of them in {self.text!r}."
+                    f"Column {column.name} contains categories, so it cannot be used as a truth "
+                    f"value in {self.text!r}. Compare it with a category."
                 )
         function = self.compile(node)
         # `OTHER` and `MISSING` of a column of booleans are not true
@@ -236,7 +236,8 @@ def _compare(compare: Callable[[Any, Any], Any], left: Any, right: Any, text: st
         return compare(left, right)
     except TypeError:
         raise ValueError(
-            f"The condition {text!r} compares values of different types, such as numbers and text."
+            f"The condition {text!r} compares values of different types, such as a number and a "
+            "string."
         ) from None
 
 
@@ -281,8 +282,8 @@ def draw_accepted_rows(
     while n_accepted < n:
         if n_drawn >= MIN_DRAWS and n_accepted < MIN_ACCEPTANCE_RATE * n_drawn:
             raise ValueError(
-                f"Of {n_drawn} synthetic rows {n_accepted} satisfy the constraints, which "
-                "contradict the release; relax them."
+                f"Of {n_drawn} synthetic rows, only {n_accepted} satisfy the constraints, because "
+                "the constraints contradict the release. Relax the constraints."
             )
         rate = max(n_accepted / n_drawn, MIN_ACCEPTANCE_RATE)
         n_more = math.ceil((n - n_accepted) / rate) + 10

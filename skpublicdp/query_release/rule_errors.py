@@ -84,8 +84,8 @@ class ErrorQueries(CustomQueries):
         )
         if cover.size > MAX_RULES:
             raise CoverSizeError(
-                f"{hypotheses!r} has {cover.size:.1e} rules on these public rows and {MAX_RULES} "
-                "are allowed; raise alpha or pass fewer public rows."
+                f"{hypotheses!r} has {cover.size:.1e} rules on these public rows, but at most "
+                f"{MAX_RULES} are allowed. Raise alpha or pass fewer public rows."
             )
         no_rows = X[:0]  # the errors of the members do not matter, only the list of them
         family = cover.family(tabulate(cover, no_rows, []))

@@ -82,9 +82,9 @@ class SyntheticRowsMixin:
         if columns:
             names = ", ".join(columns[:MAX_LISTED_COLUMNS])
             warn(
-                f"Synthetic numbers of {names} end with the public rows, and the bounds are wider. "
-                "For tails of their own release a column with ThresholdQueries; bounds that equal "
-                "the public range silence this warning.",
+                f"Synthetic numbers in {names} do not extend beyond the range of the public rows, "
+                "although the bounds are wider. To release the tails of a column, use "
+                "ThresholdQueries. To silence this warning, set the bounds to the public range.",
                 SyntheticTailsWarning,
             )
         return self._schema.decode(accepted.rows)
@@ -123,7 +123,9 @@ class SyntheticRowsMixin:
         """
         level = check_level(level)
         if isinstance(n, Integral) and n == 0:
-            raise ValueError("n must be at least 1 to compare rows with the release; got 0.")
+            raise ValueError(
+                "n must be at least 1, because synthetic rows are compared with the release; got 0."
+            )
         accepted = self._draw_rows(n, keep_unknown, constraints)
         return FidelityReport(
             rows=self._schema.decode(accepted.rows),

@@ -78,7 +78,7 @@ def describe_table(
         wide = "count" if "count" in values else next(iter(values))
     if wide not in values:
         raise ValueError(
-            f"wide must be a bool or one of the columns of values, {', '.join(values)}; got "
+            f"wide must be a bool or the name of a value column ({', '.join(values)}); got "
             f"{wide!r}."
         )
     n_columns = len(released.queries.table_cells(positions[-1:])[0])

@@ -53,7 +53,7 @@ def integer_class_weights(
     )
     if not are_positive or not set(class_weight) <= set(classes):
         raise ValueError(
-            'class_weight must be "balanced" or map labels of y to positive numbers; '
+            'class_weight must be "balanced" or a dict that maps labels of y to positive numbers; '
             f"got {class_weight!r}."
         )
     # with a single label its code is 0, and both populations have its weight
@@ -64,7 +64,7 @@ def integer_class_weights(
     smaller, larger = sorted([private_weight, public_weight])
     if larger > MAX_WEIGHT_RATIO * smaller:
         raise ValueError(
-            "class_weight must have a ratio of weights between 2**-30 and 2**30; got "
+            "The ratio of the weights in class_weight must be between 2**-30 and 2**30; got "
             f"{class_weight!r}."
         )
     return _small_integers(private_weight, public_weight)

@@ -381,7 +381,10 @@ class GenericLearnerClassifier(CoverClassifier):
         if use.depends_on_rows:
             points = np.asarray(sanitizer.sample(n_points), dtype=np.float64)
             if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
-                raise ValueError("sanitizer.sample must return finite rows with the columns of X.")
+                raise ValueError(
+                    "sanitizer.sample must return rows of finite numbers with the same columns as "
+                    "X."
+                )
             return SyntheticPoints(points, use.secure_randomness, depends_on_rows=True)
         if len(rows.X_public):  # the cover is built from them alone, so no point is added
             no_points = rows.X_public[:0]
@@ -392,9 +395,9 @@ class GenericLearnerClassifier(CoverClassifier):
             "the given bounds" if n_bounded == self.n_features_in_ else "standard-normal features"
         )
         warn(
-            f"{amount} unlabelled rows were given to be sanitized at epsilon = "
-            f"{float(self.epsilon):g}, so the hypotheses come from a data-independent grid "
-            f"over {grid}.",
+            f"{amount} unlabelled rows were given for the sanitizer at epsilon = "
+            f"{float(self.epsilon):g}, so the hypotheses come from a data-independent grid over "
+            f"{grid}.",
             NoPublicDataWarning,
         )
         points = reference_sample(self.n_features_in_, bounds, n_points)
@@ -466,11 +469,11 @@ def unfitted_sanitizer(sanitizer: Any) -> tuple[Any, Fraction]:
     parameters = copy.get_params(deep=False)
     if "epsilon" not in parameters:
         raise ValueError(
-            "sanitizer must have a parameter epsilon, its privacy budget; "
-            f"{type(copy).__name__} has none."
+            "sanitizer must have a parameter epsilon, so that its privacy budget can be set; "
+            f"{type(copy).__name__} has no such parameter."
         )
     if parameters.get("budget") is not None:
-        raise ValueError("sanitizer must have no budget of its own; give it to the learner.")
+        raise ValueError("sanitizer must have budget=None. Pass the budget to the learner instead.")
     return copy, exact_fraction(parameters.get("delta") or 0)
 
 
@@ -487,7 +490,9 @@ def record_sanitizer(sanitizer: Any, ledger: Ledger) -> SanitizerUse:
         is_unseeded = parameters.get("random_state") is None
         return SanitizerUse(depends_on_rows=True, secure_randomness=is_unseeded)
     if receipt.epsilon > float(parameters["epsilon"]) or receipt.delta > float(ledger.delta):
-        raise ValueError("sanitizer must not spend more than its parameters epsilon and delta.")
+        raise ValueError(
+            "sanitizer must not spend more than its parameters epsilon and delta allow."
+        )
     for mechanism in receipt.mechanisms:
         event = mechanism.event or Approximate(
             exact_fraction(mechanism.epsilon), exact_fraction(mechanism.delta)

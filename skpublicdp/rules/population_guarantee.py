@@ -86,9 +86,9 @@ def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: 
     """
     if guarantee.bound is not None and guarantee.bound >= 1:
         warn(
-            f"No accuracy bound holds for {n_private} private and {n_public} public rows at "
-            f"ε = {epsilon:g}; privacy is unaffected, and guarantee_reason_ lists the terms of the "
-            "bound. Give more rows, or a smaller hypothesis class.",
+            f"No accuracy bound holds for {n_private} private and {n_public} public rows at ε = "
+            f"{epsilon:g}. Privacy is unaffected, and guarantee_reason_ lists the terms of the "
+            "bound. Use more rows or a smaller hypothesis class.",
             TooFewRowsWarning,
         )
 

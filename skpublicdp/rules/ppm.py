@@ -551,10 +551,10 @@ class PPMHalfspaceClassifier(CoverClassifier):
         is_subset = self._is_theorem() and search.n_supports < rows.n_public
         if is_subset and search.n_dimensions > MAX_CONE_FEATURES:
             warn(
-                f'pool="paper" makes halfspaces of {search.n_supports} of {rows.n_public} public '
-                f"rows in {search.n_dimensions} dimensions, which may cost an error of "
-                f'{rows.n_public / n:.2g}. pool="auto" uses all of them: it has no guarantee_ and '
-                "errs far less in practice.",
+                f'pool="paper" builds halfspaces from only {search.n_supports} of {rows.n_public} '
+                f"public rows in {search.n_dimensions} dimensions, which may add an error of "
+                f'{rows.n_public / n:.2g}. pool="auto" uses all public rows: it has no guarantee_, '
+                "but its error is much smaller in practice.",
                 TooFewRowsWarning,
             )
         else:
@@ -565,7 +565,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
             warn(
                 f"evaluation_share={float(self.evaluation_share):g} gives no error bound here, so "
                 f"guarantee_ is None: {why_unproved(guarantee)}. Set evaluation_share=0 to spend "
-                "all of ε on the rule.",
+                "the entire privacy budget on the rule.",
                 UnprovedWarning,
             )
             return
@@ -578,7 +578,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         if 4 * n < min_rows:
             warn(
                 f"Theorem 4.6 has no error bound for {n} rows of {self.n_features_in_} features at "
-                f"ε = {float(self.epsilon):g}: an excess error of 1/2 takes {min_rows} rows.",
+                f"ε = {float(self.epsilon):g}: an excess error of at most 1/2 requires {min_rows} "
+                "rows.",
                 TooFewRowsWarning,
             )
 
@@ -588,8 +589,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         setting = 'pool="paper"' if is_paper else f"alpha={self.alpha:g}"
         alternative = "" if is_paper else ", or leave alpha at None and set max_halfspaces"
         warn(
-            f"{setting} has no error bound by Theorem 4.6 here, so guarantee_ is None: {reason}. "
-            f'Use pool="paper" with no other settings, on public rows of at most '
+            f"{setting} has no error bound from Theorem 4.6 here, so guarantee_ is None: {reason}. "
+            'Use pool="paper" without other settings and with public rows of at most '
             f"{MAX_THEOREM_DIMENSIONS} dimensions{alternative}.",
             UnprovedWarning,
         )

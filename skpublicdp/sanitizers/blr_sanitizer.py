@@ -272,14 +272,14 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         try:
             domain = np.asarray(self.domain, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError("domain must hold numbers.") from None
+            raise ValueError("domain must contain numbers.") from None
         if domain.ndim != 2 or domain.shape[1:] != (self.n_features_in_,) or not len(domain):
             raise ValueError(
-                f"domain must hold at least one row of {self.n_features_in_} numbers, the columns "
-                f"of X; got shape {domain.shape}."
+                f"domain must contain at least one row of {self.n_features_in_} numbers, one per "
+                f"column of X; got shape {domain.shape}."
             )
         if not np.isfinite(domain).all():
-            raise ValueError("domain must hold finite numbers.")
+            raise ValueError("domain must contain finite numbers.")
         domain = np.unique(domain + 0.0, axis=0)  # adding 0.0 turns -0.0 into 0.0
         if n_multisets(int(self.n_points or 1), len(domain)) > MAX_MULTISETS:
             raise CoverSizeError(domain_size_message(len(domain), self.n_points or 1))
@@ -298,13 +298,13 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         cover = self._class().build_cover(public, alpha=EXACT_COVER_RADIUS, beta=EXACT_COVER_RADIUS)
         if cover.radius != 0:
             raise ValueError(
-                f"hypotheses must have a cover with all its labelings of the domain; "
-                f"{self._class()!r} has none."
+                "hypotheses must have a cover that contains every labeling of the domain; "
+                f"{self._class()!r} has no such cover."
             )
         if cover.size > MAX_LABELINGS**2:
             raise CoverSizeError(
-                f"{self._class()!r} has {cover.size:.1e} rules on this domain and "
-                f"{MAX_LABELINGS**2} are allowed; give a smaller domain or class, or use "
+                f"{self._class()!r} has {cover.size:.1e} rules on this domain, but at most "
+                f"{MAX_LABELINGS**2} are allowed. Use a smaller domain or class, or use "
                 "QuantileSanitizer()."
             )
         # all rules of the cover: errors are not needed, so that it is scored on no rows
@@ -315,8 +315,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         )
         if len(labelings) > MAX_LABELINGS:
             raise CoverSizeError(
-                f"{self._class()!r} labels the domain in {len(labelings)} ways and {MAX_LABELINGS} "
-                "are allowed; give a smaller domain or class, or use QuantileSanitizer()."
+                f"{self._class()!r} labels the domain in {len(labelings)} ways, but at most "
+                f"{MAX_LABELINGS} are allowed. Use a smaller domain or class, or use "
+                "QuantileSanitizer()."
             )
         first, second = np.triu_indices(len(labelings), k=1)
         return np.unique(labelings[first] ^ labelings[second], axis=0)
@@ -325,9 +326,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 def domain_size_message(n_domain: int, n_points: int) -> str:
     """Return the error message for a domain from which too many data sets can be drawn."""
     return (
-        f"A domain of {n_domain} points has too many data sets: {MAX_MULTISETS} are allowed and "
-        f"{n_points} points are too many or too few to stand for it; give a smaller domain, or use "
-        "QuantileSanitizer()."
+        f"A domain of {n_domain} points has too many data sets: at most {MAX_MULTISETS} are "
+        f"allowed, and {n_points} synthetic rows are too many for this limit or too few to "
+        "represent the domain. Use a smaller domain, or use QuantileSanitizer()."
     )
 
 

@@ -578,7 +578,7 @@ class TestFit:
     def test_every_row_asked_for_needs_a_label(self):
         learner, asked = self.asked()
         y = np.full(40, -1)
-        message = "y must hold a label in every row that query asked for, or in all rows without"
+        message = "y must contain a label for every row that query selected, or for all rows if"
         with pytest.raises(ValueError, match=message):
             learner.fit(X_FEW, y)
         y[asked] = Y_FEW[asked]
@@ -596,7 +596,9 @@ class TestFit:
 
     def test_the_pool_and_the_parameters_are_those_of_query(self):
         learner, _ = self.asked()
-        with pytest.raises(ValueError, match="fit must get the 40 rows, the groups and the param"):
+        with pytest.raises(
+            ValueError, match="fit must be called with the same 40 rows, groups and"
+        ):
             learner.fit(X_FEW[:-1], Y_FEW[:-1])
         learner.set_params(n_labels=5)
         with pytest.raises(ValueError, match="call query again"):
@@ -609,7 +611,7 @@ class TestFit:
             ({"n_labels": 0}, "'n_labels' parameter of SubsamplingActiveLearner must be"),
             ({"roles": "all"}, "'roles' parameter of SubsamplingActiveLearner must be"),
             ({"base_epsilon": "all"}, "'base_epsilon' parameter of SubsamplingActiveLearner"),
-            ({"n_subsample": 5}, "n_subsample must be at least the number of labels, 10"),
+            ({"n_subsample": 5}, "n_subsample must be at least 10, the number of labels"),
             ({"delta": 0.3}, r"delta must be below the sampling rate of the pool, 0\.25"),
         ],
     )
@@ -801,7 +803,7 @@ class TestOneFit:
     @pytest.mark.parametrize("copied", COPIES)
     def test_without_a_budget_a_query_does_not_travel(self, copied):
         learner, y = queried()
-        with pytest.raises(PrivacyBudgetError, match="can be copied or pickled only with a budget"):
+        with pytest.raises(PrivacyBudgetError, match="cannot be copied or pickled between query"):
             copied(learner)
         twin = clone(learner)
         vars(twin).update(vars(learner))

@@ -255,7 +255,7 @@ def test_no_public_rows():
     assert reg.drift_ is None
     weak = fitted(public=None, bounds=(-3, 3), epsilon=0.5)
     assert weak.score(NEW, NEW_Y) > 0.1
-    with pytest.raises(ValueError, match=r"Outcomes need bounds .* pass outcome_bounds="):
+    with pytest.raises(ValueError, match=r"Outcomes need bounds .* Pass outcome_bounds="):
         fitted(public=None, outcome_bounds=None)
 
 
@@ -263,8 +263,8 @@ def test_no_public_rows():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"outcome_bounds": None}, "pass outcome_bounds="),
-        ({"outcome_bounds": None, "y_public": np.full(300, np.nan)}, "pass outcome_bounds="),
+        ({"outcome_bounds": None}, "Pass outcome_bounds="),
+        ({"outcome_bounds": None, "y_public": np.full(300, np.nan)}, "Pass outcome_bounds="),
         ({"outcome_bounds": None, "y_public": np.full(300, 7.0)}, "give no bounds"),
         ({"outcome_bounds": (3, 1)}, "low < high"),
         ({"outcome_bounds": (0, np.inf)}, "low < high"),
@@ -273,7 +273,7 @@ def test_no_public_rows():
         ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "outcomes must be finite"),
         (
             {"y": np.where(np.arange(5000) == 3, "a secret", "1")},
-            "outcomes must be finite numbers.*use SemiPrivateBoostingClassifier for labels",
+            "outcomes must be finite numbers.*For labels, use SemiPrivateBoostingClassifier",
         ),
         ({"y": np.stack([Y, Y], axis=1)}, "1d array"),
         ({"y": Y[:9]}, "inconsistent numbers of samples"),
@@ -281,7 +281,7 @@ def test_no_public_rows():
         ({"y_public": np.full(300, np.inf)}, "outcomes must be finite"),
         ({"y_public": Y[:3]}, "one label per row of X_public"),
         ({"method": "votes"}, "The 'method' parameter of SemiPrivateBoostingRegressor"),
-        ({"epsilon": 1e-9}, "epsilon = 1e-09 is so small .* use a larger one.$"),
+        ({"epsilon": 1e-9}, "epsilon = 1e-09 is so small .* Use a larger epsilon.$"),
         ({"epsilon": 1e-9, "delta": 0, "public": None}, "is so small"),
     ],
 )

@@ -412,7 +412,7 @@ def test_the_dual_dimension_defaults_to_assouads_bound():
         ),
         (lambda: n_query_release(0.1, 0.1, 1.0, 0.1, 1), r"epsilon must be below 1 .*Lemma 7"),
         (lambda: n_ppm(0.1, 0.1, 1.0, 2, public_share=1.5), "public_share must be at most 1"),
-        (lambda: n_ppm(0.1, 0.1, 1.0, 7), "at most 6 features, .* got 7. Use supports=None"),
+        (lambda: n_ppm(0.1, 0.1, 1.0, 7), "at most 6 features, .* got 7. .* use supports=None"),
         (lambda: n_label_boost(0.1, 0.1, 1.1, 1, 9), r"epsilon must be at most 1 .* got 1.1"),
         (lambda: n_label_boost(0.1, 0.1, 1, 1, 9, constants="own"), "'paper' or 'tight'"),
     ],

@@ -341,7 +341,7 @@ def test_an_exact_cover_too_large_is_refused_with_its_size_and_a_remedy():
         ({"thresholds": 2.5}, (0, 1), "thresholds must be an integer >= 1; got 2.5"),
         ({"rounds": True}, (0, 1), "rounds must be an integer >= 1; got True"),
         ({"rounds": 0}, (0, 1), "rounds must be an integer >= 1; got 0"),
-        ({"cover": "exact"}, (0, 1), 'at most three features and X has 4; use .*"directions"'),
+        ({"cover": "exact"}, (0, 1), 'at most three features, but X has 4. Use .*"directions"'),
     ],
 )
 def test_invalid_settings_are_explained(arguments, classes, message):

@@ -616,9 +616,9 @@ def test_sizes_are_python_integers():
         (Conjunctions(max_literals=4), (0, 1), "max_literals must be 1, 2 or 3; got 4"),
         (Rectangles(features=[0, 5]), (0, 1), "features must be column numbers below 2"),
         (Rectangles(features=[]), (0, 1), "features must be column numbers"),
-        (Rectangles(cuts=[[0.0]]), (0, 1), "cuts must be one increasing sequence"),
-        (Rectangles(cuts=[[1.0, 0.0], [0.0]]), (0, 1), "cuts must be one increasing sequence"),
-        (Rectangles(cuts=[[np.nan], [0.0]]), (0, 1), "cuts must be one increasing sequence"),
+        (Rectangles(cuts=[[0.0]]), (0, 1), "cuts must contain one increasing sequence"),
+        (Rectangles(cuts=[[1.0, 0.0], [0.0]]), (0, 1), "cuts must contain one increasing sequence"),
+        (Rectangles(cuts=[[np.nan], [0.0]]), (0, 1), "cuts must contain one increasing sequence"),
         (FiniteClass([]), (0, 1), "at least one fitted classifier"),
         (FiniteClass([DecisionTreeClassifier()]), (0, 1), "is not fitted or has other labels"),
         (FiniteClass(MODELS), ("a", "b"), "is not fitted or has other labels"),
@@ -633,7 +633,7 @@ def test_invalid_classes_are_explained(hypotheses, classes, message):
 @pytest.mark.parametrize(
     ("hypotheses", "n_features", "message"),
     [
-        (Rectangles(), 4, r"4 features have .*select two or three features"),
+        (Rectangles(), 4, r"4 features have .*Select two or three features"),
         (Rectangles(), 3, r"3 features have .*raise alpha"),
     ],
 )

@@ -278,7 +278,7 @@ class TestBaseLearners:
             assert "\n" not in str(caught.value)
 
     def test_those_that_make_some_rows_public_by_their_label(self):
-        message = "PPMHalfspaceClassifier treats some of them as public; use another base"
+        message = "but PPMHalfspaceClassifier treats some of these rows as public"
         for base in (
             PPMHalfspaceClassifier(),
             PPMHalfspaceClassifier(private_label="no"),
@@ -292,7 +292,7 @@ class TestBaseLearners:
         class Other(Recorder):
             protects_all_rows = declared
 
-        self.refused(Other(), "does not declare that it does; if it does, and only then, set"
+        self.refused(Other(), "does not declare this. Set protects_all_rows = True in"
                      if declared is None else "Other treats some")  # fmt: skip
 
         class Silent(ClassifierMixin, BaseEstimator):
@@ -319,7 +319,7 @@ class TestBaseLearners:
             LabelBoostClassifier(budget=budget),
             LabelBoostClassifier(SemiPrivateClassifier(budget=budget)),
         ):
-            self.refused(base, "estimator must have budget=None, and .* has a budget of its own")
+            self.refused(base, "estimator must have budget=None, but .* has its own budget")
         assert not budget.ledger
 
     def test_what_a_receipt_says_is_believed_more_than_a_declaration(self):
@@ -419,7 +419,9 @@ class TestBudget:
         """For each row of a person: its claims stop there."""
         budget = PrivacyBudget(9.0, for_tests=True)
         settings = {"constants": "paper", "n_base": 1, "budget": budget}
-        with pytest.raises(ValueError, match=r"epsilon of at most 1 .*Claims 4.3 and 4.5.* got 5"):
+        with pytest.raises(
+            ValueError, match=r"epsilon per row of at most 1,.*Claims 4.3 and 4.5.* got 5"
+        ):
             fitted(Recorder(), epsilon=5.0, **settings)
         groups = {"groups": np.arange(N) // 2, "max_rows_per_group": 2}
         with pytest.raises(ValueError, match=r"got 1\.5"):
@@ -577,7 +579,7 @@ def test_three_labels():
     assert len(clf.estimator_.X) < len(two_labels.estimator_.X)  # three cost more
     with pytest.raises(ValueError, match="Thresholds needs at most two classes"):
         fitted(y=y, hypotheses=Thresholds())
-    with pytest.raises(ValueError, match="needs at most two labels; y has 3"):
+    with pytest.raises(ValueError, match="supports at most two labels; y has 3"):
         fitted(y=y, constants="paper", epsilon=1.0)
 
 

@@ -154,7 +154,7 @@ def test_says_what_is_wrong(clf):
     three.fit(X_three, (X_three[:, 0] > 0).astype(int))
     with pytest.raises(ValueError, match="two features; this classifier has 3"):
         PolytopeDisplay.from_estimator(three, X_three)
-    with pytest.raises(ValueError, match="Pass public points as X, or limits"):
+    with pytest.raises(ValueError, match="Pass public points as X, or pass limits"):
         PolytopeDisplay.from_estimator(clf)
     with pytest.raises(ValueError, match="X must have two columns; got 3"):
         PolytopeDisplay.from_estimator(clf, X_three)
@@ -299,10 +299,12 @@ def test_release_displays_draw_where_and_how_they_are_told(hours, people):
 
 
 def test_release_displays_say_what_is_wrong(hours, people):
-    with pytest.raises(ValueError, match="one numeric column; this one has 3 columns"):
+    with pytest.raises(ValueError, match="a single numeric column, but this release has 3 columns"):
         CDFDisplay.from_estimator(people)
     jobs = release_of(PEOPLE[["job"]][300:], PEOPLE[["job"]][:300])
-    with pytest.raises(ValueError, match="one numeric column; this one has a categorical one"):
+    with pytest.raises(
+        ValueError, match="single numeric column, but this release has a categorical"
+    ):
         CDFDisplay.from_estimator(jobs)
     with pytest.raises(ValueError, match="2 features, but PAPQueryRelease is expecting 1"):
         CDFDisplay.from_estimator(hours, X[:5])

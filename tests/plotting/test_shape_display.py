@@ -308,7 +308,7 @@ def test_says_what_is_wrong(clf, clf_three, clf_pairs):
         ShapeDisplay.from_estimator(tree)
     votes = SemiPrivateBoostingClassifier(method="votes", random_state=0)
     votes.fit(X[["age"]], Y, X_public=X_PUBLIC[["age"]])
-    with pytest.raises(ValueError, match="consists of other trees only"):
+    with pytest.raises(ValueError, match="contains only other trees"):
         ShapeDisplay.from_estimator(votes)
     with pytest.raises(ValueError, match=r"pair term of the model .job & age.*; got age & same"):
         ShapeDisplay.from_estimator(clf_pairs, [("age", "same")])

@@ -138,7 +138,7 @@ class TestTooFewRows:
     def test_what_private_rows_add_to_labels_of_public_ones(self):
         public = {"X_public": PUBLIC, "y_public": LABELS}
         _, caught = self.boosting(0.006, public=public)
-        assert "no better than those of a model of the labelled public rows" in str(
+        assert "no better than those of a model trained on the labelled public" in str(
             caught[0].message
         )
 

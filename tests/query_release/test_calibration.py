@@ -238,10 +238,10 @@ class TestMessages:
             ({}, "totals must be a dict"),
             (KNOWN["sex"], "position below 3"),
             ([("sex", {"f": 1})], "totals must be a dict"),
-            ({"sex": {"f": 1, "x": 2, "m": 1}}, r"totals of sex have cells that do not exist: 'x'"),
-            ({"sex": {"f": 1}}, r"totals of sex lack cells: 'm'\."),
+            ({"sex": {"f": 1, "x": 2, "m": 1}}, r"totals of sex contain cells that do not exist: 'x'"),
+            ({"sex": {"f": 1}}, r"totals of sex do not contain these cells: 'm'\."),
             ({"sex": {"f": -1, "m": 2}}, "must be non-negative"),
-            ({"sex": {"f": 0, "m": 0}}, "not all zero"),
+            ({"sex": {"f": 0, "m": 0}}, "must not all be zero"),
             ({"sex": {"f": np.nan, "m": 1}}, "must be non-negative"),
             (
                 {"sex": KNOWN["sex"], ("sex", "smokes"): dict.fromkeys(
@@ -251,7 +251,7 @@ class TestMessages:
             (
                 {("region", "sex", "smokes"): dict.fromkeys(
                     itertools.product(REGIONS, SEXES, ANSWERS), 1)},
-                "do not include the table of region and sex and smokes",
+                "The table for region and sex and smokes was not released",
             ),
         ],
     )  # fmt: skip
@@ -262,7 +262,7 @@ class TestMessages:
     def test_totals_that_no_rows_have(self):
         codes, weights = np.array([[0, 0], [1, 1]]), np.array([0.5, 0.5])
         known = {(0,): np.array([0.9, 0.1]), (1,): np.array([0.2, 0.8])}
-        with pytest.raises(ValueError, match="The totals cannot all hold"):
+        with pytest.raises(ValueError, match="The totals cannot all be satisfied"):
             rake_to_margins(codes, weights, known, (2, 2))
 
     def test_releases_without_tables(self):

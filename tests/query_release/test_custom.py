@@ -394,7 +394,9 @@ def test_missing_columns_without_declared_values():
     X = people(50)
     text = X.astype({"label": object})
     for frame, name in ((text, "label"), (X.assign(pay=1.5), "pay")):
-        with pytest.raises(ValueError, match=f"X_public lacks column {name}, and neither its type"):
+        with pytest.raises(
+            ValueError, match=f"X_public has no column {name}, and neither the type"
+        ):
             fitted(frame, public)
     assert fitted(X.assign(pay=1.5), public, bounds={"pay": (0, 9)}).answer([0])[0] > 0
     with pytest.raises(ValueError, match="sick is missing and years is unknown"):

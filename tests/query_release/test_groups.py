@@ -175,7 +175,7 @@ class TestMessages:
     def test_tables_that_are_not_released(self, release):
         with pytest.raises(ValueError, match="do not include the table of job and pay and sex"):
             release.cdf([1.0], column="pay", by=["sex", "job"])
-        with pytest.raises(ValueError, match="one or more different columns"):
+        with pytest.raises(ValueError, match="one or more distinct columns"):
             release.quantile(0.5, column="pay", by="pay")
         with pytest.raises(ValueError, match="Column job is categorical"):
             release.quantile(0.5, column="job", by="sex")
@@ -184,7 +184,7 @@ class TestMessages:
 
     def test_releases_without_tables(self):
         for settings in ({"queries": StumpQueries()}, {"method": "public"}):
-            with pytest.raises(ValueError, match="Groups of rows need released tables"):
+            with pytest.raises(ValueError, match="by requires released tables"):
                 fitted(**settings).cdf([1.0], column="pay", by="sex")
 
     def test_calibrated_groups_have_no_intervals(self, release):

@@ -124,10 +124,10 @@ def test_the_labels_are_not_needed_where_all_queries_agree():
     above = THRESHOLDS[1:]  # all hold at the first filler
     learned = learner_from_label_parts(*releases[:2], None, above, BOTH_ENDS)
     assert learned.guarantee == pytest.approx(0.4)
-    with pytest.raises(ValueError, match="pass a release of the labels"):
+    with pytest.raises(ValueError, match="Pass a release of the labels"):
         learner_from_label_parts(*releases[:2], None, THRESHOLDS, BOTH_ENDS)
     same = np.zeros((2, 1))
-    with pytest.raises(ValueError, match="fillers on which some query"):
+    with pytest.raises(ValueError, match="fillers to which some query"):
         learner_from_label_parts(*releases, THRESHOLDS, same)
     releases[1].guarantee_ = None
     assert learner_from_label_parts(*releases, THRESHOLDS, BOTH_ENDS).guarantee is None

@@ -178,9 +178,12 @@ def test_errors_of_releases(what, m, epsilon):
     ("call", "message"),
     [
         (lambda: epsilon_for(0.0001, n=100), r"error must be at least .* sampling error of the"),
-        (lambda: epsilon_for(0.1, n=100, n_public=-1), "n_public must be a finite number, at le"),
+        (lambda: epsilon_for(0.1, n=100, n_public=-1), "n_public must be finite and at least 0"),
         (lambda: epsilon_for(0.1, n=100, kind="mean"), "kind must be 'rms' or 'largest'"),
-        (lambda: epsilon_for(0.1, n=100, queries=MarginalQueries()), "sizes must have the number"),
+        (
+            lambda: epsilon_for(0.1, n=100, queries=MarginalQueries()),
+            "sizes must contain the number",
+        ),
         (lambda: epsilon_for(0.1, n=100, queries=StumpQueries()), "queries must be Threshold"),
         (lambda: epsilon_for(0.1, n=100, queries=0), "queries must be ThresholdQueries, Interval"),
         (lambda: epsilon_for(-1, n=100), "error must be positive and finite; got -1"),

@@ -180,7 +180,7 @@ class TestWide:
 
     def test_invalid(self, release):
         with pytest.raises(
-            ValueError, match=r"wide must be a bool or one of .* fraction, low, high; got"
+            ValueError, match=r"wide must be a bool or the name of .* fraction, low, high\); got"
         ):
             release.table("region", wide="count")
 
@@ -230,7 +230,7 @@ class TestTables:
         release = PAPQueryRelease(ThresholdQueries(), random_state=0).fit(
             ages, X_public=ages[::20].copy()
         )
-        with pytest.raises(ValueError, match="table needs a release of tables"):
+        with pytest.raises(ValueError, match="table requires a release with"):
             release.tables()
 
 
@@ -294,7 +294,7 @@ class TestShares:
         np.testing.assert_allclose(table["share"].to_numpy().reshape(4, 4)[:2, :2], truth)
 
     def test_invalid(self, release):
-        with pytest.raises(ValueError, match="one or more columns that are not in within"):
+        with pytest.raises(ValueError, match="at least one column that is not in within"):
             release.table("region", within="region")
 
     def test_calibrated_shares(self, release):

@@ -164,7 +164,7 @@ class TestRelease:
 
     def test_nothing_is_about_the_column_of_weights(self, release):
         assert release._released.answers.release.measured.keys() == {(0,), (1,), (0, 1)}
-        message = "Nothing is released about the column of weights"
+        message = "The weight column cannot be queried"
         for ask in (release.mean, release.quantile, release.cdf):
             arguments = () if ask == release.mean else ([0.5],)
             with pytest.raises(ValueError, match=message):
@@ -207,14 +207,14 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"bounds": None}, "The weights in column weight need bounds"),
-            ({"bounds": {"weight": (-1, 250)}}, "need bounds from 0"),
-            ({"weights": "sex"}, "The weights in column sex need bounds"),
+            ({"bounds": None}, "The weights in column weight must have bounds"),
+            ({"bounds": {"weight": (-1, 250)}}, "must have bounds from 0"),
+            ({"weights": "sex"}, "The weights in column sex must have bounds"),
             ({"weights": "pay"}, "got 'pay'. The columns"),
-            ({"method": "public"}, "weights need MarginalQueries and method='auto'"),
+            ({"method": "public"}, "weights require MarginalQueries and method='auto'"),
             (
                 {"queries": MarginalQueries(workload=[("sex", "weight")])},
-                "workload must not contain the column of weights",
+                "workload must not contain the weight column",
             ),
         ],
     )
@@ -226,8 +226,8 @@ class TestMessages:
         weights = survey(N, 0)[["weight"]]
         public = survey(100, 1)[["weight"]]
         for queries, message in (
-            (MarginalQueries(), "X needs a column besides the weights"),
-            (ThresholdQueries(), "weights need MarginalQueries"),
+            (MarginalQueries(), "X must have at least one column in addition to"),
+            (ThresholdQueries(), "weights require MarginalQueries"),
         ):
             release = PAPQueryRelease(queries, weights=0, bounds=(0, 250))
             with pytest.raises(ValueError, match=message):

@@ -231,9 +231,12 @@ class TestOtherSanitizers:
     @pytest.mark.parametrize(
         ("method", "message"),
         [
-            (lambda self, n: np.zeros((n, 2)), "finite rows with the columns of X"),
-            (lambda self, n: np.full((n, 3), np.nan), "finite rows with the columns of X"),
-            (lambda self, n: np.zeros((0, 3)), "finite rows with the columns of X"),
+            (lambda self, n: np.zeros((n, 2)), "rows of finite numbers with the same columns"),
+            (
+                lambda self, n: np.full((n, 3), np.nan),
+                "rows of finite numbers with the same columns",
+            ),
+            (lambda self, n: np.zeros((0, 3)), "rows of finite numbers with the same columns"),
         ],
     )
     def test_bad_samples(self, monkeypatch, method, message):

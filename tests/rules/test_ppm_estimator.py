@@ -224,7 +224,7 @@ class TestWhatComesOut:
         ("settings", "said"),
         [
             ({"alpha": 0.1}, r'alpha=0.1 has no error bound .* which needs pool="paper" and'),
-            ({"alpha": 0.1, "max_intersections": 1}, "on public rows of at most 6 dimensions"),
+            ({"alpha": 0.1, "max_intersections": 1}, "with public rows of at most 6 dimensions"),
             ({"pool": "paper", "class_weight": {"positive": 2}}, "minimise a weighted error"),
             ({"pool": "paper", "max_rows_per_group": 1}, "a person may have several rows"),
         ],

@@ -511,7 +511,7 @@ class TestManyDimensions:
         X, y = mixture(np.random.default_rng(0), 3000, d, 0.5)
         with pytest.warns(TooFewRowsWarning, match=f"of {(y == 0).sum()} public rows in {d} dim"):
             clone(THEOREM).fit(X, y)
-        with pytest.warns(TooFewRowsWarning, match='pool="auto" uses all of them'):
+        with pytest.warns(TooFewRowsWarning, match='pool="auto" uses all public rows'):
             clone(THEOREM).fit(X, y)
 
     def test_it_does_not_where_all_public_rows_support(self):

@@ -124,8 +124,8 @@ def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
     """
     if not noise_is_representable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
         raise ValueError(
-            f"The noise of a column is too large to be drawn at epsilon = "
-            f"{float(ledger.epsilon):g}; release fewer columns, or public rows alone with "
+            "The noise of a column is too large to be drawn at epsilon = "
+            f"{float(ledger.epsilon):g}. Release fewer columns, or release only public rows with "
             "method='public'."
         )
 

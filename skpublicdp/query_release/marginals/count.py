@@ -35,7 +35,10 @@ def check_sizes(sizes: Sequence[int]) -> Attributes:
     """Return the numbers of codes of all columns as a tuple of positive integers."""
     checked = tuple(int(size) for size in sizes)
     if not checked or min(checked) < 1:
-        raise ValueError("sizes must name a positive number of codes for at least one column.")
+        raise ValueError(
+            "sizes must contain at least one column, and each size must be a positive number of "
+            "codes."
+        )
     return checked
 
 
@@ -48,9 +51,11 @@ def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDA
             f"got shape {codes.shape}."
         )
     if not np.issubdtype(codes.dtype, np.integer):
-        raise ValueError(f"{name} must hold integers; got dtype {codes.dtype}.")
+        raise ValueError(f"{name} must contain integers; got dtype {codes.dtype}.")
     if len(codes) and (codes.min() < 0 or (codes.max(axis=0) >= np.array(sizes)).any()):
-        raise ValueError(f"{name} must hold codes from 0 to below the size of their column.")
+        raise ValueError(
+            f"{name} must contain codes from 0 to one less than the size of each column."
+        )
     return codes
 
 
@@ -68,12 +73,12 @@ def check_workload(workload: Iterable[Sequence[int]], sizes: Attributes) -> tupl
         n_cells = math.prod(sizes[column] for column in marginal)
         if n_cells > MAX_MARGINAL_CELLS:
             raise ValueError(
-                f"The marginal {marginal} has {n_cells} cells, and at most {MAX_MARGINAL_CELLS} "
-                "are allowed; use fewer columns or coarser bins."
+                f"The marginal {marginal} has {n_cells} cells, but at most {MAX_MARGINAL_CELLS} "
+                "are allowed. Use fewer columns or coarser bins."
             )
         checked.append(marginal)
     if not checked:
-        raise ValueError("The workload must hold at least one marginal.")
+        raise ValueError("The workload must contain at least one marginal.")
     return tuple(dict.fromkeys(checked))
 
 

@@ -445,7 +445,7 @@ def _check_noise_scale(
     if not noise_is_representable(smallest_event, ledger.for_person(units.sensitivity)):
         raise ValueError(
             f"The noise for {len(first_round.table_shares)} tables is too large to be drawn at "
-            f"epsilon = {float(ledger.epsilon):g}; release fewer tables."
+            f"epsilon = {float(ledger.epsilon):g}. Release fewer tables."
         )
 
 

@@ -285,8 +285,9 @@ def check_cover_size(n_queries: int) -> None:
     """Raise CoverSizeError if a cover has too many queries."""
     if n_queries > MAX_COVER_QUERIES:
         raise CoverSizeError(
-            f"{n_queries} queries are more than the {MAX_COVER_QUERIES} that can be listed: cells, "
-            'not rows, are the limit; use fewer columns or bins, or method="auto".'
+            f"{n_queries} queries exceed the limit of {MAX_COVER_QUERIES} queries. The number of "
+            "cells is too large, not the number of rows. Use fewer columns or bins, or "
+            'method="auto".'
         )
 
 

@@ -110,8 +110,8 @@ def _error_guarantee(
     error = min(1.0, radius + sampling + plan.error)
     if error >= 1:
         warn(
-            'The guarantee of method="pmw" for these rows is an error of 1, which is no bound: '
-            f"{_rows_remedy(estimator, cover, radius, rows.n_public, ledger)}. "
+            'The guarantee of method="pmw" is vacuous for these rows, because the bound on the '
+            f"error is 1. {_rows_remedy(estimator, cover, radius, rows.n_public, ledger)}. "
             'method="auto" has no guarantee, but its errors are usually smaller.',
             TooFewRowsWarning,
         )
@@ -144,13 +144,13 @@ def _rows_remedy(
     min_error = cover.irreducible_error + min_round_error
     if min_error >= target:
         return (
-            "cells, not rows, are the limit, as no number of rows guarantees less than "
-            f"{min(1.0, min_error):.2g}"
+            f"No number of rows guarantees an error below {min(1.0, min_error):.2g}, because there "
+            "are too many cells"
         )
     private_error = target - radius
     min_private_error = min_round_error if enough is None else max(min_round_error, enough / 2)
     if private_error <= min_private_error:
-        return f"an error of {target:g} takes more than these {n_public} public rows"
+        return f"An error of {target:g} requires more than {n_public} public rows"
 
     def rows_needed(delta: float) -> int:
         """Return the number of private rows for the target error at a given δ."""
@@ -172,7 +172,7 @@ def _rows_remedy(
         while n_updated > n_needed:
             n_needed = n_updated
             n_updated = rows_needed(default_delta(n_needed))
-    return f"an error of {target:g} takes {n_needed} private rows with these {n_public} public ones"
+    return f"With {n_public} public rows, an error of {target:g} requires {n_needed} private rows"
 
 
 @dataclass(frozen=True)

@@ -157,14 +157,14 @@ class QueryClass(BaseEstimator, ABC):
         if not schema.numeric.all():
             name = schema.names[int(np.flatnonzero(~schema.numeric)[0])]
             raise ValueError(
-                f"{type(self).__name__} needs numeric columns and column {name} is categorical. "
-                "Use StumpQueries or MarginalQueries, which support both."
+                f"{type(self).__name__} requires numeric columns, but column {name} is "
+                "categorical. Use StumpQueries or MarginalQueries, which support both."
             )
         offset_names = [column.name for column in schema.columns if column.has_offset]
         if offset_names and not self.supports_offsets:
             raise ValueError(
-                f"{type(self).__name__} needs plain numbers and column {offset_names[0]} holds "
-                "dates or numbers beyond 2**53. Use StumpQueries or MarginalQueries."
+                f"{type(self).__name__} requires ordinary numbers, but column {offset_names[0]} "
+                "contains dates or numbers beyond 2**53. Use StumpQueries or MarginalQueries."
             )
 
     weights: WeightColumn | None = None
@@ -180,7 +180,7 @@ class QueryClass(BaseEstimator, ABC):
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
         """Return the workload of ``method="auto"``: tables, as tuples of increasing positions."""
         raise ValueError(
-            f'method="auto" does not support {type(self).__name__}; wrap its queries in '
+            f'method="auto" does not support {type(self).__name__}. Wrap the queries in '
             "CustomQueries."
         )
 
@@ -211,7 +211,7 @@ class QueryClass(BaseEstimator, ABC):
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
         """Return the cells of a table as encoded queries, and the names of their codes."""
         raise ValueError(
-            "table needs a release of tables, queries=MarginalQueries(). For a single column use "
+            "table requires a release with queries=MarginalQueries(). For a single column, use "
             "histogram or cdf."
         )
 
@@ -235,7 +235,7 @@ class QueryClass(BaseEstimator, ABC):
         X : ndarray of float64, shape (n, n_features)
             Encoded held-out rows.
         """
-        raise TypeError(f"There is no score for {type(self).__name__}.")
+        raise TypeError(f"score is not implemented for {type(self).__name__}.")
 
     def cumulative(self, x: Floats) -> Floats | None:
         """Return the queries whose answers are the CDF at numbers x, or None if there are none."""
@@ -425,7 +425,9 @@ class OneColumnQueries(BoxQueries):
     def _check_single_column(self, n_features: int) -> None:
         """Raise a ValueError unless rows have exactly one column."""
         if n_features != 1:
-            raise ValueError(f"{type(self).__name__} are about one column; X has {n_features}.")
+            raise ValueError(
+                f"{type(self).__name__} apply to a single column, but X has {n_features} columns."
+            )
 
 
 class ThresholdQueries(OneColumnQueries):

@@ -47,8 +47,8 @@ def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
         column = schema.columns[position]
         if column.categorical:
             raise ValueError(
-                f"bins has an entry for column {column.name}, which is categorical. Bins are for "
-                "numbers."
+                f"bins has an entry for column {column.name}, which is categorical. Bins apply "
+                "only to numeric columns."
             )
         is_number = np.ndim(value) == 0
         parsed[position] = _check_number(value) if is_number else _check_edges(value, column)
@@ -66,8 +66,8 @@ def _check_number(bins: Any) -> int:
     """Return a number of bins as an int, after checking that it is a positive integer."""
     if not isinstance(bins, Integral) or bins < 1:
         raise ValueError(
-            "The 'bins' parameter of MarginalQueries must be a positive integer, or a dict of "
-            f"column to a positive integer or to increasing edges. Got {bins!r} instead."
+            "The 'bins' parameter of MarginalQueries must be a positive integer, or a dict that "
+            f"maps columns to positive integers or increasing edges. Got {bins!r} instead."
         )
     return int(bins)
 
@@ -76,7 +76,7 @@ def encode_edges(edges: Any, column: Column) -> Floats:
     """Return edges of bins as encoded numbers, after checking that they are increasing."""
     numbers = column.from_user(edges)
     if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
-        raise ValueError("edges must be two or more increasing numbers.")
+        raise ValueError("edges must contain at least two increasing numbers.")
     return numbers
 
 
@@ -86,8 +86,9 @@ def _check_edges(edges: Any, column: Column) -> Floats:
     if not (numbers[1:] > column.low).all() or not (numbers[:-1] < column.high).all():
         low, high = column.format(column.low), column.format(column.high)
         raise ValueError(
-            f"bins of column {column.name} must not be outside the bounds of the column, {low} to "
-            f"{high}, since numbers are moved into them. Pass bounds that contain the edges."
+            f"bins of column {column.name} must not lie outside the bounds of the column, {low} to "
+            f"{high}, because numbers are clipped to the bounds. Pass bounds that contain the "
+            "edges."
         )
     return numbers
 

@@ -102,8 +102,8 @@ class CustomQueries(QueryClass):
         bound_queries._n_listed = len(bound_queries.all_queries(X_public))
         if not bound_queries._n_listed:
             raise ValueError(
-                "The function of CustomQueries must return at least one column; for public rows it "
-                "returned an array without columns."
+                "The function of CustomQueries must return at least one column, but it returned "
+                "an array without columns for public rows."
             )
         return bound_queries
 
@@ -119,7 +119,7 @@ class CustomQueries(QueryClass):
         """Raise a ValueError if a position is outside the list of queries."""
         if len(positions) and not (positions.min() >= 0 and positions.max() < n_listed):
             raise ValueError(
-                f"Queries of CustomQueries must be positions from 0 to {n_listed - 1}, since the "
+                f"Queries of CustomQueries must be positions from 0 to {n_listed - 1}, because the "
                 f"function returns {n_listed} columns."
             )
 
@@ -142,14 +142,14 @@ class CustomQueries(QueryClass):
             return answers
         if n_listed is not None:
             raise RefusedError(
-                "The function of CustomQueries must return booleans for all possible rows, one row "
-                "per row of X and as many columns as for public rows. Details are withheld, since "
+                "The function of CustomQueries must return booleans for any row, with one row per "
+                "row of X and as many columns as for public rows. Details are withheld because "
                 "the rows may be private."
             )
         if error is not None:
             raise ValueError(f"The function of CustomQueries raised {type(error).__name__}.")
         raise ValueError(
-            "The function of CustomQueries must return booleans, one row per row of X; got "
+            "The function of CustomQueries must return booleans and one row per row of X; got "
             f"{result.dtype} of shape {result.shape}."
         )
 

@@ -259,8 +259,8 @@ class StumpQueries(QueryClass):
         table = np.asarray(Q, dtype=object)
         if table.ndim != 2 or table.shape[1] != 2:
             raise ValueError(
-                "Queries of StumpQueries must have shape (n_queries, 2), column and threshold or "
-                f"category; got shape {table.shape}."
+                "Queries of StumpQueries must have shape (n_queries, 2): a column, then a "
+                f"threshold or a category; got shape {table.shape}."
             )
         encoded = np.empty((len(table), 2))
         for number, (name, value) in enumerate(table.tolist()):

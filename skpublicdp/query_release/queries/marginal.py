@@ -174,9 +174,11 @@ class MarginalQueries(QueryClass):
             return list(combinations(positions, min(int(self.k), len(positions))))
         tables = [tuple(map(schema.position, table)) for table in self.workload]
         if not set().union(*tables) <= set(positions):
-            raise ValueError("workload must not contain the column of weights.")
+            raise ValueError("workload must not contain the weight column.")
         if not tables or any(len(set(table)) != len(table) or not table for table in tables):
-            raise ValueError("workload must list tables, each of one or more different columns.")
+            raise ValueError(
+                "workload must be a list of tables, each with one or more distinct columns."
+            )
         return list(dict.fromkeys(tuple(sorted(table)) for table in tables))  # without repetitions
 
     def build_cover(self, X_public: Floats) -> ExplicitCover:
@@ -272,7 +274,7 @@ class MarginalQueries(QueryClass):
             For each column of the table, the category or the bin of each cell.
         """
         if not positions or len(set(positions)) < len(positions):
-            raise ValueError("columns must be one or more different columns.")
+            raise ValueError("columns must contain one or more distinct columns.")
         orders, code_names = [], []
         for position in positions:
             column, cuts = self._schema.columns[position], self._bins.cuts[position]
@@ -324,7 +326,9 @@ class MarginalQueries(QueryClass):
         """Return the user's queries as codes, after validating them. `bind` must come before."""
         cells = read_cells(Q, schema, self._bins, WILDCARD)
         if self.weights is not None and (cells[:, self.weights.position] != WILDCARD).any():
-            raise ValueError("Nothing is released about the column of weights.")
+            raise ValueError(
+                "The weight column cannot be queried, because nothing is released about it."
+            )
         return cells
 
     def _to_codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
@@ -339,8 +343,8 @@ class MarginalQueries(QueryClass):
         codes = np.asarray(Q)
         if codes.ndim != 2 or codes.shape[1] != n_features or codes.dtype.kind not in "iu":
             raise ValueError(
-                f"Cells must be codes of shape (n_queries, {n_features}), with -1 for any; got "
-                f"{codes.dtype} of shape {codes.shape}."
+                f"Cells must be codes of shape (n_queries, {n_features}), with -1 for any code; "
+                f"got {codes.dtype} of shape {codes.shape}."
             )
         return codes
 
@@ -434,7 +438,7 @@ def _array_to_objects(Q: Any, schema: Schema) -> Objects:
     array = np.asarray(Q)
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(
-            "Queries of MarginalQueries contain NaN; in an array, write None for any value."
+            "Queries of MarginalQueries contain NaN. In an array, use None to accept any value."
         )
     if array.dtype.kind == "M":  # numpy converts nanoseconds to integer objects, not dates
         array = array.astype("datetime64[us]")
@@ -446,9 +450,9 @@ def _array_to_objects(Q: Any, schema: Schema) -> Objects:
     if array.ndim != 2 or array.shape[1] != n_columns:
         listed_names = _join_first(names, MAX_LISTED_COLUMNS)
         raise ValueError(
-            f"Expected a value, or None for any, for each of {n_columns} columns ({listed_names}), "
-            f"shape (n_queries, {n_columns}); got shape {array.shape}. To restrict only some "
-            "columns, pass a dict of column to value."
+            f"Expected one value for each of {n_columns} columns ({listed_names}), or None to "
+            f"accept any value, in shape (n_queries, {n_columns}); got shape {array.shape}. To "
+            "restrict only some columns, pass a dict from columns to values."
         )
     return array
 
@@ -466,8 +470,8 @@ def check_categories(values: Objects, column: Column) -> None:
         if value not in categories:
             listed_categories = _join_first(list(map(repr, column.names)), MAX_LISTED_CATEGORIES)
             raise ValueError(
-                f"Column {column.name} has no category {value!r} in public rows or in its type. "
-                f"Its categories are {listed_categories}."
+                f"Column {column.name} has no category {value!r} in the public rows or in its "
+                f"type. Its categories are {listed_categories}."
             )
 
 
