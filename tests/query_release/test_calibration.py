@@ -238,7 +238,7 @@ class TestMessages:
             ({}, "totals must be a dict"),
             (KNOWN["sex"], "position below 3"),
             ([("sex", {"f": 1})], "totals must be a dict"),
-            ({"sex": {"f": 1, "x": 2, "m": 1}}, r"totals of sex contain cells that do not exist: 'x'"),
+            ({"sex": {"f": 1, "x": 2, "m": 1}}, r"sex contain cells that do not exist: 'x'"),
             ({"sex": {"f": 1}}, r"totals of sex do not contain these cells: 'm'\."),
             ({"sex": {"f": -1, "m": 2}}, "must be non-negative"),
             ({"sex": {"f": 0, "m": 0}}, "must not all be zero"),

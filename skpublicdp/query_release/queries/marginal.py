@@ -470,8 +470,8 @@ def check_categories(values: Objects, column: Column) -> None:
         if value not in categories:
             listed_categories = _join_first(list(map(repr, column.names)), MAX_LISTED_CATEGORIES)
             raise ValueError(
-                f"Column {column.name} has no category {value!r} in the public rows or in its "
-                f"type. Its categories are {listed_categories}."
+                f"Column {column.name} has no category {value!r} in public rows or in its type. "
+                f"Its categories are {listed_categories}."
             )
 
 
