@@ -354,7 +354,7 @@ class TestPrivacy:
         assert model.estimator_.epsilon == model.privacy_.epsilon == 0.5
         assert model.estimator_.delta == model.privacy_.delta == params.get("delta", 0)
         with pytest.raises(
-            ValueError, match=r"base_epsilon=0\.6 on 10 of 40 rows costs 0\.6, more"
+            ValueError, match=r"base_epsilon=0\.6 on 10 of 40 rows costs 0\.6, which exceeds"
         ):
             model.set_params(base_epsilon=0.6, n_subsample=10).fit(X_FEW, Y_FEW)
 
@@ -504,7 +504,7 @@ class TestRoles:
         assert learner.privacy_.epsilon == subsampled_epsilon(1, Fraction(1, 20))
         learner.set_params(epsilon=0.05)
         with pytest.raises(
-            ValueError, match=r"base_epsilon=1 on 50 of 1000 rows costs 0\.08242, more"
+            ValueError, match=r"base_epsilon=1 on 50 of 1000 rows costs 0\.08242, which exceeds"
         ):
             learner.fit(X, y)
 
@@ -601,7 +601,7 @@ class TestFit:
         ):
             learner.fit(X_FEW[:-1], Y_FEW[:-1])
         learner.set_params(n_labels=5)
-        with pytest.raises(ValueError, match="call query again"):
+        with pytest.raises(ValueError, match="Call query again"):
             learner.fit(X_FEW, Y_FEW)
 
     @pytest.mark.parametrize(
@@ -841,7 +841,7 @@ class TestOneFit:
         learner, y = queried(budget=PrivacyBudget(2.0))
         for budget in (None, PrivacyBudget(2.0), learner.budget.group("a")):
             other = copy.copy(learner).set_params(budget=budget)
-            with pytest.raises(ValueError, match="call query again"):
+            with pytest.raises(ValueError, match="Call query again"):
                 other.fit(X_FEW, y)
         assert learner.fit(X_FEW, y).privacy_.entry == 1
 
@@ -980,7 +980,7 @@ class TestPersons:
     def test_groups_are_those_of_the_query(self):
         learner, groups = learner_of(20, 10, "random", max_rows_per_group=2), np.arange(40) // 3
         learner.query(X_FEW, groups=groups)
-        with pytest.raises(ValueError, match="call query again"):
+        with pytest.raises(ValueError, match="Call query again"):
             learner.fit(X_FEW, Y_FEW, groups=groups[::-1])
         for call in (
             lambda: learner.query(X_FEW),

@@ -344,7 +344,7 @@ def test_trees_for_three_labels_fit_into_any_budget(accountant):
     assert 0.9 < budget.spent().epsilon <= 1
     assert clf.score(NEW, NEW_THREE) > 0.87
     assert len(fitted(y=THREE, method="votes", max_rounds=2).trees_) == 2
-    with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* over leaves"):
+    with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* leaf sums"):
         fitted(
             y=THREE,
             method="votes",

@@ -152,7 +152,7 @@ def test_says_what_is_wrong(clf):
     X_three = RNG.normal(size=(500, 3))
     three = PPMHalfspaceClassifier(max_halfspaces=20, random_state=0)
     three.fit(X_three, (X_three[:, 0] > 0).astype(int))
-    with pytest.raises(ValueError, match="two features; this classifier has 3"):
+    with pytest.raises(ValueError, match="two features, but this classifier has 3"):
         PolytopeDisplay.from_estimator(three, X_three)
     with pytest.raises(ValueError, match="Pass public points as X, or pass limits"):
         PolytopeDisplay.from_estimator(clf)

@@ -310,7 +310,9 @@ def test_says_what_is_wrong(clf, clf_three, clf_pairs):
     votes.fit(X[["age"]], Y, X_public=X_PUBLIC[["age"]])
     with pytest.raises(ValueError, match="contains only other trees"):
         ShapeDisplay.from_estimator(votes)
-    with pytest.raises(ValueError, match=r"pair term of the model .job & age.*; got age & same"):
+    with pytest.raises(
+        ValueError, match=r"one of the pair terms of the model .job & age.*; got age & same"
+    ):
         ShapeDisplay.from_estimator(clf_pairs, [("age", "same")])
     with pytest.raises(ValueError, match="by its name or by its position below 4; got 'town'"):
         ShapeDisplay.from_estimator(clf_pairs, [("age", "town")])

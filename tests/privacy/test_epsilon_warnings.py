@@ -129,7 +129,7 @@ class TestTooFewRows:
         assert len(caught) == 1
         assert caught[0].filename == __file__
         said = str(caught[0].message)
-        assert said.startswith("For 5000 private rows at epsilon = 0.006 the noise is larger than")
+        assert said.startswith("For 5000 private rows at epsilon = 0.006, the noise is larger")
         assert "Expect predictions close to chance" in said
         # the same for any private rows
         other = RNG.permutation(y)

@@ -173,7 +173,7 @@ class TestIntervals:
 
 class TestMessages:
     def test_tables_that_are_not_released(self, release):
-        with pytest.raises(ValueError, match="do not include the table of job and pay and sex"):
+        with pytest.raises(ValueError, match="The table for job and pay and sex"):
             release.cdf([1.0], column="pay", by=["sex", "job"])
         with pytest.raises(ValueError, match="one or more distinct columns"):
             release.quantile(0.5, column="pay", by="pay")

@@ -231,5 +231,5 @@ def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match="must have shapes"):
         label_parts([[0.0]], [0], [[1.0]])
     for y in ([2], [math.nan], [-1]):
-        with pytest.raises(ValueError, match="labels 0 and 1 only"):
+        with pytest.raises(ValueError, match="only the labels 0 and 1"):
             label_parts([[0.0]], y, BOTH_ENDS)

@@ -320,7 +320,7 @@ class TestReleases:
             ({"sizes": (4, 3, 5, 2, 2)}, "must have shape"),
             ({"sizes": (4, 3, 5, 1)}, "codes from 0"),
             ({"private": np.empty((0, 4), int)}, "at least one row"),
-            ({"private": np.ones((5, 4))}, "must hold integers"),
+            ({"private": np.ones((5, 4))}, "must contain integers"),
             ({"trust": -1}, "trust must be"),
             ({"trust": "blind"}, "trust must be"),
             ({"sizes": (10**4, 10**4, 5, 2)}, "at most 10000000"),

@@ -380,9 +380,9 @@ class TestMeansByGroup:
 
     def test_unreleased_and_repeated_columns(self):
         release = fitted(queries=MarginalQueries(workload=[("smokes", "region"), ("income",)]))
-        with pytest.raises(ValueError, match="do not include the table of region and income"):
+        with pytest.raises(ValueError, match="The table for region and income was not"):
             release.mean("income", by="region")
-        with pytest.raises(ValueError, match="different columns"):
+        with pytest.raises(ValueError, match="distinct columns"):
             release.mean("income", by="income")
         with pytest.raises(ValueError, match="Column region is categorical"):
             release.mean("region", by="smokes")

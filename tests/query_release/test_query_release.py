@@ -189,7 +189,7 @@ class TestOneColumn:
         found = release.histogram(edges)
         assert found.sum() == pytest.approx(1)
         np.testing.assert_allclose(found, counts / 8000, atol=0.1)
-        with pytest.warns(UncoveredBoundsWarning, match="from 0 to 2 and the bounds .* 0 to 20"):
+        with pytest.warns(UncoveredBoundsWarning, match="from 0 to 2, but the bounds .* 0 to 20"):
             inside = release.histogram([0, 1, 2])
         np.testing.assert_array_equal(inside, found[:2])
 
@@ -526,13 +526,13 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("queries", "X", "public", "message"),
         [
-            (ThresholdQueries(), PLANE, PLANE_PUBLIC, "about one column; X has 2"),
+            (ThresholdQueries(), PLANE, PLANE_PUBLIC, "a single column, but X has 2"),
             (RectangleQueries(), FRAME, FRAME_PUBLIC, "column job is categorical"),
             (MarginalQueries(workload=[["age", "pay"]]), FRAME, FRAME_PUBLIC, "'pay'"),
             (MarginalQueries(k=0), FRAME, FRAME_PUBLIC, "'k' parameter of MarginalQueries"),
             (MarginalQueries(bins=2.5), FRAME, FRAME_PUBLIC, "'bins' parameter"),
             (MarginalQueries(workload=[]), FRAME, FRAME_PUBLIC, "workload must be a list of"),
-            (MarginalQueries(workload=[[0, 0]]), FRAME, FRAME_PUBLIC, "different columns"),
+            (MarginalQueries(workload=[[0, 0]]), FRAME, FRAME_PUBLIC, "distinct columns"),
             (None, PLANE, PLANE_PUBLIC[:, :1], "X_public must have the same columns as X"),
         ],
     )

@@ -204,7 +204,7 @@ class TestTable:
         ("columns", "message"),
         [
             ("pay", "the columns are age, job, sex"),
-            (["age", "age"], "different columns"),
+            (["age", "age"], "distinct columns"),
             ([], "one or more distinct columns"),
         ],
     )

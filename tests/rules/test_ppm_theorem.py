@@ -466,7 +466,7 @@ class TestSizes:
         assert max_support_points(d) == max(fits, default=0)
 
     def test_too_few_supports_are_refused(self):
-        with pytest.raises(ValueError, match=r"No number of rows .* supports=30 .* give more"):
+        with pytest.raises(ValueError, match=r"No number of rows .* supports=30 .* Pass more"):
             n_ppm(0.1, 0.05, 1.0, 2, supports=30)
         with pytest.raises(ValueError, match='supports must be "shipped" or None for more than 3'):
             n_ppm(0.1, 0.05, 1.0, 4, supports=30)
