@@ -169,7 +169,7 @@ class TestHistogram:
         ({"income": [0, 50, 150, 200]}, "bins of column income must not lie outside .* 0 to 100"),
         ({"income": [-20, -10, 0, 50]}, "bins of column income must not lie outside"),
         ({"region": [0, 1]}, "column region, which is categorical"),
-        ({"pay": [0, 1]}, "the columns are income, region"),
+        ({"pay": [0, 1]}, "The columns are income, region"),
         ({"income": 0}, "'bins' parameter of MarginalQueries must be a positive integer"),
         ({"income": 2.5}, "'bins' parameter of MarginalQueries must be a positive integer"),
         ("many", "'bins' parameter of MarginalQueries must be a positive integer"),

@@ -100,11 +100,11 @@ class TestQueryFormats:
         assert caught[0].filename == __file__
         truth = ((PEOPLE["age"] == 20) & (PEOPLE["job"] == "farm") & (PEOPLE["sex"] == "f")).mean()
         np.testing.assert_allclose(answer, truth, atol=0.05)
-        with pytest.raises(ValueError, match="do not include the table of age and job and sex"):
+        with pytest.raises(ValueError, match="The table for age and job and sex was not"):
             release.interval(Q)
         with (
             warnings.catch_warnings(action="ignore"),
-            pytest.raises(ValueError, match="do not include the table of age and job and sex"),
+            pytest.raises(ValueError, match="The table for age and job and sex was not"),
         ):
             release.table(["age", "job", "sex"])
         wide = fitted(MarginalQueries(k=3))
