@@ -36,7 +36,7 @@ earlier versions that did not record it. The seed itself is not stored.
 
 
 UNUSABLE_FILE = (
-    "The file of this PrivacyBudget cannot be used ({}), so fits are refused. Open the budget "
+    "The file of this PrivacyBudget cannot be used ({}), so fits are refused; open the budget "
     "on the machine that stores its file, and pass a permanent path."
 )
 """Error message for a file that is missing, was replaced or cannot be read."""

@@ -461,7 +461,7 @@ def test_a_copy_that_cannot_reach_its_file_refuses(tmp_path):
             call()
         words = str(caught.value)
         assert words.startswith("The file of this PrivacyBudget cannot be used (")
-        assert words.endswith("on the machine that has its file, and pass a permanent path.")
+        assert words.endswith("on the machine that stores its file, and pass a permanent path.")
     assert not os.path.exists(budget.path)  # none was made, either
     assert repr(far) == "PrivacyBudget(epsilon=1, delta=0, accountant='pure')"
     # a new budget in its place is another one

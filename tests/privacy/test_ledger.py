@@ -300,7 +300,7 @@ class TestPlans:
 
     def test_senseless_noise(self):
         ledger = Ledger(1)
-        with pytest.raises(TypeError, match="not by Draw"):
+        with pytest.raises(TypeError, match="got Draw"):
             noisy(ledger, Draw(HALF))
         drawn(ledger, Fraction(1))
 
