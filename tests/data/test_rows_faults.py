@@ -252,7 +252,7 @@ def test_partitions_of_another_schema(name):
         rows = as_rows(dask_parts(part))
         text = refusal(lambda: rows.fold(sums))
     assert text.startswith(
-        ("Every partition of a Dask collection must", "All rows of the Dask collection must")
+        ("Every partition of a Dask collection must", "The rows of the Dask collection could")
     )
 
 
@@ -383,7 +383,7 @@ def test_streams_of_another_schema(other):
         lambda: as_rows(Passes(lambda n: iter([other if n > 1 else changed()]))).fold(sums)
     )
     assert text.startswith(
-        ("Every batch of the Arrow stream must have the declared column types", "All rows of the")
+        ("Every batch of the Arrow stream must have the declared column types", "The rows of the")
     )
     more = Passes(lambda n: iter([OTHERS["one more"] if n > 1 else changed()]))
     assert as_rows(more).fold(sums).tolist() == [36, 36]
