@@ -1,6 +1,6 @@
 """Budget split: budgets that add up over steps, their plan, and shares and numbers of steps.
 
-All shares and numbers of steps are chosen by public numbers only.
+All shares and numbers of steps are functions of public numbers and of released values.
 """
 
 from __future__ import annotations

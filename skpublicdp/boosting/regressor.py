@@ -150,8 +150,9 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     private rows, the types of the columns, `outcome_bounds_` and all public rows are not protected.
     The noise is exact, on integer sums (docs/proofs/moments.md), and so are the draws.
 
-    The noise is in proportion to the width of the outcome bounds. With narrow bounds outcomes are
-    clipped, and predictions are means of clipped outcomes.
+    If the budget is too small for a histogram of the outcomes, the noise is in proportion to the
+    width of the outcome bounds. With narrow bounds outcomes are clipped, and predictions are means
+    of clipped outcomes.
 
     References
     ----------
