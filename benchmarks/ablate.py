@@ -348,8 +348,8 @@ QUERY_RELEASE = (
     Tuned("discretize", "MIN_RELEASED_BINS", "boxes", {"2": 2, "8": 8}),
     Tuned("cdf.grid", "MIN_CELL_SNR", "boxes", {"2": 2, "8": 8}),
     # private multiplicative weights
-    Tuned("queries.geometric", "MAX_HALFSPACES", "pmw", {"200": 200, "800": 800}),
-    Tuned("queries.geometric", "N_DICHOTOMY_TRIALS", "pmw", {"1": 1, "32": 32}),
+    Tuned("queries.geometric", "MAX_HALFSPACES", "pmw", {"400": 400, "1100": 1100}),
+    Tuned("pmw.halfspace_cover", "MAX_CELLS", "pmw", {"2048": 2048}),
     Tuned("pmw.grid_cover", "MAX_AXIS_CELLS", "pmw", {"512": 512, "2048": 2048}),
 )
 

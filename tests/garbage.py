@@ -220,7 +220,7 @@ ROWS = {
     "a set": Fault(x(lambda: {SECRET}), r"X must be a table"),
     "a generator": Fault(x(lambda: (row for row in [[SECRET, 1]])), r"only once|list"),
     "an object": Fault(x(object), r"X must be a table"),
-    "a class": Fault(x(lambda: pd.DataFrame), r"X must be a table|Record batches"),
+    "a class": Fault(x(lambda: pd.DataFrame), r"X must be a table|record batch"),
     "an array of 0 dimensions": Fault(x(lambda: np.array(SECRET)), r"X must be a table"),
     "an array of 1 dimension": Fault(x(lambda: np.full(N, SECRET)), r"2D array.*reshape"),
     "an array of 3 dimensions": Fault(x(lambda: np.full((N, 2, 2), SECRET)), r"dim.*2"),
@@ -255,7 +255,7 @@ ROWS = {
     "bytes in an array": Fault(arrays(lambda n: np.full((n, 2), b"1")), r"x0 .*bytes.*convert"),
     "text in an array": Fault(
         arrays(lambda n: np.full((n, 2), SECRET_TEXT)),
-        r"numbers.*(Boosting|convert|encode)",
+        r"numbers.*(Boosting|[Cc]onvert|[Ee]ncode)",
         numeric,
     ),
     "a list with text": Fault(
@@ -422,7 +422,7 @@ PUBLIC = {
     ),
     "a description without names": Fault(
         lambda: {"X": HELD_ARRAY, "X_public": describe_columns({"age": (17, 90)})},
-        r"got a description of 1 columns",
+        r"describes 1 columns by name",
     ),
     "labels alone": Fault(
         lambda: {"X_public": None, "y_public": Y_PUBLIC},
@@ -580,7 +580,7 @@ LABELS = {
         lambda one: one.text and classifies(one),
     ),
     "labels beyond classes": Fault(
-        y(lambda: Y), r"labels that classes does not list", classifies, {"classes": [1, 2]}
+        y(lambda: Y), r"labels that are not listed in classes", classifies, {"classes": [1, 2]}
     ),
     "texts and numbers": Fault(
         y(lambda: Y), r"all text or all numbers", classifies, {"classes": ["1", "2"]}

@@ -99,8 +99,8 @@ def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]
 
 _NOT_NUMBERS = (
     "{name} contains missing outcomes, infinity or non-numeric values; outcomes must be finite "
-    "numbers. Drop private rows without an outcome if the number of rows may be public, and set "
-    "missing outcomes of public rows to NaN. For labels, use SemiPrivateBoostingClassifier."
+    "numbers. Drop private rows without an outcome if the number of rows may be public, set "
+    "missing outcomes of public rows to NaN, or use SemiPrivateBoostingClassifier for labels."
 )
 
 

@@ -180,7 +180,7 @@ def open_sites(sites: Sequence[AnswersTasks]) -> RowSource:
     ...     age = rng.integers(20, 90, n)
     ...     return Site(pa.table({"age": age, "ill": (age > 60).astype(int)}))
     >>> rows = open_sites([hospital(400), hospital(150), hospital(90)])
-    >>> X_public = pa.table({"age": np.arange(20, 90, 5)})
+    >>> X_public = pa.table({"age": np.arange(20, 90, 3)})
     >>> rule = SemiPrivateClassifier(Thresholds(), classes=[0, 1], random_state=0)
     >>> rule.fit(rows.drop("ill"), rows["ill"], X_public=X_public).predict(pa.table({"age": [30]}))
     array([0])

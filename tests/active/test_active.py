@@ -588,7 +588,7 @@ class TestFit:
                 model.fit(X_FEW, y)
         learner.classes = [0, 1]
         with pytest.raises(
-            ValueError, match="y contains missing labels, labels that classes does not list"
+            ValueError, match="y contains missing labels, labels that are not listed in classes"
         ):
             learner.fit(X_FEW, y)
         y[asked] = Y_FEW[asked]
@@ -1000,7 +1000,7 @@ class TestBaseLearners:
         for base in (PPMHalfspaceClassifier(), LabelBoostClassifier(PPMHalfspaceClassifier())):
             learner = SubsamplingActiveLearner(base, n_labels=10)
             for call in (lambda: learner.query(X_FEW), lambda: learner.fit(X_FEW, Y_FEW)):  # noqa: B023
-                with pytest.raises(ValueError, match="PPMHalfspaceClassifier treats some of them"):
+                with pytest.raises(ValueError, match="treats some of these rows as public"):
                     call()
 
     def test_after_the_fit_by_its_receipt(self):
@@ -1008,7 +1008,7 @@ class TestBaseLearners:
             protects_all_rows = True
 
         learner = SubsamplingActiveLearner(Claims(), n_labels=10)
-        with pytest.raises(ValueError, match="the receipt of Claims counts some of them as public"):
+        with pytest.raises(ValueError, match="receipt of Claims counts some of these"):
             learner.fit(X_FEW, Y_FEW)
         assert not hasattr(learner, "estimator_")
 

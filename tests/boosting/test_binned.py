@@ -121,7 +121,7 @@ def test_many_rows_are_in_files_that_nobody_else_reads(monkeypatch, tmp_path):
 def test_as_many_rows_as_were_said(n):
     X = encoded(10, 0)
     fine = make_binner(schema_of(2), X, None)
-    with pytest.raises(ValueError, match=f"must hold {n} rows"):
+    with pytest.raises(ValueError, match=f"must contain {n} rows"):
         FineBinnedRows.from_encoded(fine, [(X, np.zeros(10))], n, np.uint8)
 
 

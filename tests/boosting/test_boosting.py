@@ -562,12 +562,15 @@ def secretive(frame):
         ({"is_public": np.ones(4000, dtype=bool)}, "at least one private row"),
         ({"is_public": np.ones(9, dtype=bool)}, "one boolean per row of X"),
         ({"X_public": PUBLIC[:, :2]}, "X_public must have the same columns as X"),
-        ({"classes": ["no", "maybe"]}, "labels that classes does not list"),
+        ({"classes": ["no", "maybe"]}, "labels that are not listed in classes"),
         (
             {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
             "age.* must hold numbers only",
         ),
-        ({"rows": FRAME, "y": FRAME_Y, "X_public": None}, "categories must come from public rows"),
+        (
+            {"rows": FRAME, "y": FRAME_Y, "X_public": None},
+            "color must come from public rows",
+        ),
         ({"epsilon": 0}, "The 'epsilon' parameter of SemiPrivateBoostingClassifier"),
         ({"delta": 1}, "The 'delta' parameter of SemiPrivateBoostingClassifier"),
         ({"method": "trees"}, "The 'method' parameter of SemiPrivateBoostingClassifier"),

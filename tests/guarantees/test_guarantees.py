@@ -124,7 +124,7 @@ def test_vc_dimension_recovers_what_the_growth_function_knows(n_features):
 
 def test_vc_dimension_says_what_it_lacks():
     with pytest.raises(
-        TypeError, match=r"must have a method growth\(m, n_features\), which object lacks"
+        TypeError, match=r"must have a method growth\(m, n_features\), .* object has no such method"
     ):
         vc_dimension(object(), 3)
     with pytest.raises(ValueError, match="VC dimension of at most 65536"):

@@ -334,20 +334,20 @@ class TestBaseLearners:
             def fit(self, X, y):
                 return super().fit(X[::2], y[::2])
 
-        self.refused(Thins(), "the receipt of Thins counts some of them as public or does not")
+        self.refused(Thins(), "the receipt of Thins counts some of these rows as public")
 
         class Shows(SemiPrivateClassifier):
             def fit(self, X, y):
                 return super().fit(X, y, X_public=X[:9].copy())
 
-        self.refused(Shows(), "the receipt of Shows counts some of them as public or does not")
+        self.refused(Shows(), "the receipt of Shows counts some of these rows as public")
 
         class Spends(SemiPrivateClassifier):
             def fit(self, X, y):
                 self.epsilon *= 2
                 return super().fit(X, y)
 
-        self.refused(Spends(), "must not spend more than its share, and by its receipt Spends did")
+        self.refused(Spends(), "the receipt of Spends shows that it did")
 
         class Sanitizer(BaseEstimator):
             def __init__(self, epsilon=1.0, delta=1e-6):
@@ -361,7 +361,8 @@ class TestBaseLearners:
 
         # a delta that it is not told, where ours is 0
         self.refused(
-            GenericLearnerClassifier(sanitizer=Sanitizer()), "by its receipt GenericLearner.* did"
+            GenericLearnerClassifier(sanitizer=Sanitizer()),
+            "receipt of GenericLearner.* shows that it did",
         )
 
     def test_public_rows_that_were_handed_on_may_be_counted(self):

@@ -323,7 +323,7 @@ def test_log_mass_is_that_of_the_listed_members(family):
         (
             Pipeline([("scale", StandardScaler()), ("clf", SemiPrivateClassifier())]),
             {"clf__alpha": [0.1]},
-            "'scale' is a StandardScaler; wrap it in PublicFit",
+            "'scale' is a StandardScaler. Wrap it in PublicFit",
         ),
         (
             Pipeline([("scale", PublicFit()), ("clf", SemiPrivateClassifier())]),

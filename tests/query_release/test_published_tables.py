@@ -180,7 +180,7 @@ class TestWide:
 
     def test_invalid(self, release):
         with pytest.raises(
-            ValueError, match=r"wide must be a bool or the name of .* fraction, low, high\); got"
+            ValueError, match=r"wide must be a bool or the name of .*fraction, low, high\); got"
         ):
             release.table("region", wide="count")
 

@@ -242,10 +242,10 @@ class TestSchema:
 
     def test_missing_numbers(self):
         spoilt = self.FRAME.assign(age=[1.0, np.nan, 2.0, 3.0])
-        with pytest.raises(ValueError, match=r"Column age .* none missing"):
+        with pytest.raises(ValueError, match=r"Column age .* without missing"):
             self.schema().encode(Table(spoilt))
         nullable = self.FRAME.assign(age=pd.array([1, None, 2, 3], dtype="Int64"))
-        with pytest.raises(ValueError, match=r"Column age .* none missing"):
+        with pytest.raises(ValueError, match=r"Column age .* without missing"):
             self.schema().encode(Table(nullable))
 
     def test_text_where_numbers_belong(self):

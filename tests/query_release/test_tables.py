@@ -203,7 +203,7 @@ class TestTable:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            ("pay", "the columns are age, job, sex"),
+            ("pay", "The columns are age, job, sex"),
             (["age", "age"], "distinct columns"),
             ([], "one or more distinct columns"),
         ],
@@ -238,7 +238,7 @@ class TestColumnMethods:
                 curve([0.5])
             with pytest.raises(ValueError, match="Column job is categorical"):
                 curve([0.5], "job")
-            with pytest.raises(ValueError, match="the columns are age, job, sex"):
+            with pytest.raises(ValueError, match="The columns are age, job, sex"):
                 curve([0.5], "pay")
 
 

@@ -328,7 +328,7 @@ class TestLabels:
         ({"hypotheses": "trees"}, "'hypotheses' parameter"),
         ({"bounds": (1, 0)}, "bounds must be finite"),
         ({"bounds": [(0, 1)] * 2}, "bounds must be one pair"),
-        ({"classes": ["sick"]}, "labels that classes does not list"),
+        ({"classes": ["sick"]}, "labels that are not listed in classes"),
         ({"y": np.full(N, "-1")}, "at least one label"),
         ({"y": None}, "requires y"),
         ({"y": Y[:-1]}, "inconsistent numbers of samples"),

@@ -321,7 +321,7 @@ class TestNothing:
     def test_of_boosting(self):
         boosted = SemiPrivateBoostingClassifier(max_rounds=1, random_state=0)
         boosted.fit(X[:500], Y[:500], X_public=PUBLIC)
-        other = SemiPrivateBoostingRegressor(outcome_bounds=(-4, 4), max_rounds=1, random_state=0)
+        other = SemiPrivateBoostingRegressor(outcome_bounds=(-4, 4), max_rounds=1, random_state=1)
         other.fit(X[:500], X[:500, 0], X_public=PUBLIC)
         for model in (boosted, other):
             assert model.guarantee_ is None

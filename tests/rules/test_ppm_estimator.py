@@ -213,7 +213,7 @@ class TestWhatComesOut:
     def test_too_few_rows(self):
         needed = n_ppm(0.5, 0.05, 1.0, 2, supports=None)
         enough, few = -(-needed // 4), needed // 4 - 1
-        with pytest.warns(TooFewRowsWarning, match=f"takes {needed} rows") as caught:
+        with pytest.warns(TooFewRowsWarning, match=f"requires {needed} rows") as caught:
             clone(FAST).fit(X[:few], Y[:few])
         assert caught[0].filename == __file__
         with warnings.catch_warnings():

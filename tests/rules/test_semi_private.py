@@ -369,7 +369,7 @@ def private_rows():
         ({}, {"public_weight": 0.5}, "'public_weight' parameter"),
         ({}, {"hypotheses": "trees"}, "'hypotheses' parameter"),
         ({}, {"random_state": -3}, "random_state"),
-        ({}, {"classes": ["sick"]}, "labels that classes does not list"),
+        ({}, {"classes": ["sick"]}, "labels that are not listed in classes"),
         ({"X": np.where(X > 3, np.nan, X)}, {}, "X contains NaN"),
         ({"X": np.where(X > 2, np.inf, X)}, {}, "X contains NaN, infinity"),
         ({"X": sparse.csr_matrix(X)}, {}, "[Ss]parse"),
