@@ -273,7 +273,7 @@ def test_no_public_rows():
         ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "outcomes must be finite"),
         (
             {"y": np.where(np.arange(5000) == 3, "a secret", "1")},
-            "outcomes must be finite numbers.*For labels, use SemiPrivateBoostingClassifier",
+            "outcomes must be finite numbers.*SemiPrivateBoostingClassifier for labels",
         ),
         ({"y": np.stack([Y, Y], axis=1)}, "1d array"),
         ({"y": Y[:9]}, "inconsistent numbers of samples"),
