@@ -117,6 +117,7 @@ def regression(data_dir, epsilons=LITTLE):
 WORKLOADS = {
     "regression, little": regression,
     "regression, much": partial(regression, epsilons=MUCH),
+    "regression, between": partial(regression, epsilons=(2.0, 10.0)),
     "one-hot": one_hot,
     "several labels": several,
     "several labels, little": partial(several, epsilons=(0.03, 0.1), delta=1e-6),
@@ -185,7 +186,7 @@ LINES = (
     ("outcome_histogram", "EXTENSION", "regression, little", {"0.1": 0.1, "0.5": 0.5}),
     # Newton boosting
     ("loss", "MAX_RESIDUAL_DEVIATIONS", "regression, much", {"1.5": 1.5, "3": 3.0, "no": 100.0}),
-    ("budget_split", "CLIPPING_GAIN", "regression, much", {"1": 1.0, "4": 4.0}),
+    ("budget_split", "CLIPPING_GAIN", "regression, between", {"1": 1.0, "4": 4.0}),
     ("budget_split", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MIN_ROWS_PER_NOISE", "much", {"350": 350, "1400": 1400}),

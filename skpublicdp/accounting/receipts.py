@@ -321,7 +321,7 @@ class PrivacyReceipt:
             raise ValueError(
                 f"The receipt must have version {RECEIPT_VERSION} of its format; got {version}."
             )
-        known = {name: value for name, value in fields.items() if name in cls.__dataclass_fields__}
+        plain = {name: value for name, value in fields.items() if name in cls.__dataclass_fields__}
         parsed = {
             "mechanisms": tuple(
                 Mechanism(**values | {"event": values["event"] and from_text(values["event"])})
@@ -330,7 +330,7 @@ class PrivacyReceipt:
             "assumptions": tuple(fields["assumptions"]),
             "event": from_text(fields["event"]),
         }
-        return cls(**known | parsed)
+        return cls(**plain | parsed)
 
     def to_registry(
         self,

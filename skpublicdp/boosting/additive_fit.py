@@ -141,10 +141,8 @@ def fit_additive(
     if not budget.pure or n_histogram_rounds(n, m, budget.variance(columns)) > 1:
         if training.is_regression:
             outcome_range, spent = noisy_outcome_range(training, ledger, budget)
-            training, class_balance = (
-                restrict_outcomes(training, outcome_range),
-                outcome_range.balance,
-            )
+            training = restrict_outcomes(training, outcome_range)
+            class_balance = outcome_range.balance
         else:
             spent = CLASS_COUNT_SHARE
             class_balance = noisy_class_balance(training, ledger, budget.fraction(spent))

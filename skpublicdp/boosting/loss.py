@@ -39,7 +39,6 @@ EXP_TABLE = np.exp(-np.arange(2 * MAX_MARGIN + 1) / MARGIN_UNIT)
 """exp(-margin) for each integer margin. A table gives equal results for equal margins, whatever the
 position of a row in an array."""
 
-
 MAX_RESIDUAL_DEVIATIONS = 2.0
 """Residuals are clipped at this number of standard deviations. With fewer the noise is smaller, and
 the mean of skewed residuals is biased (ablation: "regression, much")."""

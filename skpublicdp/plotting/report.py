@@ -280,8 +280,8 @@ def _bias(receipt: PrivacyReceipt) -> Iterator[str]:
 def _threats(receipt: PrivacyReceipt) -> Iterator[str]:
     """Yield sentences about who is trusted, and what an attacker may know."""
     yield (
-        "Central model: whoever ran the fit had all rows and is trusted. The guarantee holds "
-        "against everybody who sees the result and may know all other rows."
+        "Central model: the person who ran the fit had access to all rows and is trusted. The "
+        "guarantee holds against anybody who sees the result, even if they know all other rows."
     )
     if not receipt.secure_randomness:
         yield "The randomness was seeded: anybody who knows the seed can remove the noise."

@@ -137,8 +137,12 @@ class SiteGroup:
         """Yield the answer of each site to a task."""
         released, self._released[:] = tuple(self._released), ()
         for position, site in enumerate(self.sites):
-            own = tuple(arg.values[position] if isinstance(arg, PerSite) else arg for arg in args)
-            yield site.answer(encode_task(SiteTask(function, own, options, result, key, released)))
+            site_args = tuple(
+                arg.values[position] if isinstance(arg, PerSite) else arg for arg in args
+            )
+            yield site.answer(
+                encode_task(SiteTask(function, site_args, options, result, key, released))
+            )
 
 
 def encode_task(task: SiteTask) -> bytes:
