@@ -11,23 +11,28 @@ import argparse
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from report import save_picture
-from sklearn.base import BaseEstimator, ClassifierMixin
-
-from skpublicdp import (
-    GenericLearnerClassifier,
-    PAPQueryRelease,
-    PPMHalfspaceClassifier,
-    SemiPrivateClassifier,
+from sample_size_simulations import (
+    BETA,
+    DELTA,
+    EPSILON,
+    N_COLUMNS,
+    N_RULES,
+    RELEASE_EPSILON,
+    finite_failures,
+    generic_failures,
+    mixture_failures,
+    private_failures,
+    public_failures,
+    release_failures,
+    stump_failures,
 )
-from skpublicdp.accounting import Gaussian, Sensitivity, gaussian_mu_squared
+
 from skpublicdp.guarantees import (
     growth_function,
     n_active_lower,
@@ -44,29 +49,19 @@ from skpublicdp.guarantees import (
     n_query_release_lower,
     n_stumps,
 )
-from skpublicdp.hypotheses import FiniteClass, Thresholds
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release import ThresholdQueries
 
 SIZES = Path(__file__).parent / "sample_sizes.csv"
 PAGE = Path(__file__).parents[1] / "docs" / "user_guide" / "sample_sizes.md"
 PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "sample_sizes.png"
 
-BETA = 0.05
-EPSILON = 1.0
-RELEASE_EPSILON, DELTA = 0.5, 1e-6  # Lemma 7 is for ε below 1
-N_RULES = 1000
-N_COLUMNS = 10_000
 COLUMNS_BETA = 0.001  # the lower bound is for small β
 ACTIVE_EPSILON = 0.1
 DOMAIN = 2**64  # numbers of 64 bits
 ALPHAS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 SIMULATED_ALPHAS = (0.2, 0.1)
-N_RUNS = 40
 STEP = 2**0.5  # between the sizes that are simulated
 N_STEPS = 16
 MIN_ROWS = 20
-LABELS = (False, True)
 
 
 class Size(NamedTuple):
@@ -88,187 +83,6 @@ class Size(NamedTuple):
     rows: str
     functions: dict[str, Callable[[float], float]]
     failures: Callable[[int, float, int], float] | None = None
-
-
-# Populations of one number, uniform on [0, 1]. The error of a threshold t is known exactly: each
-# population labels x by the threshold 1/2 and flips the label with a constant probability.
-
-FLIPS = (0.0, 0.25, 0.4)
-
-
-def threshold_rows(n: int, flip: float, rng: np.random.Generator):
-    """Return n rows of one uniform number with their noisy labels."""
-    x = rng.random(n)
-    return x[:, None], (x > 0.5) ^ (rng.random(n) < flip)
-
-
-def threshold_excess(model, flip: float) -> float:
-    """Return the excess error in the population of a model that is a threshold or constant."""
-    grid = (np.arange(4000) + 0.5) / 4000
-    wrong = np.mean(model.predict(grid[:, None]).astype(bool) != (grid > 0.5))
-    return float(wrong * (1 - 2 * flip))
-
-
-def worst(failed: Callable[[float, np.random.Generator], bool], cases, seed: int) -> float:
-    """Return the largest fraction of failures in N_RUNS runs, over the cases."""
-    fractions = []
-    for index, case in enumerate(cases):
-        rng = np.random.default_rng([seed, index])
-        fractions.append(np.mean([failed(case, rng) for _ in range(N_RUNS)]))
-    return float(max(fractions))
-
-
-class Column(ClassifierMixin, BaseEstimator):
-    """A fitted rule that predicts the value of one binary column."""
-
-    def __init__(self, column: int) -> None:
-        self.column = column
-
-    def fit(self, X, y=None):
-        """Learn nothing."""
-        self.classes_ = np.array([False, True])
-        return self
-
-    def predict(self, X):
-        """Return the column as booleans."""
-        return np.asarray(X)[:, self.column] > 0.5
-
-
-RULES = FiniteClass([Column(column).fit(None) for column in range(N_RULES)])
-
-
-def finite_failures(n: int, alpha: float, seed: int) -> float:
-    """One column agrees with the label a little more than alpha oftener than the fair coins."""
-
-    def failed(_, rng):
-        X = rng.integers(2, size=(n, N_RULES))
-        best = rng.integers(N_RULES)
-        y = X[:, best].astype(bool) ^ (rng.random(n) < 0.5 - 1.01 * alpha)
-        learner = SemiPrivateClassifier(
-            RULES, epsilon=EPSILON, classes=LABELS, random_state=draw_seed(rng)
-        )
-        one_row = np.zeros((1, N_RULES))
-        return learner.fit(X, y, X_public=one_row).hypothesis_.model.column != best
-
-    return worst(failed, [None], seed)
-
-
-def semi_private_failures(n: int, m: int, alpha: float, seed: int) -> float:
-    """Thresholds with n private and m public rows, and a member for each dichotomy."""
-
-    def failed(flip, rng):
-        learner = SemiPrivateClassifier(
-            Thresholds(),
-            epsilon=EPSILON,
-            alpha=0.5 / m,
-            classes=LABELS,
-            random_state=draw_seed(rng),
-        )
-        X, y = threshold_rows(n, flip, rng)
-        learner.fit(X, y, X_public=rng.random((m, 1)))
-        return threshold_excess(learner, flip) > alpha
-
-    return worst(failed, FLIPS, seed)
-
-
-def private_failures(n: int, alpha: float, seed: int) -> float:
-    """Private rows, beside as many public ones as the theorem takes."""
-    return semi_private_failures(
-        n, n_public(alpha / 2, BETA / 2, 1, constants="tight"), alpha, seed
-    )
-
-
-def public_failures(m: int, alpha: float, seed: int) -> float:
-    """Public rows, beside as many private ones as the theorem takes."""
-    return semi_private_failures(
-        n_private(alpha, BETA, EPSILON, 1, constants="tight"), m, alpha, seed
-    )
-
-
-def generic_failures(labelled: int, unlabelled: int, alpha: float, seed: int) -> float:
-    """Thresholds without public rows, by the generic learner."""
-
-    def failed(flip, rng):
-        X, y = threshold_rows(labelled + unlabelled, flip, rng)
-        learner = GenericLearnerClassifier(
-            Thresholds(),
-            epsilon=EPSILON,
-            alpha=0.01,
-            classes=LABELS,
-            random_state=draw_seed(rng),
-        )
-        known = np.arange(len(X)) < labelled
-        learner.fit(X, y, is_labelled=known)
-        return threshold_excess(learner, flip) > alpha
-
-    return worst(failed, FLIPS, seed)
-
-
-def release_failures(n: int, alpha: float, seed: int) -> float:
-    """All thresholds of one number, by multiplicative weights on a cover."""
-    m = n_public(alpha / 4, BETA / 2, 1, constants="tight")
-
-    def failed(atoms, rng):
-        def numbers(size):
-            if atoms:  # two values: the answer between them has the largest sampling error
-                return rng.integers(2, size=(size, 1)).astype(float)
-            return rng.random((size, 1))
-
-        release = PAPQueryRelease(
-            ThresholdQueries(),
-            epsilon=RELEASE_EPSILON,
-            delta=DELTA,
-            method="pmw",
-            alpha=alpha,
-            random_state=draw_seed(rng),
-        )
-        release.fit(numbers(n), X_public=numbers(m))
-        at = np.array([0.5]) if atoms else np.arange(1, 200) / 200
-        truth = np.array([0.5]) if atoms else at
-        return np.abs(release.cdf(at) - truth).max() > alpha
-
-    return worst(failed, (False, True), seed)
-
-
-def stump_failures(n: int, alpha: float, seed: int) -> float:
-    """Noisy counts of fair coins."""
-    event = Gaussian(gaussian_mu_squared(Fraction(1), Fraction(DELTA)))
-
-    def failed(_, rng):
-        counts = rng.binomial(n, 0.5, size=N_COLUMNS)
-        ledger = Ledger(1, Fraction(DELTA), random_state=draw_seed(rng))
-        noisy = ledger.add_noise(
-            counts, Sensitivity(N_COLUMNS, N_COLUMNS), event, name="counts", proof="noise"
-        )
-        return np.abs(noisy.values / n - 0.5).max() > alpha
-
-    return worst(failed, [None], seed)
-
-
-def mixture_failures(n: int, alpha: float, seed: int) -> float:
-    """Halfspaces of the plane, half of the rows public: rows of label 0, with all flips private."""
-    grid = np.random.default_rng(1).normal(size=(20_000, 2))
-
-    def failed(flip, rng):
-        X = rng.normal(size=(n, 2))
-        normal = rng.normal(size=2)
-        label = (X @ normal > 0) ^ ((rng.random(n) < flip) & (X @ normal > 0))
-        learner = PPMHalfspaceClassifier(
-            epsilon=EPSILON, pool="paper", private_label=True, random_state=draw_seed(rng)
-        )
-        learner.fit(X, label, is_public=~label)
-        positive = grid @ normal > 0
-        predicted = learner.predict(grid).astype(bool)
-        # rows on the positive side have label 1 with probability 1 - flip
-        excess = np.mean(predicted & ~positive) + (1 - 2 * flip) * np.mean(~predicted & positive)
-        return excess > alpha
-
-    return worst(failed, (0.0, 0.25), seed)
-
-
-def draw_seed(rng: np.random.Generator) -> int:
-    """Return a seed for one fit."""
-    return int(rng.integers(2**31))
 
 
 def label_boost_base(alpha: float) -> int:

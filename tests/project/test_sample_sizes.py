@@ -41,7 +41,8 @@ def test_what_was_enough_lies_between_the_bounds(sizes):
 
 
 def test_a_simulation_that_is_run(sizes, monkeypatch):
-    """With few runs: none fails at ten times the rows, and most do with ten."""
-    monkeypatch.setattr(sizes, "N_RUNS", 3)
-    assert sizes.private_failures(2000, 0.2, 0) == 0
-    assert sizes.stump_failures(100, 0.2, 0) == 1
+    """With few runs: none fails with more rows than are enough, and all do with too few."""
+    simulations = importlib.import_module("sample_size_simulations")
+    monkeypatch.setattr(simulations, "N_RUNS", 3)
+    assert simulations.private_failures(2000, 0.2, 0) == 0
+    assert simulations.stump_failures(100, 0.2, 0) == 1
