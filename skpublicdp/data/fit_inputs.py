@@ -192,8 +192,8 @@ def encode_target(
     else:
         chunks = roles.stream.sites.group.ask(_labels_of_site, roles.stream, target_reader)
         chunks = [labels for site in chunks for labels in site]
-    # as objects, since the types of chunks may differ
-    distinct = target_reader.column(np.concatenate([values.astype(object) for values in chunks]))
+    # tasks contain these targets, so their number must not tell which sites have a label
+    distinct = _union(chunks, target_reader)
     targets = target_reader.targets(distinct, separate or [distinct[:0]])
     return TargetEncoding(targets, encode_chunk=lambda y: encode_targets(target_reader, y, targets))
 
@@ -203,15 +203,23 @@ def _distinct_targets(stream: RowSource, target_reader: TargetReader) -> list[ND
     return list(stream.map_labels(lambda y: distinct_targets(target_reader, y)))
 
 
-def _labels_of_site(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
-    """Return the distinct targets of one site; all declared classes if there are any.
+def _union(chunks: list[NDArray[Any]], target_reader: TargetReader) -> NDArray[Any]:
+    """Return the distinct targets of several chunks, each once."""
+    # as objects, since the types of chunks may differ
+    targets = target_reader.column(np.concatenate([values.astype(object) for values in chunks]))
+    return target_reader.distinct(targets)
 
-    Then nothing about the labels leaves the site, but an undeclared label is an error there.
+
+def _labels_of_site(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
+    """Return the set of labels of one site, as one array; all declared classes if there are any.
+
+    The sets of single chunks stay at the site, since a chunk may have a single row. If classes are
+    declared, nothing about the labels leaves the site, but an undeclared label is an error there.
     """
     chunks = _distinct_targets(stream, target_reader)
     declared = target_reader.declared
     if declared is None:
-        return chunks
+        return [_union(chunks, target_reader)]
     for labels in chunks:
         if len(labels):
             target_reader.targets(labels, [labels[:0]])

@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from skpublicdp._internal.redaction import call_silently
+from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.sources.reader import RowReader, is_package_error, without_traceback
 from skpublicdp.data.sources.sites_reader import (
     ROWS_KEY,
@@ -219,7 +220,7 @@ def _without_buffers(frame: Any) -> Any:
     """Return an empty frame with the columns and types of an empty one, and nothing else of it.
 
     An empty slice of an Arrow table holds the buffers of the whole table, and pickles them. A frame
-    of pandas may hold attributes.
+    of pandas may hold attributes, and a field of Arrow metadata.
     """
     if hasattr(frame, "iloc"):
         import pandas as pd
@@ -227,7 +228,9 @@ def _without_buffers(frame: Any) -> Any:
         columns = {name: pd.Series([], dtype=dtype) for name, dtype in frame.dtypes.items()}
         return pd.DataFrame(columns)
     if hasattr(frame, "combine_chunks"):
-        return frame.schema.remove_metadata().empty_table()
+        # without metadata of the table or of its fields
+        types = list(zip(frame.schema.names, frame.schema.types, strict=True))
+        return optional_imports.pyarrow().schema(types).empty_table()
     import polars as pl
 
     # an empty column of categories may hold all categories of the process

@@ -3,6 +3,7 @@
 import multiprocessing
 import pickle
 import pickletools
+import re
 import warnings
 from itertools import pairwise
 
@@ -451,7 +452,9 @@ def containers(frame, tmp_path):
     codes = arrow["name"].combine_chunks().dictionary_encode()
     attributed = frame.astype({"name": pd.ArrowDtype(pa.string())}).set_index(frame["name"])
     attributed.attrs["note"] = frame["name"].iloc[0]
+    noted = pa.schema([field.with_metadata({"note": "secret"}) for field in arrow.schema])
     return {
+        "Arrow with notes": arrow.cast(noted),
         "pandas": frame,
         "pandas of Arrow": attributed,
         "Arrow": arrow,
@@ -498,6 +501,24 @@ def test_tasks_do_not_depend_on_rows_of_other_sites():
         modules |= {text for text in strings if text.startswith("skpublicdp.")}
     assert modules
     assert not {name for name in modules if ".privacy" in name or ".mechanisms.ran" in name}
+
+
+@pytest.mark.parametrize("classes", [None, [0, 1]])
+def test_labels_of_one_chunk_or_site_are_not_sent(monkeypatch, classes):
+    """A chunk or a site may have a single row, whose label its neighbour does not have."""
+    monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda n_columns: 50)
+    views = []
+    for label in (0, 1):
+        rows = ROWS[["age", "ill"]].copy()
+        rows.loc[[700, 1999], "ill"] = label  # the row of one site, and of the last chunk
+        wires = [Wire(Site(part)) for part in parts(rows, (0, 700, 701, 1849, 2000))]
+        opened = open_sites(wires)  # the last site has three chunks and one row
+        model = SemiPrivateClassifier(Stumps(), classes=classes, random_state=0)
+        model.fit(opened[["age"]], opened["ill"], X_public=PUBLIC[["age"]])
+        tasks = [re.sub(rb"[0-9a-f]{16}-\d+", b"", task) for wire in wires for task in wire.tasks]
+        facts = [answer.facts for answer in wires[-1].answers[1:]]
+        views.append((tasks, repr(facts)))
+    assert views[0] == views[1]
 
 
 def test_a_ledger_is_never_sent():
