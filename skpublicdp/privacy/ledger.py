@@ -74,6 +74,8 @@ Ponomareva et al. (2023), How to DP-fy ML. The same probability is the limit for
 def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
     """Indicate whether the samplers support the noise scale of a `Gaussian` or `Pure` event."""
     # the scale of Laplace noise is its parameter b, the scale of Gaussian noise is σ²
+    if isinstance(event, Pure) and sensitivity.absolute > LARGEST_SCALE * event.epsilon:
+        return False  # also for an ε at which the variance would overflow
     max_scale = LARGEST_SCALE if isinstance(event, Pure) else LARGEST_SCALE**2
     return noise_scale(event, sensitivity)[0] <= max_scale
 

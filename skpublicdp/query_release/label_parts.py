@@ -5,10 +5,12 @@ The proof is in docs/proofs/guarantees.md, "A learner from releases of features"
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.guarantees import dichotomies_radius
 from skpublicdp.guarantees.growth import check_ranges
@@ -96,7 +98,7 @@ class QueryRule(Hypothesis):
     Parameters
     ----------
     release : object
-        A release with a method ``holds(Q, X)``.
+        A release with a method ``holds(Q, X)``, whose bounds contain those of the other releases.
     query : ndarray
         The query.
     """
@@ -194,16 +196,17 @@ def learner_from_label_parts(
     """
     if X_public is not None and beta is None:
         raise ValueError("beta must be given if X_public is given; got None.")
-    queries = np.asarray(Q)
-    at_fillers = np.asarray(positive.holds(queries, np.asarray(fillers, dtype=np.float64)))
-    at_filler = at_fillers[:, 0]
+    queries, points = np.asarray(Q), np.asarray(fillers, dtype=np.float64)
+    # each release moves the filler into its own bounds, as it moved the rows of its table
+    negative_filler = np.asarray(negative.holds(queries, points[:1]))[:, 0]
+    positive_filler = np.asarray(positive.holds(queries, points[:1]))[:, 0]
     scores = np.asarray(negative.answer(queries)) - np.asarray(positive.answer(queries))
     deviations = [_release_error(negative), _release_error(positive)]
-    if at_filler.any() and not at_filler.all():
-        share, share_error = _label_share(labels, queries, at_fillers)
-        scores = scores + (1 - 2 * share) * at_filler
+    if _varies(negative_filler) or _varies(positive_filler):
+        share, share_error = _label_share(labels, queries, points)
+        scores = scores + (1 - share) * positive_filler - share * negative_filler
         deviations.append(share_error)
-    rule = QueryRule(positive, queries[int(scores.argmin())])
+    rule = QueryRule(_with_joint_bounds(positive, negative), queries[int(scores.argmin())])
     if any(deviation is None for deviation in deviations):
         return LearnedRule(rule, None)
     guarantee = 2 * sum(deviation for deviation in deviations if deviation is not None)
@@ -221,7 +224,30 @@ def _release_error(release: Any) -> float | None:
     return error
 
 
-def _label_share(labels: Any, queries: Any, at_fillers: Any) -> tuple[float, float | None]:
+def _varies(answers: NDArray[np.bool_]) -> bool:
+    """Indicate whether some queries hold at a point and others do not."""
+    return bool(answers.any() and not answers.all())
+
+
+def _with_joint_bounds(release: Any, other: Any) -> Any:
+    """Return a copy of a release that moves rows only into the bounds of both releases together.
+
+    By default the bounds of a release are around the public rows of its table, which have one label
+    and the filler. Rows of the other label may be far outside, and must not be moved there.
+    """
+    schema, other_schema = getattr(release, "_schema", None), getattr(other, "_schema", None)
+    if schema is None or other_schema is None:
+        return release
+    columns = tuple(
+        replace(column, low=min(column.low, own.low), high=max(column.high, own.high))
+        for column, own in zip(schema.columns, other_schema.columns, strict=True)
+    )
+    joint = copy(release)
+    joint._schema = replace(schema, columns=columns)
+    return joint
+
+
+def _label_share(labels: Any, queries: Any, fillers: Floats) -> tuple[float, float | None]:
     """Return the released share of label 1, and the bound on its error.
 
     Parameters
@@ -230,16 +256,16 @@ def _label_share(labels: Any, queries: Any, at_fillers: Any) -> tuple[float, flo
         Release of the points that code the labels.
     queries : ndarray of shape (n_queries, ...)
         Queries.
-    at_fillers : ndarray of bool, shape (n_queries, 2)
-        Whether each query holds at the two points.
+    fillers : ndarray of float64, shape (2, n_features)
+        The two points.
     """
-    is_different = at_fillers[:, 0] != at_fillers[:, 1]
-    if labels is None or not is_different.any():
+    at_fillers = None if labels is None else np.asarray(labels.holds(queries, fillers))
+    if at_fillers is None or (at_fillers[:, 0] == at_fillers[:, 1]).all():
         raise ValueError(
             "The queries differ on the first filler, so their errors depend on the share of label "
             "1. Pass a release of the labels, and two fillers to which some query in Q gives "
             "different answers."
         )
-    position = int(is_different.argmax())
+    position = int((at_fillers[:, 0] != at_fillers[:, 1]).argmax())
     share = float(np.asarray(labels.answer(queries[position : position + 1]))[0])
     return (share if at_fillers[position, 1] else 1 - share), _release_error(labels)

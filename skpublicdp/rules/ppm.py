@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
-from skpublicdp.accounting import Draw, Event, Pure, Steps, exact_fraction
+from skpublicdp.accounting import Draw, Event, Pure, Sensitivity, Steps, exact_fraction
 from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
 from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
@@ -33,7 +33,7 @@ from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.halfspace_sets import AffineHull
 from skpublicdp.hypotheses.intersections import IntersectionCover, max_support_points
 from skpublicdp.hypotheses.polytopes import Polytope
-from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.rules.class_weights import integer_class_weights
 from skpublicdp.rules.cover_classifier import COVER_PARAMETERS, CoverClassifier
 from skpublicdp.rules.cover_search import DrawnRule, Evaluation, RuleSearch
@@ -334,7 +334,15 @@ class PPMHalfspaceClassifier(CoverClassifier):
         evaluation = self._evaluation_event()
         draw = Draw(exact_fraction(self.epsilon) - evaluation.epsilon)
         event: Event = Steps((draw, evaluation)) if evaluation.epsilon else draw
-        return Ledger.from_estimator(self, event=event)
+        ledger = Ledger.from_estimator(self, event=event)
+        sensitivity = ledger.for_person(Sensitivity(1, 1))
+        if evaluation.epsilon and not noise_is_representable(evaluation, sensitivity):
+            raise ValueError(
+                f"evaluation_share={float(self.evaluation_share):g} of epsilon="
+                f"{float(self.epsilon):g} is too small: the noise of the count is too large to be "
+                "drawn. Raise one of the two, or set evaluation_share=0."
+            )
+        return ledger
 
     def _evaluation_event(self) -> Pure:
         """Return the privacy cost of the noisy count of errors."""

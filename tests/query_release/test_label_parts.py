@@ -194,6 +194,22 @@ def test_every_query_class_learns(queries, Q):
     assert "predict 1 where the query" in str(learned.rule)
 
 
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+@pytest.mark.parametrize("swapped", [False, True], ids=["in-order", "swapped"])
+@pytest.mark.parametrize("Q", [[[-1.0], [5.0], [20.0]], [[5.0], [7.0]]], ids=["any", "agreeing"])
+def test_rows_of_one_label_are_not_moved_to_those_of_the_other(Q, swapped):
+    """The bounds of a release are around the rows of one label, and here far from the others."""
+    rng = np.random.default_rng(0)
+    X = rng.random((31_000, 1)) + 10 * (rng.random((31_000, 1)) < 0.5)
+    y = X[:, 0] < 5
+    fillers = np.array([[0.5], [10.5]])[:: -1 if swapped else 1]
+    releases = releases_of(ThresholdQueries(), X, y, 1000, fillers, epsilon=1, random_state=0)
+    rule = learner_from_label_parts(*releases, Q, fillers).rule
+    assert rule.query[0] == 5
+    assert (rule.predict(X) == y).all()
+    assert releases[1].holds([[5.0]], X[~y]).all() != swapped  # the release itself is unchanged
+
+
 @pytest.mark.slow
 def test_the_promise_is_kept_at_the_size_that_is_counted():
     alpha, beta = 0.8, 0.2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from sklearn.base import clone
 
-from skpublicdp import PPMHalfspaceClassifier
+from skpublicdp import PPMHalfspaceClassifier, PrivacyBudget
 from skpublicdp.data import describe_columns
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning
 from skpublicdp.guarantees.ppm import (
@@ -369,3 +369,14 @@ class TestFrequencies:
         paper = PPMHalfspaceClassifier(private_label=1, pool="paper", beta=0.1, status_error=0.1)
         failures = n_violations(paper, 30, n, d, 0.3, 0.0, 1 / 3)
         assert failures <= binom.isf(FALSE_ALARM, 30, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "share"), [(1e-9, 0.1), (1.0, 1e-15), (1.0, 5e-324), (1e-300, 0.5)]
+)
+def test_noise_that_cannot_be_drawn_is_refused_before_the_budget_is_charged(epsilon, share):
+    budget = PrivacyBudget(1)
+    clf = PPMHalfspaceClassifier(epsilon=epsilon, evaluation_share=share, budget=budget)
+    with pytest.raises(ValueError, match="too large to be drawn"):
+        clf.fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    assert budget.spent().epsilon == 0
