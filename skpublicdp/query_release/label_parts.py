@@ -262,9 +262,9 @@ def _label_share(labels: Any, queries: Any, fillers: Floats) -> tuple[float, flo
     at_fillers = None if labels is None else np.asarray(labels.holds(queries, fillers))
     if at_fillers is None or (at_fillers[:, 0] == at_fillers[:, 1]).all():
         raise ValueError(
-            "The queries differ on the first filler, so their errors depend on the share of label "
-            "1. Pass a release of the labels, and two fillers to which some query in Q gives "
-            "different answers."
+            "Some queries in Q hold at the first filler and others do not, so their errors depend "
+            "on the fraction of rows with label 1. Pass a release of the labels as labels, and "
+            "choose two fillers at which some query in Q has different answers."
         )
     position = int((at_fillers[:, 0] != at_fillers[:, 1]).argmax())
     share = float(np.asarray(labels.answer(queries[position : position + 1]))[0])
