@@ -127,7 +127,7 @@ def test_the_labels_are_not_needed_where_all_queries_agree():
     with pytest.raises(ValueError, match="Pass a release of the labels"):
         learner_from_label_parts(*releases[:2], None, THRESHOLDS, BOTH_ENDS)
     same = np.zeros((2, 1))
-    with pytest.raises(ValueError, match="fillers to which some query"):
+    with pytest.raises(ValueError, match="fillers at which some query"):
         learner_from_label_parts(*releases, THRESHOLDS, same)
     releases[1].guarantee_ = None
     assert learner_from_label_parts(*releases, THRESHOLDS, BOTH_ENDS).guarantee is None
