@@ -75,7 +75,7 @@ def test_first_pages_say_what_each_estimator_releases(page):
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/user_guide/faq.md"])
 def test_pages_say_where_floating_point_takes_part(page):
     text = text_of(page)
-    assert "ntegers and rationals decide every draw and all noise" in text
+    assert "exact integer and rational arithmetic" in text
     assert re.search(r"esiduals of boosting|oosting's residuals", text)
     assert "rounded to integers before they are added up" in text
 
