@@ -93,7 +93,7 @@ class Remaining(NamedTuple):
             f"{kind} {four_digits(epsilon, ROUND_FLOOR)}"
             for kind, epsilon in self._asdict().items()
         )
-        return f"Largest ε of one more fit, by its kind, as kinds compose differently: {epsilons}"
+        return f"Largest ε of one more fit, by kind (each kind composes differently): {epsilons}"
 
 
 class SpentTotals(NamedTuple):
@@ -357,8 +357,8 @@ class Filter:
             remaining = four_digits(max(allowance - total.delta, ZERO), ROUND_FLOOR)
             scope = " for fits known only by their (ε, δ)," if self.accountant == "auto" else ""
             return (
-                f"This fit asks for δ = {four_digits(price.delta)}, and δ = {remaining} is left"
-                f"{scope} {cap}; fit with delta=0 or a smaller one, or stop here."
+                f"This fit requests δ = {four_digits(price.delta)}, but only δ = {remaining} is "
+                f"left{scope} {cap}; fit with delta=0 or a smaller delta, or stop here."
             )
         if price.noisy:
             epsilon = gaussian_epsilon(price.mu_squared, self.delta)
@@ -368,9 +368,9 @@ class Filter:
             requested = f"ε = {four_digits(price.pure)}"
             kind = "approximate" if price.delta else "draw" if isinstance(event, Draw) else "pure"
             largest = self.largest_epsilon(total, kind, price.delta or None)
-        remaining = f"ε = {four_digits(largest, ROUND_FLOOR)}" if largest else "nothing"
+        remaining = f"only ε = {four_digits(largest, ROUND_FLOOR)}" if largest else "nothing"
         advice = "fit with a smaller epsilon, or stop here" if largest else "stop here"
-        return f"This fit asks for {requested}, and {remaining} is left {cap}; {advice}."
+        return f"This fit requests {requested}, but {remaining} is left {cap}; {advice}."
 
     def _all_noise_share(self, total: SpentTotals) -> Fraction:
         """Return the share of δ for the first admission rule, which counts all fits as noise."""

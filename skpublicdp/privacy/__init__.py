@@ -1,1 +1,1 @@
-"""The ledger, which accounts for one fit, and the budget, which accounts for many."""
+"""Privacy accounting for a single fit (the ledger) and for many fits (the budget)."""

@@ -37,7 +37,7 @@ from skpublicdp.privacy.ticket import USED_TICKET
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
 """SQL query for the running total of each group after its last entry.
 
-In SQLite, columns beside max() come from the row with the maximum.
+In SQLite, columns selected alongside max() come from the row with the maximum.
 """
 
 N_SEEDED = "SELECT count(*) FROM entries WHERE seeded"
@@ -45,11 +45,11 @@ N_SEEDED = "SELECT count(*) FROM entries WHERE seeded"
 
 
 class PrivacyBudget:
-    """One (ε, δ) for many fits that may be chosen adaptively: a privacy filter.
+    """Privacy filter that limits many adaptively chosen fits to one total (ε, δ).
 
     Pass it as `budget` to any estimator of this package. Each fit is recorded and charged before
-    its first draw. It is refused before a private row is read if the total would exceed (ε, δ).
-    The next fit and its ε may depend on all results so far.
+    its first draw. A fit is refused before any private row is read if the total would exceed (ε,
+    δ). The next fit and its ε may depend on all results so far.
 
     Parameters
     ----------
@@ -58,23 +58,25 @@ class PrivacyBudget:
     delta : float, default=0.0
         Total δ of all fits, in [0, 1).
     path : path-like, default=None
-        File that keeps the ledger across processes, notebooks and restarts. An existing file is
-        opened and must have the same terms. ``None`` uses a temporary file of this process.
+        File that stores the ledger across processes, notebooks and restarts. An existing file must
+        have been created with the same terms. ``None`` uses a temporary file of this process.
     accountant : {"auto", "pure", "zcdp", "gdp"}, default="auto"
-        The quantity that is added up: ``"pure"`` ε and δ, ``"zcdp"`` ρ, ``"gdp"`` μ². ``"auto"``
-        is ``"pure"`` for ``delta=0``. Otherwise it admits a fit while one of three totals stays
-        below the cap: all ε, with at most one fit of noise; μ² of all fits; or ε of the fits
-        without noise in k sixteenths of ε, and μ² of the fits with noise in the rest. Fits
-        known only by their (ε, δ) share a tenth of δ.
+        Quantity that is summed over the fits: ε and δ for ``"pure"``, ρ for ``"zcdp"`` and μ² for
+        ``"gdp"``. ``"auto"`` equals ``"pure"`` if ``delta=0``. Otherwise it admits a fit while one
+        of three totals stays below the cap: the sum of all ε, with at most one fit that adds noise;
+        the sum of all μ²; or a split of ε, where k sixteenths cover the ε of fits without noise and
+        the remainder covers the μ² of fits with noise. Fits known only by their (ε, δ) share a
+        tenth of δ.
     for_tests : bool, default=False
-        Whether any number of fits with a `random_state` may be charged. Otherwise the second one is
-        refused, since two fits with the same seed have the same noise, and their difference has
-        none. A budget for tests gives no protection. Its `repr` and all receipts state this.
+        Whether to accept any number of fits with a `random_state`. Otherwise a second seeded fit is
+        refused, because two fits with the same seed share their noise, which cancels in the
+        difference of their results. A budget for tests gives no protection, as its `repr` and all
+        receipts state.
 
     Warns
     -----
     SeededRandomnessWarning
-        In each fit with a `random_state` that is charged, unless the budget is for tests.
+        If a fit with a `random_state` is charged to a budget that is not for tests.
 
     See Also
     --------
@@ -82,11 +84,13 @@ class PrivacyBudget:
 
     Notes
     -----
-    Copies, pickles, clones and workers share the file and hence the budget. A copy that cannot
-    open its file raises. A fit that fails or is killed after its entry was written has spent.
+    Copies, pickles, clones and workers share the file and hence the budget. A copy that cannot open
+    its file raises an error. A fit that fails or is killed after its entry was written still counts
+    as spent.
 
-    A budget counts each row once in each fit. If bootstrap samples or oversampling repeat a row k
-    times in a fit, the privacy loss of that row is k times as large. The budget cannot detect this.
+    A budget assumes that each row occurs only once in a fit. If bootstrap samples or oversampling
+    repeat a row k times in a fit, the privacy loss of that row is k times as large. The budget
+    cannot detect such repetitions.
 
     The filters are those of Feldman and Zrnic (2021), Whitehouse et al. (2023) and Smith and
     Thakurta (2022). They are valid under fully adaptive choices (docs/proofs/budgets.md).
@@ -105,7 +109,7 @@ class PrivacyBudget:
     >>> clf.fit(X, X[:, 0] > 0)
     Traceback (most recent call last):
         ...
-    skpublicdp.exceptions.PrivacyBudgetError: This fit asks for ε = 0.7, and ε = 0.3 is left ...
+    skpublicdp.exceptions.PrivacyBudgetError: This fit requests ε = 0.7, but only ε = 0.3 ...
     """
 
     def __init__(
@@ -148,22 +152,22 @@ class PrivacyBudget:
 
     @property
     def accountant(self) -> str:
-        """The accountant, which determines the quantity that is added up."""
+        """The accountant, which determines the quantity that is summed over the fits."""
         return self._filter.accountant
 
     @property
     def for_tests(self) -> bool:
-        """Whether any number of fits with a `random_state` may be charged."""
+        """Whether the budget accepts any number of fits with a `random_state`."""
         return self._file.for_tests
 
     @property
     def path(self) -> str:
-        """Path of the file that holds the ledger."""
+        """Path of the file that stores the ledger."""
         return self._file.path
 
     @property
     def ledger(self) -> list[Entry]:
-        """Entries of all fits so far, in all groups, in order of time."""
+        """Entries of all fits so far, across all groups, in chronological order."""
         rows = self._file.read(
             "SELECT number, time, who, event, n_rows, disjoint, seeded FROM entries ORDER BY number"
         )
@@ -175,18 +179,18 @@ class PrivacyBudget:
     def group(self, name: str) -> Self:
         """Return this budget for one of several disjoint groups of rows (parallel composition).
 
-        Each group may spend all that remains after the fits on all rows. No two groups may share a
-        row or a person. The members of a group and its size must be public.
+        Each group may spend the entire budget that remains after the fits on all rows. No row and
+        no person may belong to two groups. Group membership and group sizes must be public.
 
         Parameters
         ----------
         name : str
-            Name of the group, which the ledger keeps.
+            Name of the group, which is stored in the ledger.
 
         Returns
         -------
         PrivacyBudget
-            Budget for fits on rows of that group only.
+            Budget for fits that use only the rows of this group.
         """
         if not isinstance(name, str) or not name:
             raise ValueError(f"name must be a non-empty string; got {name!r}.")
@@ -197,7 +201,7 @@ class PrivacyBudget:
         return budget
 
     def check(self, event: Event, *, seeded: bool = False) -> None:
-        """Raise if an event would not be admitted now, without spending anything.
+        """Raise an error if the budget does not cover an event, without charging anything.
 
         Parameters
         ----------
@@ -209,7 +213,7 @@ class PrivacyBudget:
         Raises
         ------
         PrivacyBudgetError
-            If the event costs more than the rest of the budget, or is the second seeded one.
+            If the event costs more than the remaining budget, or is the second seeded event.
         """
         with self._file.connected() as connection:
             self._admit(event, seeded, connection)
@@ -223,12 +227,12 @@ class PrivacyBudget:
         ticket: str | None = None,
         seeded: bool = False,
     ) -> int:
-        """Charge an event to the budget. It returns after the entry is on disk.
+        """Charge an event to the budget, and return once its entry is on disk.
 
         Parameters
         ----------
         event : Event
-            The event that is about to use private rows. Mechanisms of other packages are
+            Event that is about to use private rows. Mechanisms from other packages are described by
             ``accounting.Pure(epsilon)``, ``accounting.Gaussian(mu_squared)`` or
             ``accounting.Approximate(epsilon, delta)``.
         who : str
@@ -236,7 +240,7 @@ class PrivacyBudget:
         n_rows : int
             Number of private rows.
         ticket : str, optional
-            One-time token, which is accepted for one entry only.
+            One-time token, which is accepted for a single entry.
         seeded : bool, default=False
             Whether the randomness comes from a `random_state`.
 
@@ -248,8 +252,8 @@ class PrivacyBudget:
         Raises
         ------
         PrivacyBudgetError
-            If the event costs more than the rest of the budget, is the second seeded one, or has
-            a used ticket. The budget is not charged in these cases.
+            If the event costs more than the remaining budget, is the second seeded event, or has a
+            used ticket. The budget is not charged in these cases.
         """
         if not isinstance(who, str) or not 0 <= n_rows < 1 << 63:
             raise ValueError(
@@ -274,10 +278,10 @@ class PrivacyBudget:
         return int(written.lastrowid or 0)
 
     def spent(self) -> Spent:
-        """Return the smallest (ε, δ) that would have admitted all fits, in the most spent group.
+        """Return the smallest (ε, δ) that would have admitted all fits of the costliest group.
 
-        It is a guarantee only if all fits were fixed in advance. Otherwise the guarantee is the
-        (ε, δ) of the whole budget, since a decision to stop that depends on earlier results is an
+        This (ε, δ) is a guarantee only if all fits were fixed in advance. Otherwise the guarantee
+        is the (ε, δ) of the whole budget, since stopping in response to earlier results is an
         adaptive choice (docs/proofs/budgets.md).
         """
         return self._largest_spent(self._parse_last_totals(self._file.read(LAST_TOTALS)))
@@ -289,17 +293,17 @@ class PrivacyBudget:
     def remaining(self, kind: str, delta: Any = None) -> float: ...
 
     def remaining(self, kind: str | None = None, delta: Any = None) -> float | Remaining:
-        """Return the largest ε that one more fit may have, by the kind of fit.
+        """Return the largest ε that the budget allows for one more fit, by kind of fit.
 
         Parameters
         ----------
         kind : {"pure", "draw", "gaussian", "approximate"}, default=None
-            ``None`` returns all of them. ``"pure"`` applies to any fit with ``delta=0``.
-            ``"draw"`` may be larger and applies to fits that only draw: `SemiPrivateClassifier`,
-            `PPMHalfspaceClassifier`, and `SemiPrivateSearchCV` over settings of the former. With a
-            positive δ, ``"gaussian"`` applies to `PAPQueryRelease`,
-            `SemiPrivateBoostingClassifier`, `SemiPrivateBoostingRegressor` and `private_scores`,
-            and ``"approximate"`` to all others.
+            ``None`` returns the results for all kinds. ``"pure"`` applies to any fit with
+            ``delta=0``. ``"draw"`` may allow a larger ε and applies to fits that only draw a rule:
+            `SemiPrivateClassifier`, `PPMHalfspaceClassifier`, and `SemiPrivateSearchCV` over
+            settings of `SemiPrivateClassifier`. With a positive δ, ``"gaussian"`` applies to
+            `PAPQueryRelease`, `SemiPrivateBoostingClassifier`, `SemiPrivateBoostingRegressor` and
+            `private_scores`, and ``"approximate"`` to all others.
         delta : float, optional
             δ of that fit, for the last two kinds. The default is the δ of the budget, or the
             remaining δ for ``"approximate"`` and for ``accountant="pure"``.
@@ -307,7 +311,7 @@ class PrivacyBudget:
         Returns
         -------
         float or Remaining
-            Largest ε, 0 if the budget is exhausted. `Remaining` has one field for each kind.
+            Largest ε, which is 0 if the budget is exhausted. `Remaining` has one field per kind.
 
         Examples
         --------
@@ -318,7 +322,7 @@ class PrivacyBudget:
         >>> budget.remaining("gaussian")
         1.65...
         >>> budget.remaining()
-        Largest ε of one more fit, by its kind, as kinds compose differently: pure 0.833...
+        Largest ε of one more fit, by kind (each kind composes differently): pure 0.833...
         """
         if kind is None:
             if delta is not None:
@@ -335,7 +339,7 @@ class PrivacyBudget:
         return min(self._filter.largest_epsilon(total, kind, exact_delta) for total in totals)
 
     def history(self) -> list[Spent]:
-        """Return the spent (ε, δ) after each entry, as `spent` would have returned it then."""
+        """Return the (ε, δ) that `spent` would have returned after each entry."""
         groups: dict[str, SpentTotals] = {}
         history: list[Spent] = []
         for group, total in self._file.read("SELECT disjoint, total FROM entries ORDER BY number"):
@@ -344,7 +348,7 @@ class PrivacyBudget:
         return history
 
     def to_dict(self) -> dict[str, Any]:
-        """Return terms, spending and entries as a dict that JSON can store."""
+        """Return the terms, the spent (ε, δ) and the entries as a JSON-serializable dict."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -360,7 +364,7 @@ class PrivacyBudget:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Axes to draw into. The default is a new figure.
+            Axes to draw on. A new figure is created by default.
 
         Returns
         -------
@@ -404,14 +408,14 @@ class PrivacyBudget:
         return self
 
     def _parse_last_totals(self, records: list[Any]) -> dict[str, SpentTotals]:
-        """Return the totals by group from the records of `LAST_TOTALS`; "" is for all rows."""
+        """Return the total of each group from the records of `LAST_TOTALS`; "" means all rows."""
         return {group: _parse_totals(total) for group, total, _ in records}
 
     def _limiting_totals(self, groups: dict[str, SpentTotals]) -> list[SpentTotals]:
         """Return the totals that must stay below the cap after the next fit.
 
-        A fit of a group is limited by the fits of that group and on all rows. A fit on all rows is
-        limited by every group, since it is charged to the rows of each.
+        A fit on one group is limited by the earlier fits on that group and on all rows. A fit on
+        all rows is limited by every group, since it uses the rows of each group.
         """
         all_rows = groups.get("", ZERO_SPENT)
         if self._group:
@@ -424,12 +428,12 @@ class PrivacyBudget:
         return max(spending, key=lambda spent: spent.epsilon)
 
     def _admit(self, event: Event, seeded: bool, connection: sqlite3.Connection) -> SpentTotals:
-        """Return the total of this group including an event, or raise if it is not admitted.
+        """Return this group's total including an event, or raise if the event is not admitted.
 
-        Fits on all rows are not part of the total of a group. They have their own.
+        Fits on all rows have a separate total, which is not part of any group's total.
         """
-        # Seeded fits of all groups count: an attacker who knows the rows of one group could
-        # compute the noise that it shares with another one.
+        # Seeded fits of all groups count: an attacker who knows the rows of one group could compute
+        # the noise that this group shares with another group.
         if seeded and not self.for_tests and connection.execute(N_SEEDED).fetchone()[0]:
             raise PrivacyBudgetError(SEEDED_TWICE)
         price = SpentTotals.from_event(event)
@@ -441,7 +445,7 @@ class PrivacyBudget:
 
 
 def _is_number(value: Any) -> bool:
-    """Indicate whether a value is a real number or a `Decimal`, which is no `Real`."""
+    """Indicate whether a value is a real number or a `Decimal`, which is not a `Real`."""
     return isinstance(value, Real | Decimal)
 
 
@@ -452,7 +456,7 @@ def _check_delta(delta: Any) -> None:
 
 
 def _parse_totals(text: str) -> SpentTotals:
-    """Return the totals from the JSON text of an entry, or raise for an earlier format."""
+    """Return the totals from the JSON text of an entry, or raise if its format is outdated."""
     try:
         return SpentTotals.from_text(text)
     except (AttributeError, TypeError, ValueError):
@@ -464,7 +468,7 @@ def _parse_totals(text: str) -> SpentTotals:
 
 
 def _remove_file(path: str, owner: int) -> None:
-    """Remove a temporary file at exit, in the process that created it but not in its forks."""
+    """Remove a temporary file at exit, in the process that created it but not in forks."""
     if os.getpid() == owner:
         with suppress(OSError):
             os.remove(path)

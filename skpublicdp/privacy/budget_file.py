@@ -17,7 +17,7 @@ from skpublicdp.accounting.filters import Filter
 from skpublicdp.exceptions import PrivacyBudgetError
 
 LOCK_TIMEOUT = 300
-"""Maximum time in seconds that a process waits while other processes write."""
+"""Maximum time in seconds that a process waits for others to finish writing."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -30,8 +30,8 @@ CREATE TABLE IF NOT EXISTS entries (
 """Schema of the file.
 
 `disjoint` is the name of a group, or empty for all rows. `total` is the spending of that group
-including this entry. `seeded` is 1 if the noise came from a `random_state`, and for entries of
-earlier versions that did not record it. The seed itself is not stored.
+including this entry. `seeded` is 1 if the noise came from a `random_state`, and also for entries of
+earlier versions, which did not record the source of randomness. The seed itself is not stored.
 """
 
 
@@ -43,7 +43,7 @@ UNUSABLE_FILE = (
 
 
 class Entry(NamedTuple):
-    """One fit that was charged to a budget, in public numbers only.
+    """Record of one fit that was charged to a budget. It contains public numbers only.
 
     Attributes
     ----------
@@ -54,14 +54,14 @@ class Entry(NamedTuple):
     who : str
         Name of the estimator.
     event : Event
-        Plan of the fit, which was charged.
+        Plan of the fit, whose cost was charged.
     n_rows : int
         Number of private rows.
     group : str or None
         Name of the disjoint group of rows, or None for all rows.
     seeded : bool
-        Whether the randomness came from a `random_state`. It is also True for entries of earlier
-        versions that did not record it.
+        Whether the randomness came from a `random_state`. Also True for entries of earlier
+        versions, which did not record the source of randomness.
     """
 
     number: int
@@ -73,7 +73,7 @@ class Entry(NamedTuple):
     seeded: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as a dict that JSON can store, with the event as text."""
+        """Return the entry as a JSON-serializable dict, with the event as a string."""
         fields = ("number", "time", "who", "n_rows", "group", "seeded")
         return {name: getattr(self, name) for name in fields} | {"event": to_text(self.event)}
 
@@ -87,9 +87,9 @@ class BudgetFile:
     path : str
         Absolute path.
     identity : str
-        Random identifier of the file, by which a replaced file is detected.
+        Random identifier of the file, used to detect a replaced file.
     for_tests : bool
-        Whether any number of seeded fits may be charged to it.
+        Whether the budget accepts any number of seeded fits.
     """
 
     path: str
@@ -107,7 +107,7 @@ class BudgetFile:
         cap : Filter
             The total (ε, δ) and its accountant.
         for_tests : bool
-            Whether any number of seeded fits may be charged.
+            Whether the budget accepts any number of seeded fits.
         """
         terms = {
             "epsilon": str(cap.epsilon),
@@ -148,7 +148,7 @@ class BudgetFile:
     def connected(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection for one transaction, which threads and forks must not share.
 
-        It raises `PrivacyBudgetError` unless the file exists and has the identity of this budget.
+        Raises `PrivacyBudgetError` unless the file exists and has the identity of this budget.
         """
         address = f"{Path(self.path).as_uri()}?mode=rw"
         try:
@@ -159,7 +159,7 @@ class BudgetFile:
                 connection.execute("PRAGMA synchronous = EXTRA")  # entries survive a power cut
                 query = "SELECT value FROM terms WHERE name = 'identity'"
                 if connection.execute(query).fetchone() != (self.identity,):
-                    raise PrivacyBudgetError(UNUSABLE_FILE.format("it is another one"))
+                    raise PrivacyBudgetError(UNUSABLE_FILE.format("it was replaced"))
                 yield connection
         except sqlite3.Error as error:
             raise PrivacyBudgetError(UNUSABLE_FILE.format(error)) from None

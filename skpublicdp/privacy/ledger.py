@@ -1,9 +1,9 @@
-"""Privacy ledger of one fit. All private answers of an estimator are released through it.
+"""Privacy ledger of one fit, through which an estimator releases all private answers.
 
-A ledger holds a plan: an event that is fixed in advance and costs at most the (ε, δ) of the fit.
-Each draw and each noisy release is recorded before it is sampled, and refused if the rest of the
-plan does not cover it. The first one charges the whole plan to the budget, if there is one. Proofs:
-docs/proofs/budgets.md.
+A ledger has a plan, which is an event that is fixed in advance and costs at most the (ε, δ) of the
+fit. Each draw and each noisy release is recorded before it is sampled, and refused if the remaining
+plan does not cover its cost. The first event charges the entire plan to the budget, if there is
+one. Proofs: docs/proofs/budgets.md.
 """
 
 from __future__ import annotations
@@ -65,9 +65,10 @@ LARGE_DELTA = 0.1
 LARGE_EPSILON = 10
 """Largest ε of a pure guarantee for which no warning is given.
 
-At ε = 10, an attacker who knows all other rows and considers two values of the last one equally
-likely is right with probability at most 1 / (1 + e^-10) = 99.995%. A larger ε is tier 3 of
-Ponomareva et al. (2023), How to DP-fy ML. The same probability is the limit for plans with δ > 0.
+At ε = 10, an attacker who knows all other rows and considers two values of the remaining row
+equally likely is right with probability at most 1 / (1 + e^-10) = 99.995%. A larger ε is tier 3 of
+Ponomareva et al. (2023), How to DP-fy ML. Plans with δ > 0 are compared with the same success
+probability.
 """
 
 
@@ -75,7 +76,7 @@ def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
     """Indicate whether the samplers support the noise scale of a `Gaussian` or `Pure` event."""
     # the scale of Laplace noise is its parameter b, the scale of Gaussian noise is σ²
     if isinstance(event, Pure) and sensitivity.absolute > LARGEST_SCALE * event.epsilon:
-        return False  # also for an ε at which the variance would overflow
+        return False  # also covers an ε for which the variance would overflow
     max_scale = LARGEST_SCALE if isinstance(event, Pure) else LARGEST_SCALE**2
     return noise_scale(event, sensitivity)[0] <= max_scale
 
@@ -96,7 +97,8 @@ class ReceiptLine(NamedTuple):
     proof : str
         Reference of the proof.
     sub_lines : list of ReceiptLine
-        Lines of the sub-ledger whose cost the event covers. They replace this line in the receipt.
+        Lines of the sub-ledger whose cost this event covers. In the receipt, they replace the line
+        of the event.
     """
 
     name: str
@@ -106,14 +108,14 @@ class ReceiptLine(NamedTuple):
 
     @property
     def displayed_lines(self) -> list[ReceiptLine]:
-        """The lines that the receipt shows for this event: its sub-lines, or else this line."""
+        """Receipt lines of this event: its sub-lines if it has any, otherwise the line itself."""
         return self.sub_lines or [self]
 
     def to_mechanism(self, max_epsilon: Fraction, delta: Fraction) -> Mechanism:
-        """Return the mechanism for the receipt, with its privacy cost (ε, δ) if used alone.
+        """Return the mechanism for the receipt, with the privacy cost (ε, δ) of a single use.
 
-        Gaussian noise has an ε only at a positive δ. It is quoted at the δ of the fit, and is at
-        most the ε of the fit.
+        Gaussian noise has a finite ε only if δ is positive. Its ε is computed for the δ of the fit,
+        and is at most the ε of the fit.
         """
         mechanism_epsilon, mechanism_delta = basic_price(self.event)
         if isinstance(self.event, Gaussian):
@@ -125,7 +127,7 @@ class ReceiptLine(NamedTuple):
 
 
 class Ledger:
-    """Plan, spending and receipt of one fit, which samples all of its draws and noise.
+    """Ledger that enforces the plan of one fit, samples all of its noise and writes its receipt.
 
     Parameters
     ----------
@@ -134,19 +136,19 @@ class Ledger:
     random_state : None, int, numpy Generator or RandomState
         Source of randomness, as in the estimators.
     budget : PrivacyBudget, optional
-        Budget that the fit is charged to. If it cannot cover the plan, it raises here, before a
-        private row is read.
+        Budget to which the fit is charged. If it cannot cover the plan, an error is raised here,
+        before any private row is read.
     event : Event, optional
-        The plan. By default any ε-differentially private event if δ is 0, otherwise any events
-        whose μ² add up to at most the μ² that implies (ε, δ).
+        The plan. The default admits any ε-differentially private event if δ is 0, and otherwise any
+        events whose total μ² implies (ε, δ).
     who : str
         Name of the fit in the entries of the budget.
     rows_per_person : int
-        Maximum number of rows of one person. Each event is priced for replacing all of them.
+        Maximum number of rows per person. Each event is priced for replacing all rows of a person.
     ticket : str, optional
         One-time token of a fit that must not be repeated; see `ticket.new_ticket`.
     seeded_parts : bool
-        Whether a base learner or sanitizer, which samples by itself, has its own seed.
+        Whether a base learner or sanitizer that draws its own random numbers is seeded.
 
     Raises
     ------
@@ -198,7 +200,7 @@ class Ledger:
         # whether an event was recorded; whether the parent's receipt line covers all events
         self._spent = self._is_prepaid = False
         self._parallel: tuple[Ledger, ...] = ()  # result of `split`
-        # rest of the plan; None if a theorem bounds the cost, so that events are not added up
+        # remaining plan; None if a theorem bounds the total cost, so that no costs are added up
         self._remaining: Event | None = NO_EVENT
         self._cap = BudgetCap(
             self.epsilon, self.delta, "pure" if budget is None else budget.accountant
@@ -237,28 +239,29 @@ class Ledger:
 
     @property
     def event(self) -> Event:
-        """The plan: the event that the budget is charged for."""
+        """The plan, which is the event that is charged to the budget."""
         return self._plan
 
     @property
     def noise(self) -> Noise:
-        """The plan as noise that spends it at once: Gaussian, or Laplace if δ = 0."""
+        """A single noise event that spends the entire plan: Gaussian, or Laplace if δ = 0."""
         assert isinstance(self._plan, Noise)
         return self._plan
 
     def read(self, n_private: int, n_public: int = 0) -> None:
-        """Record the numbers of rows, and warn if δ is large for the number of private rows."""
+        """Record the numbers of rows, and warn if δ is too large for the number of private rows."""
         self.n_private, self.n_public = n_private, n_public
         warn_if_delta_is_large(self.delta, n_private)
 
     def fits(self, event: Event) -> bool:
-        """Indicate whether a plan costs at most (ε, δ), under the budget's accountant if any."""
+        """Indicate whether a plan costs at most (ε, δ), using the budget's accountant if any."""
         return self._cap.admits(event)
 
     def plan(self, event: Event) -> None:
-        """Set the plan, before the first event. The budget is charged for it.
+        """Set the plan before the first event. Its cost is charged to the budget.
 
-        A sub-ledger, or a ledger made by `split`, may set a plan within the one it was given.
+        A sub-ledger, or a ledger made by `split`, may replace its assigned plan by any plan that
+        costs no more.
         """
         if self._spent or self._parallel:
             raise RuntimeError(
@@ -267,7 +270,7 @@ class Ledger:
         is_root = self._root is self
         if is_root:
             fits = self.fits(event)
-        else:  # a parallel ledger or a sub-ledger may plan less than it holds
+        else:  # a parallel ledger or a sub-ledger may plan less than its assigned plan
             fits = self._remaining is None or bool(list(remaining_plans(self._remaining, event)))
         if not fits:
             raise PrivacyBudgetError(
@@ -282,7 +285,7 @@ class Ledger:
     def take_option(self, option: Event) -> None:
         """Commit to one option of the plan's next `Either`, before the first event of the option.
 
-        The plan does not allow the choice to depend on the result of that event.
+        The choice must not depend on the result of that event.
         """
         match self._remaining:
             case Either(options) if option in options:
@@ -293,14 +296,14 @@ class Ledger:
                 raise RuntimeError("option must be an option of the next Either in the plan.")
 
     def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
-        """Return the largest scale at which ``make_plan(scale)`` costs at most (ε, δ).
+        """Return the largest scale for which ``make_plan(scale)`` costs at most (ε, δ).
 
         The cost of the plan must increase with the scale.
         """
         return self._cap.calibrate(make_plan)
 
     def equal_draws(self, count: int) -> Fraction:
-        """Return the largest ε that each of `count` draws may have within (ε, δ)."""
+        """Return the largest ε per draw for which `count` draws cost at most (ε, δ)."""
         return self._cap.equal_draws(count)
 
     def draw(self, family: Family, event: Draw, sensitivity: int, *, name: str, proof: str) -> Path:
@@ -309,7 +312,7 @@ class Ledger:
         Parameters
         ----------
         family : Family
-            Members with their error counts. Only the error counts may depend on private rows.
+            Hypotheses with their error counts. Only the error counts may depend on private rows.
         event : Draw
             Privacy cost of the draw.
         sensitivity : int
@@ -337,16 +340,16 @@ class Ledger:
             Name and reference of the mechanism in the receipt.
         """
         if table.dtype != np.int64:
-            raise TypeError("table must be of int64, since noise is exact on integers.")
+            raise TypeError("table must have dtype int64, since noise is exact only on integers.")
         scale, variance = noise_scale(event, self.for_person(sensitivity))
         self._enter(event, name, proof)
         noise = self._sample_noise(event, scale, table)
         return Measurement(table + noise, scale, variance)
 
     def for_person(self, sensitivity: Sensitivity) -> Sensitivity:
-        """Return the sensitivity for replacing all rows of a person.
+        """Return the sensitivity to a replacement of all rows of a person.
 
-        In the worst case the changes of all rows add up in the same integer.
+        In the worst case, the changes of these rows add up in the same integer.
         """
         n_rows = self.rows_per_person
         return Sensitivity(n_rows * sensitivity.absolute, n_rows * n_rows * sensitivity.squared)
@@ -354,7 +357,7 @@ class Ledger:
     def per_row(
         self, epsilon: Fraction, delta: Fraction = Fraction(0)
     ) -> tuple[Fraction, Fraction]:
-        """Return a row-level (ε, δ) that implies the given (ε, δ) for persons.
+        """Return a row-level (ε, δ) that implies the given person-level (ε, δ).
 
         References
         ----------
@@ -368,7 +371,9 @@ class Ledger:
         return epsilon / n_rows, delta / n_rows * Fraction(math.exp(-float(epsilon)) * (1 - 2**-40))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A ledger draws the noise, so it stays in its process.")
+        raise TypeError(
+            "A ledger cannot be pickled or copied, because it draws the noise of its process."
+        )
 
     def subset(self, n: int, k: int) -> NDArray[np.intp]:
         """Return a uniformly random set of k of n positions, in increasing order."""
@@ -387,14 +392,15 @@ class Ledger:
         return uniform_below(bound, self._bits)
 
     def seed(self, count: int = 31) -> int | None:
-        """Return a seed of `count` bits for code that samples by itself, or None if not seeded."""
+        """Return a seed of `count` bits for external samplers, or None if not seeded."""
         return None if self.secure else self._bits.bits(count)
 
     def split(self, n_parts: int) -> tuple[Ledger, ...]:
         """Return one ledger for each of `n_parts` disjoint sets of rows (parallel composition).
 
-        Each of them has the whole plan, since a replaced row is in one set only. This ledger cannot
-        record any event afterwards. The assignment of rows to sets and their sizes must be public.
+        Each new ledger has the entire plan, since a replaced row belongs to only one set. This
+        ledger cannot record any event afterwards. The assignment of rows to sets and their sizes
+        must be public.
         """
         if self._spent or self._parallel:
             raise RuntimeError("split() must be called once, before the ledger spends anything.")
@@ -418,13 +424,13 @@ class Ledger:
         name, proof : str
             Name and reference of the stage in the receipt.
         by_theorem : bool, default=False
-            Whether a theorem bounds the cost of the whole stage by `event`. The ledger then does
-            not add up the costs of the events of the stage.
+            Whether a theorem bounds the cost of the whole stage by `event`. The costs of the events
+            within the stage are then not added up.
 
         Returns
         -------
         Ledger
-            Ledger with the plan `event`. Its lines replace the line of the stage in the receipt.
+            Ledger with the plan `event`. In the receipt, its lines replace the line of the stage.
         """
         sub_ledger = object.__new__(type(self))
         sub_ledger.__dict__.update(
@@ -440,7 +446,7 @@ class Ledger:
         return sub_ledger
 
     def annotate(self, name: str, event: Event, proof: str) -> None:
-        """Add a line to the receipt for a stage whose cost is part of another line."""
+        """Add a receipt line for a stage whose cost is already included in another line."""
         self._lines.append(ReceiptLine(name, event, proof, []))
 
     child, note, choose, scale = sub_ledger, annotate, take_option, calibrate
@@ -452,9 +458,9 @@ class Ledger:
         Parameters
         ----------
         assumptions : tuple of str
-            Facts that are assumed to be public.
+            Facts that are assumed to be public knowledge.
         secure : bool, default=True
-            False if a base learner or sanitizer that samples by itself was seeded.
+            False if a base learner or sanitizer that draws its own random numbers was seeded.
 
         Returns
         -------
@@ -490,16 +496,16 @@ class Ledger:
     def _enter(
         self, event: Event, name: str, proof: str, sub_lines: list[ReceiptLine] | None = None
     ) -> None:
-        """Record an event before it is sampled, or raise if the rest of the plan excludes it.
+        """Record an event before it is sampled, or raise if the remaining plan excludes it.
 
         The first event of a fit charges its budget and redeems its ticket. `sub_lines` is the list
-        of lines of a sub-ledger, which fills it later.
+        to which a sub-ledger later appends its lines.
         """
         if self._remaining is None:  # a theorem bounds the cost of the whole stage
             return
         options = list(remaining_plans(self._remaining, event))
         if not options:
-            raise PrivacyBudgetError(f"{name} costs more than what is left of this fit's plan.")
+            raise PrivacyBudgetError(f"{name} costs more than the remaining plan of this fit.")
         root = self._root
         if not root._spent:
             warn_if_epsilon_is_large(root._plan, root.epsilon, root.delta)
@@ -514,7 +520,7 @@ class Ledger:
         elif self._ticket is not None and not root._spent:
             redeem_ticket(self._ticket)
         root._spent = self._spent = True
-        # The choice is made now, since the δ of a plan does not cover a choice after the event.
+        # The option is chosen now, since the δ of a plan does not cover a choice after the event.
         self._remaining = options[0] if len(options) == 1 else max(options, key=mu_squared_price)
         if not self._is_prepaid:
             self._lines.append(
@@ -522,10 +528,10 @@ class Ledger:
             )
 
     def _charged_event(self) -> Event:
-        """Return the event that the budget is charged for.
+        """Return the event that is charged to the budget.
 
-        The accountant ``"pure"`` has no finite cost for Gaussian noise, so with δ > 0 it is charged
-        the guarantee (ε, δ) of the fit.
+        The accountant ``"pure"`` has no finite cost for Gaussian noise. If δ > 0, it is therefore
+        charged the guarantee (ε, δ) of the fit.
         """
         assert self._root._budget is not None
         if self.delta and self._root._budget.accountant == "pure":
@@ -535,11 +541,11 @@ class Ledger:
     # Tests and audits replace the two samplers below.
 
     def _sample_member(self, family: Family, epsilon: Fraction, sensitivity: int) -> Path:
-        """Sample the path of a member, by weights prior · exp(-ε errors / (2 sensitivity))."""
+        """Sample a member's path with weights prior · exp(-ε errors / (2 sensitivity))."""
         return draw(family, epsilon, sensitivity, self._bits)
 
     def _sample_noise(self, event: Event, scale: Fraction, table: Integers) -> Integers:
-        """Sample independent noise of a scale, in the shape of a table."""
+        """Sample independent noise of the given scale for each entry of a table."""
         sampler = rounded_gaussian if isinstance(event, Gaussian) else discrete_laplace
         return sampler(scale, table.size, self._bits).reshape(table.shape)
 
@@ -555,7 +561,7 @@ def warn_if_delta_is_large(delta: Fraction, n_private: int) -> None:
 
 
 def warn_if_epsilon_is_large(plan: Event, epsilon: Fraction, delta: Fraction) -> None:
-    """Warn if a plan within (ε, δ) lets an attacker identify a row almost always.
+    """Warn if a plan with this (ε, δ) lets an attacker identify a row almost surely.
 
     The success probability of the best attack on two equally likely rows is (1 + δ(0)) / 2.
     """
@@ -581,11 +587,11 @@ _IN_PUBLIC_COMPUTATION = ContextVar("_IN_PUBLIC_COMPUTATION", default=False)
 
 @contextmanager
 def public_computation() -> Iterator[None]:
-    """Context of seeded fits whose rows are all public, such as trials on public folds.
+    """Context manager for seeded fits on public rows only, such as trials on public folds.
 
-    It declares that their draws release nothing, and changes no draw. The verification of a fit
-    does not count these draws as uses of private rows. Since they are seeded they are the same for
-    neighbouring data sets, and if the declaration is wrong the results differ.
+    It declares that the draws of these fits release nothing about private rows, and it changes no
+    draw. The verification of a fit does not count such draws as uses of private rows. Seeded draws
+    are identical for neighbouring data sets, so a wrong declaration makes their results differ.
     """
     token = _IN_PUBLIC_COMPUTATION.set(True)
     try:

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 SEEDED_FIT = (
-    "{} is charged to a budget, but its noise comes from a random_state (its own, that of a nested "
-    "estimator, or one that an ensemble such as BaggingClassifier sets), so anybody who knows the "
-    "seed can remove the noise. Use random_state=None and no such ensemble; for tests without "
-    "private data use PrivacyBudget(..., for_tests=True)."
+    "{} is charged to a budget, but its noise comes from a random_state, so anyone who knows the "
+    "seed can remove the noise. The random_state belongs to this estimator or a nested one, or was "
+    "set by an ensemble such as BaggingClassifier. Use random_state=None and no such ensemble; for "
+    "tests without private data, use PrivacyBudget(..., for_tests=True)."
 )
 """Warning for a seeded fit that is charged to a budget; {} is the name of the fit."""
 
 SEEDED_TWICE = (
-    "A budget admits only one fit with a random_state, and this budget has already admitted "
-    "one. Two fits with the same seed have the same noise, and their difference has none. Use "
-    "random_state=None, also in nested estimators, and no ensemble that sets seeds, such as "
-    "BaggingClassifier; for tests without private data, use PrivacyBudget(..., for_tests=True)."
+    "A budget admits only one fit with a random_state, and this budget has already admitted one. "
+    "Two fits with the same seed share their noise, so it cancels in the difference of their "
+    "results. Use random_state=None, also in nested estimators, and no ensemble that sets seeds, "
+    "such as BaggingClassifier; for tests without private data, use PrivacyBudget(..., "
+    "for_tests=True)."
 )
 """Error for a second seeded fit that is charged to a budget."""
 
@@ -28,7 +29,7 @@ def has_seed(parameter: Any) -> bool:
     An estimator with a parameter `epsilon` counts as private. Lists, tuples, dicts and parameters
     of estimators are searched.
 
-    Seeds with another name, and seeds that are not parameters, cannot be detected.
+    Seeds under other names, and seeds that are not parameters, cannot be detected.
     """
     if isinstance(parameter, Mapping):
         return any(map(has_seed, parameter.values()))

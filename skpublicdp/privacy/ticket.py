@@ -1,4 +1,4 @@
-"""One-time tickets, which ensure that a query of an active learner is followed by one fit only."""
+"""One-time tickets, which ensure that each query of an active learner is fitted only once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def new_ticket() -> str:
 def redeem_ticket(ticket: str) -> None:
     """Mark a ticket as used, or raise if it was used before or made in another process.
 
-    It is for fits without a budget. Tickets of other fits are checked in the file of their budget.
+    This function is for fits without a budget. The tickets of other fits are checked in the file of
+    their budget.
     """
     with _REDEMPTION_LOCK:
         if ticket in _REDEEMED_TICKETS or not ticket.startswith(f"{os.getpid()}-"):

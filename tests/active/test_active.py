@@ -894,7 +894,7 @@ class TestBudget:
         learner = learner_of(20, 10, "random", budget=budget)
         unread = np.full((40, 1), np.nan)
         for call in (lambda: learner.query(unread), lambda: learner.fit(unread, Y_FEW)):
-            with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 1.* ε = 0\.5 is left"):
+            with pytest.raises(PrivacyBudgetError, match=r"requests ε = 1.* ε = 0\.5 is left"):
                 call()
         learner.set_params(base_epsilon=0.5).fit(X_FEW, Y_FEW)  # asks for less
         assert 0 < budget.spent().epsilon < 0.5

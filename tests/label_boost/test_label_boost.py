@@ -410,7 +410,7 @@ class TestBudget:
 
     def test_it_refuses_before_rows_are_read(self):
         budget = PrivacyBudget(1.0, for_tests=True)
-        with pytest.raises(PrivacyBudgetError, match="asks for ε = 2"):
+        with pytest.raises(PrivacyBudgetError, match="requests ε = 2"):
             fitted(X=np.full((N, 3), np.nan), budget=budget)
         with pytest.raises(ValueError, match="needs unlabelled rows"):
             fitted(release_labeler=True, y=TRUTH, epsilon=1.0, budget=budget)

@@ -489,7 +489,9 @@ class TestBudgets:
             lambda: private_balanced_accuracy_score(rows, rows, labels=[0, 1], budget=budget),
             lambda: scorer(Scored(), rows, rows),
         ):
-            with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 1, and ε = 0\.001 is left"):
+            with pytest.raises(
+                PrivacyBudgetError, match=r"requests ε = 1, but only ε = 0\.001 is left"
+            ):
                 call()
         assert budget.ledger == []
 

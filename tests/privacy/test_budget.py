@@ -233,20 +233,20 @@ def test_refusals_say_what_was_asked_what_is_left_and_what_to_do():
     budget = PrivacyBudget(1.0)
     budget.spend(Draw(Fraction(2, 3)))
     assert refusal(budget, Draw(Fraction(1, 2))) == (
-        "This fit asks for ε = 0.5, and ε = 0.3333 is left of the budget of ε = 1, δ = 0; fit with "
-        "a smaller epsilon, or stop here."
+        "This fit requests ε = 0.5, but only ε = 0.3333 is left of the budget of ε = 1, δ = 0; fit "
+        "with a smaller epsilon, or stop here."
     )
     assert "ε = 0.5, and δ" not in refusal(budget, Approximate(Fraction(1, 2), MILLIONTH))
     assert refusal(budget, Approximate(Fraction(1, 4), MILLIONTH)) == (
-        "This fit asks for δ = 1e-06, and δ = 0 is left of the budget of ε = 1, δ = 0; fit with "
-        "delta=0 or a smaller one, or stop here."
+        "This fit requests δ = 1e-06, but only δ = 0 is left of the budget of ε = 1, δ = 0; fit "
+        "with delta=0 or a smaller delta, or stop here."
     )
     assert "has no price for this Gaussian noise; spend Approximate" in refusal(
         budget, Gaussian(MILLIONTH)
     )
     budget.spend(Pure(Fraction(1, 3)))
     assert refusal(budget, TENTH).endswith(
-        "asks for ε = 0.1, and nothing is left of the budget of ε = 1, δ = 0; stop here."
+        "requests ε = 0.1, but nothing is left of the budget of ε = 1, δ = 0; stop here."
     )
 
 
@@ -255,13 +255,13 @@ def test_refusals_of_noise():
     noise = Gaussian(gaussian_mu_squared(Fraction(4, 5), MILLIONTH))
     budget.spend(noise)
     assert refusal(budget, noise) == (
-        "This fit asks for as much as ε = 0.8 at δ = 1e-06, and ε = 0.5442 is left of the budget "
-        "of ε = 1, δ = 1e-06; fit with a smaller epsilon, or stop here."
+        "This fit requests as much as ε = 0.8 at δ = 1e-06, but only ε = 0.5442 is left of the "
+        "budget of ε = 1, δ = 1e-06; fit with a smaller epsilon, or stop here."
     )
     assert refusal(budget, Approximate(Fraction(1, 9), MILLIONTH)) == (
-        "This fit asks for δ = 1e-06, and δ = 1e-07 is left for fits known only by "
-        "their (ε, δ), of the budget of ε = 1, δ = 1e-06; fit with delta=0 or a smaller one, or "
-        "stop here."
+        "This fit requests δ = 1e-06, but only δ = 1e-07 is left for fits known only by "
+        "their (ε, δ), of the budget of ε = 1, δ = 1e-06; fit with delta=0 or a smaller "
+        "delta, or stop here."
     )
     assert "accountant='auto' has no price for this Gaussian noise" in refusal(
         budget, Subsampled(Fraction(1, 9), noise)
@@ -466,7 +466,7 @@ def test_a_copy_that_cannot_reach_its_file_refuses(tmp_path):
     assert repr(far) == "PrivacyBudget(epsilon=1, delta=0, accountant='pure')"
     # a new budget in its place is another one
     new = PrivacyBudget(1.0, path=tmp_path / "one")
-    with pytest.raises(PrivacyBudgetError, match="it is another one"):
+    with pytest.raises(PrivacyBudgetError, match="it was replaced"):
         far.spend(TENTH)
     assert new.ledger == []
 

@@ -75,7 +75,7 @@ def test_a_fit_is_refused_before_rows_are_read(kind):
     if "delta" in estimator.get_params():
         estimator.set_params(delta=0.0)
     rows = (Untouchable(),) if kind.__name__ == "PAPQueryRelease" else (Untouchable(),) * 2
-    with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 1, and ε = 0\.001 is left"):
+    with pytest.raises(PrivacyBudgetError, match=r"requests ε = 1, but only ε = 0\.001 is left"):
         estimator.fit(*rows)
     assert budget.ledger == []
 
@@ -100,7 +100,7 @@ def test_fourteen_fits_of_a_tenth():
     estimator = learner(epsilon=0.1, budget=budget)
     for number in range(14):
         assert estimator.fit(X, Y, X_public=X_PUBLIC).privacy_.entry == number + 1
-    with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 0\.1"):
+    with pytest.raises(PrivacyBudgetError, match=r"requests ε = 0\.1"):
         estimator.fit(X, Y, X_public=X_PUBLIC)
     assert (
         learner(budget=PrivacyBudget(1, 1e-6, for_tests=True))

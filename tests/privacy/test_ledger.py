@@ -167,7 +167,7 @@ class TestWrittenAhead:
     def test_a_budget_that_cannot_pay_refuses_at_once(self):
         budget, bits = PrivacyBudget(1, for_tests=True), Bits()
         drawn(Ledger(Fraction(7, 10), budget=budget))
-        with pytest.raises(PrivacyBudgetError, match=r"asks for ε = 0.4, and ε = 0.3 is left"):
+        with pytest.raises(PrivacyBudgetError, match=r"requests ε = 0.4, but only ε = 0.3 is left"):
             watched(bits, Fraction(4, 10), budget=budget)
         assert not bits.seen
 
