@@ -1,11 +1,11 @@
 """Privacy amplification by subsampling, rounded towards larger privacy loss.
 
-Running an (ε, δ)-differentially private algorithm on a secret uniform subset of a fixed size, a
-share q of the rows, is (ln(1 + q (e^ε - 1)), q δ)-differentially private when one row is replaced
-(Balle, Barthe and Gaboardi 2018, Theorem 9). The theorem requires that the role of a drawn row
-does not depend on the other drawn rows. Algorithm 4 of Beimel, Nissim and Stemmer (2015) labels
-the first rows of the subset, so replacing a row also changes the role of another one. The
-amplification is then smaller: ``roles="paper"``, proved in docs/proofs/subsampling.md.
+Suppose an (ε, δ)-differentially private algorithm runs on a secret uniform subset of fixed size
+with a fraction q of the rows. The result is (ln(1 + q (e^ε - 1)), q δ)-differentially private when
+one row is replaced (Balle, Barthe and Gaboardi 2018, Theorem 9). The theorem requires that the role
+of a drawn row does not depend on the other drawn rows. Algorithm 4 of Beimel, Nissim and Stemmer
+(2015) labels the first rows of the subset, so replacing a row also changes the role of another row.
+The amplification is then smaller: ``roles="paper"``, proved in docs/proofs/subsampling.md.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "rando
     epsilon : Fraction
         ε of the algorithm on its own input, non-negative.
     rate : Fraction
-        Share of the rows in the subsample, in (0, 1]: a uniform subset of a fixed size.
+        Fraction of the rows in the subsample, in (0, 1]. The subsample is a uniform subset of fixed
+        size.
     roles : {"random", "paper"}, default="random"
-        Rows of the subset that the algorithm gets with their labels: a uniform choice (or all of
-        them, or none), or the first ones in the order of the data set.
+        Which rows of the subset the algorithm receives with their labels: ``"random"`` for a
+        uniform choice (or all rows, or none), ``"paper"`` for the first rows in the order of the
+        data set.
 
     Returns
     -------
@@ -69,14 +71,14 @@ def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "rando
 
 
 def base_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") -> float:
-    """Return the largest ε of an algorithm on a subsample whose amplified ε is at most `epsilon`.
+    """Return the largest ε of the base algorithm whose amplified ε is at most `epsilon`.
 
     Parameters
     ----------
     epsilon : Fraction
         ε of the subsampled algorithm, non-negative.
     rate : Fraction
-        Share of the rows in the subsample, in (0, 1].
+        Fraction of the rows in the subsample, in (0, 1].
     roles : {"random", "paper"}, default="random"
         As in `subsampled_epsilon`.
 
@@ -121,16 +123,16 @@ def base_delta(
     *,
     roles: str = "random",
 ) -> float:
-    """Return the largest δ of an algorithm on a subsample whose amplified δ is at most `delta`.
+    """Return the largest δ of the base algorithm whose amplified δ is at most `delta`.
 
     Parameters
     ----------
     delta : Fraction
         δ of the subsampled algorithm, in [0, 1].
     rate : Fraction
-        Share of the rows in the subsample, in (0, 1].
+        Fraction of the rows in the subsample, in (0, 1].
     epsilon, epsilon_base : Fraction
-        ε of the subsampled algorithm and of the algorithm itself, with
+        ε of the subsampled algorithm and of the base algorithm, with
         ``subsampled_epsilon(epsilon_base, rate, roles=roles) <= epsilon``.
     roles : {"random", "paper"}, default="random"
         As in `subsampled_epsilon`.
@@ -160,7 +162,7 @@ def base_delta(
         ratio = min(ratio, Fraction(1))
         with localcontext(precise_context(delta, rate)):
             decimal_ratio = to_decimal(ratio)
-            if Fraction(decimal_ratio) == ratio:  # exact, so no error needs to be subtracted
+            if Fraction(decimal_ratio) == ratio:  # exact: no error to subtract
                 return float_below(decimal_ratio)
             return float_below(decimal_ratio * (1 - relative_error()))
     with localcontext(precise_context(epsilon, base, delta, rate)):
@@ -178,7 +180,7 @@ def subsampled_delta(
     *,
     roles: str = "random",
 ) -> float:
-    """Return the amplified δ of an (ε, δ)-differentially private algorithm on a subsample.
+    """Return the δ of an (ε, δ)-differentially private algorithm after subsampling.
 
     Parameters
     ----------
@@ -210,7 +212,7 @@ def subsampled_delta(
             exp_base = to_decimal(base).exp()
             difference = exp_base - to_decimal(epsilon).exp() + exp_base * relative_error()
         product = float(rate * delta)
-        # a product that is an exact float with an exact decimal needs no rounding
+        # no rounding is needed if the product is an exact float with an exact decimal
         if not difference and exact_fraction(product) == Fraction(product) == rate * delta:
             return min(product, 1.0)
         upper_bound = to_decimal(rate * delta) * (1 + difference) * (1 + relative_error())
@@ -227,7 +229,7 @@ def subsample_size(
     pool : int
         Number of rows, at least 1.
     epsilon, epsilon_base : Fraction
-        ε of the subsampled algorithm and of the algorithm itself.
+        ε of the subsampled algorithm and of the base algorithm.
     roles : {"random", "paper"}, default="random"
         As in `subsampled_epsilon`.
 
@@ -235,7 +237,7 @@ def subsample_size(
     -------
     int
         The largest n with ``subsampled_epsilon(epsilon_base, n / pool, roles=roles) <= epsilon``.
-        It is 0 if one row is too many, and `pool` if the algorithm needs no amplification.
+        The result is 0 if even one row exceeds `epsilon`, and `pool` if no amplification is needed.
 
     References
     ----------

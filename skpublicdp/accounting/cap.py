@@ -1,4 +1,4 @@
-"""The cap of one fit: which plans its (ε, δ) admits, under the accountant of its budget."""
+"""The cap of one fit, which decides whether the fit's (ε, δ) covers a plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from skpublicdp.accounting.zcdp import zcdp_rho
 
 @dataclass(frozen=True)
 class BudgetCap:
-    """The largest cost that the plan of one fit may have.
+    """Upper limit on the privacy cost of one fit's plan.
 
     Attributes
     ----------
@@ -38,8 +38,8 @@ class BudgetCap:
         The guarantee of the fit.
     accountant : {"pure", "zcdp", "gdp", "auto"}
         Accountant of the budget, or ``"pure"`` without a budget. ``"pure"`` accepts any proof of
-        (ε, δ). The others compare the ρ or μ² of the plan with the ρ or μ² of the cap. ``"auto"``
-        also accepts events that may fail if their ε and δ add up to at most (ε, δ).
+        (ε, δ). All other accountants compare the ρ or μ² of the plan with the ρ or μ² of the cap.
+        ``"auto"`` also accepts events that may fail if their ε and δ add up to at most (ε, δ).
 
     Examples
     --------
@@ -55,8 +55,8 @@ class BudgetCap:
     def admits(self, event: Event) -> bool:
         """Indicate whether a plan that is fixed in advance costs at most the (ε, δ) of the fit.
 
-        An accountant with a currency compares the plan's ρ or μ² with that of (ε, δ). Otherwise any
-        proof of (ε, δ) is enough: basic composition, μ², ρ, or the δ of the plan.
+        An accountant with a single price compares the plan's ρ or μ² with the ρ or μ² of (ε, δ).
+        Otherwise any proof of (ε, δ) suffices: basic composition, μ², ρ, or the δ of the plan.
         """
         price, limit = self._currency()
         epsilon, delta = basic_price(event)
@@ -77,7 +77,7 @@ class BudgetCap:
         return Gaussian(self._mu_squared()) if self.delta else Pure(self.epsilon)
 
     def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
-        """Return the largest scale at which the cap admits a plan, by bisection.
+        """Return the largest scale for which the cap admits a plan, by bisection.
 
         The cost of ``make_plan(scale)`` must increase with the scale.
         """
@@ -97,10 +97,10 @@ class BudgetCap:
         return low
 
     def equal_draws(self, count: int) -> Fraction:
-        """Return the largest ε that each of `count` draws may have.
+        """Return the largest ε per draw for which the cap admits `count` draws.
 
-        Without a budget, or with the accountant ``"pure"``, it is the larger result of basic
-        composition and of `plans.equal_draws`.
+        Without a budget, or with the accountant ``"pure"``, the larger of two values is returned:
+        the ε by basic composition and the ε of `plans.equal_draws`.
         """
         equal_share = self.epsilon / count
         price, limit = self._currency()
@@ -113,14 +113,14 @@ class BudgetCap:
         return root_below(limit / (coefficient * count))
 
     def _mu_squared(self) -> Fraction:
-        """Return the largest μ² of Gaussian noise; for zCDP, μ² = 2 ρ."""
+        """Return the largest μ² of Gaussian noise that the cap admits; for zCDP, μ² = 2 ρ."""
         price, limit = self._currency()
         return 2 * limit if price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)
 
     def _currency(self) -> tuple[Callable[[Event], Any] | None, Fraction]:
-        """Return the price function of the accountant (ρ or μ²) and the price of (ε, δ).
+        """Return the accountant's price function (ρ or μ²) and the price of (ε, δ).
 
-        The function is None if costs are pairs (ε, δ), which have no single price.
+        The function is None if costs are pairs (ε, δ), for which no single price exists.
         """
         if not self.delta or self.accountant == "pure":
             return None, Fraction(0)

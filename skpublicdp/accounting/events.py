@@ -1,8 +1,9 @@
-"""Privacy events: uses of private rows, with their prices in (ε, δ), zCDP and GDP.
+"""Privacy events: uses of private rows, with prices in (ε, δ), zCDP and GDP.
 
-An event is a tree of mechanisms. It describes a mechanism that was run, or a plan: everything that
-a fit may run, fixed in advance. The price of an event is an upper bound of its privacy loss. Prices
-are proved in docs/proofs/budgets.md. `plans` composes the events of one fit more tightly.
+An event is a tree of mechanisms. It describes either a mechanism that was run, or a plan, which
+lists in advance everything that a fit may run. The price of an event is an upper bound on its
+privacy loss. docs/proofs/budgets.md has the proofs of these prices. `plans` computes a tighter
+composition for the events of one fit.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ Price = Fraction | float
 """Privacy cost: an exact fraction, or `math.inf`."""
 
 DRAW_MU_SQUARED_RATE = Fraction(11, 28)
-"""Rational upper bound of π/8: a draw of ε is μ-GDP for μ² = (π/8) ε² (docs/proofs/moments.md)."""
+"""Rational bound above π/8: a draw with ε is μ-GDP for μ² = (π/8) ε² (docs/proofs/moments.md)."""
 
 MAX_BOUNDED_RANGE_EPSILON = 16
-"""Up to this ε, `DRAW_MU_SQUARED_RATE` gives the smaller μ² of a draw."""
+"""Largest ε for which `DRAW_MU_SQUARED_RATE` gives the smaller μ² of a draw."""
 
 
 class Sensitivity(NamedTuple):
-    """Sensitivity of integer statistics: their largest change when one row is replaced.
+    """Sensitivity of integer statistics, i.e. their largest change when one row is replaced.
 
     Attributes
     ----------
     absolute : int
-        Sum of absolute changes: the ℓ1 sensitivity.
+        The ℓ1 sensitivity, i.e. the sum of absolute changes.
     squared : int
-        Sum of squared changes: the square of the ℓ2 sensitivity.
+        The square of the ℓ2 sensitivity, i.e. the sum of squared changes.
     """
 
     absolute: int
@@ -44,7 +45,7 @@ class Sensitivity(NamedTuple):
 
 
 class _ExactAmounts:
-    """Base class of events. It converts their fields to exact, non-negative fractions."""
+    """Base class of events, which converts numeric fields to exact, non-negative fractions."""
 
     def __post_init__(self) -> None:
         for name, amount in list(vars(self).items()):
@@ -58,7 +59,7 @@ class Pure(_ExactAmounts):
     Attributes
     ----------
     epsilon : Fraction
-        Upper bound of its ε.
+        Upper bound on its ε.
     """
 
     epsilon: Fraction
@@ -69,7 +70,7 @@ class Pure(_ExactAmounts):
     excess_kurtosis: ClassVar[float] = 3.0
 
     def scaled(self, share: Fraction) -> Pure:
-        """Return the event whose privacy cost is the fraction `share` of this one."""
+        """Return the event whose privacy cost is the fraction `share` of this event's cost."""
         return Pure(share * self.epsilon)
 
     def signal_to_noise(self, count: float) -> float:
@@ -77,7 +78,7 @@ class Pure(_ExactAmounts):
         return count * (float(self.epsilon) / 2)
 
     def variance(self, sensitivity: Sensitivity) -> float:
-        """Return the variance 2 (Δ₁/ε)² of Laplace noise before it is made discrete."""
+        """Return the variance 2 (Δ₁/ε)² of the continuous Laplace noise before discretization."""
         scale = sensitivity.absolute / float(self.epsilon)
         return 2 * scale * scale
 
@@ -89,7 +90,7 @@ class Gaussian(_ExactAmounts):
     Attributes
     ----------
     mu_squared : Fraction
-        Upper bound of Δ² / σ².
+        Upper bound on Δ² / σ².
     """
 
     mu_squared: Fraction
@@ -99,7 +100,7 @@ class Gaussian(_ExactAmounts):
     excess_kurtosis: ClassVar[float] = 0.0
 
     def scaled(self, share: Fraction) -> Gaussian:
-        """Return the event whose privacy cost is the fraction `share` of this one."""
+        """Return the event whose privacy cost is the fraction `share` of this event's cost."""
         return Gaussian(share * self.mu_squared)
 
     def signal_to_noise(self, count: float) -> float:
@@ -107,12 +108,12 @@ class Gaussian(_ExactAmounts):
         return count * math.sqrt(self.mu_squared)
 
     def variance(self, sensitivity: Sensitivity) -> float:
-        """Return the variance (Δ₂/μ)² of the noise before it is rounded."""
+        """Return the variance (Δ₂/μ)² of the noise before rounding."""
         return sensitivity.squared / float(self.mu_squared)
 
 
 Noise = Gaussian | Pure
-"""Privacy cost of exact noise on integers: rounded Gaussian, or discrete Laplace."""
+"""Privacy cost of exactly sampled integer noise: rounded Gaussian or discrete Laplace."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Draw(_ExactAmounts):
     Attributes
     ----------
     epsilon : Fraction
-        Upper bound of its ε. The privacy loss lies in an interval of this length.
+        Upper bound on its ε. The privacy loss lies in an interval of this length.
     """
 
     epsilon: Fraction
@@ -130,12 +131,12 @@ class Draw(_ExactAmounts):
 
 @dataclass(frozen=True)
 class Approximate(_ExactAmounts):
-    """Any (ε, δ)-differentially private mechanism, such as one of another package.
+    """Any (ε, δ)-differentially private mechanism, for example from another package.
 
     Attributes
     ----------
     epsilon, delta : Fraction
-        Upper bounds of its ε and δ.
+        Upper bounds on its ε and δ.
     """
 
     epsilon: Fraction
@@ -149,7 +150,7 @@ class Subsampled:
     Attributes
     ----------
     rate : Fraction
-        Share of the rows in the subset, in (0, 1].
+        Fraction of the rows in the subset, in (0, 1].
     base : Event
         The mechanism.
     roles : {"random", "paper"}
@@ -168,7 +169,7 @@ class Steps:
     Attributes
     ----------
     parts : tuple of events
-        The events, in order of time. Each may depend on everything released before it.
+        The events in chronological order. Each event may depend on everything released before it.
     """
 
     parts: tuple[Event, ...]
@@ -181,7 +182,8 @@ class Steps:
 class Either:
     """One of several events, chosen adaptively from everything released before.
 
-    Events on disjoint sets of rows count as one of them, too, since only one uses a replaced row.
+    Events on disjoint sets of rows count as a single event as well, since only one of these events
+    uses a replaced row.
 
     Attributes
     ----------
@@ -201,7 +203,7 @@ Event = Pure | Gaussian | Draw | Approximate | Subsampled | Steps | Either
 
 
 def basic_price(event: Event) -> tuple[Price, Fraction]:
-    """Return the (ε, δ) of an event by basic composition. ε is infinite with Gaussian noise.
+    """Return the (ε, δ) of an event by basic composition; ε is infinite for Gaussian noise.
 
     Examples
     --------
@@ -287,7 +289,8 @@ def without_failures(event: Event) -> Event:
     """Return an event with δ = 0 that describes the same mechanism conditional on no failure.
 
     An (ε, δ)-differentially private mechanism is ε-differentially private except with probability
-    δ. Budgets add up these probabilities apart from all other prices (docs/proofs/budgets.md).
+    δ. Budgets add up these failure probabilities separately from all other prices
+    (docs/proofs/budgets.md).
 
     Examples
     --------
@@ -308,11 +311,12 @@ def without_failures(event: Event) -> Event:
 
 
 def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
-    """Yield the possible rests of a plan after an event. None is yielded if the event exceeds it.
+    """Yield the possible remainders of a plan after an event; yield none if the event exceeds it.
 
-    The event and any of these remainders together cost at most the plan (docs/proofs/budgets.md).
-    Steps of the plan may be skipped. The price of the event is subtracted from a pure, approximate
-    or Gaussian step. The μ² of noise may be subtracted from several consecutive Gaussian steps.
+    The event and any one remainder together cost at most as much as the plan
+    (docs/proofs/budgets.md). Steps of the plan may be skipped. The price of the event is subtracted
+    from a pure, approximate or Gaussian step. The μ² of noise may be subtracted from several
+    consecutive Gaussian steps.
 
     Examples
     --------
@@ -349,7 +353,7 @@ def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
 
 
 def _remaining_steps(steps: tuple[Event, ...], event: Event) -> Iterator[Event]:
-    """Yield the remainders of sequential steps, for each step that can cover the event.
+    """Yield the remainder of sequential steps for each step that can cover the event.
 
     All steps before that step are skipped, and all steps after it remain.
     """
@@ -365,7 +369,8 @@ def _remaining_steps(steps: tuple[Event, ...], event: Event) -> Iterator[Event]:
         if is_covered and type(step) is type(event):
             return  # skipping a step of the same kind leaves a smaller remainder
         if isinstance(step, Gaussian) and not is_covered and isinstance(event, Gaussian | Draw):
-            # noise, or a draw priced as noise, takes its excess from the next Gaussian steps
+            # the excess of noise, or of a draw priced as noise, is taken from the next Gaussian
+            # steps
             excess = Gaussian(Fraction(mu_squared_price(event)) - step.mu_squared)
             yield from _remaining_steps(later_steps, excess)
         if isinstance(step, Gaussian) and isinstance(event, Gaussian):
@@ -396,7 +401,7 @@ def from_text(text: str) -> Event:
 
 
 def _to_list(event: Event) -> list[Any]:
-    """Return an event as a list for JSON: its class name and its fields, numbers as strings."""
+    """Return an event as a list for JSON: its class name and fields, with numbers as strings."""
     match event:
         case Steps(events) | Either(events):
             return [type(event).__name__, *map(_to_list, events)]
@@ -406,7 +411,7 @@ def _to_list(event: Event) -> list[Any]:
 
 
 def _from_list(values: list[Any]) -> Event:
-    """Return the event of a list made by `_to_list`."""
+    """Return the event from a list made by `_to_list`."""
     name, *fields = values
     match name:
         case "Steps":
@@ -426,7 +431,7 @@ def _from_list(values: list[Any]) -> Event:
 
 
 def _add_prices(prices: Iterator[Price] | map[Price]) -> Price:
-    """Return the sum of prices, infinite if one of them is."""
+    """Return the sum of prices, which is infinite if any price is infinite."""
     total: Price = Fraction(0)
     for price in prices:
         total = math.inf if math.inf in (total, price) else Fraction(total) + Fraction(price)

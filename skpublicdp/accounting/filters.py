@@ -32,26 +32,27 @@ from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 ACCOUNTANTS = ("auto", "pure", "zcdp", "gdp")
 
 FIT_KINDS = ("pure", "draw", "gaussian", "approximate")
-"""Kinds of fits: any with δ = 0, draws only, Gaussian noise, any other with δ > 0."""
+"""Kinds of fits: any fit with δ = 0, only draws, Gaussian noise, any other fit with δ > 0."""
 
 FAILURE_SHARE, SINGLE_NOISE_SHARE, SPLIT_SHARE = Fraction(1, 10), Fraction(1, 30), Fraction(1, 30)
 """Shares of the δ of a budget, with accountant "auto".
 
-They are for events that may fail, and for the second and third rule of `Filter.admission_rules`.
+The first share is for events that may fail. The others are for the second and third rule of
+`Filter.admission_rules`.
 """
 
 N_EPSILON_PARTS = 16
-"""The third rule gives k of these equal parts of ε to pure fits, and the others to noise."""
+"""The third rule assigns k of these equal parts of ε to pure fits, and the rest to noise."""
 
 MAX_FIT_EPSILON = 1 << 20
-"""Largest ε of a fit, far beyond any use."""
+"""Upper limit on the ε of a fit, far beyond any practical value."""
 
 
 ZERO = Fraction(0)
 
 
 class Spent(NamedTuple):
-    """The smallest (ε, δ) of a budget that would have admitted all fits so far.
+    """Smallest (ε, δ) of a budget that would have admitted all fits so far.
 
     Attributes
     ----------
@@ -64,9 +65,9 @@ class Spent(NamedTuple):
 
 
 class Remaining(NamedTuple):
-    """The largest ε that one more fit may have, by the kind of fit.
+    """Largest ε that a budget allows for one more fit, by kind of fit.
 
-    Fits of different kinds compose differently, so no field is ε minus the spent ε.
+    Fits of different kinds compose differently, so these values differ from ε minus the spent ε.
 
     Attributes
     ----------
@@ -75,9 +76,10 @@ class Remaining(NamedTuple):
     draw : float
         Largest ε of a fit that only draws a rule by the exponential mechanism.
     gaussian : float
-        Largest ε of a fit that adds Gaussian noise, at the δ of the budget. 0 if that δ is 0.
+        Largest ε of a fit that adds Gaussian noise, for the δ of the budget. It is 0 if that δ is
+        0.
     approximate : float
-        Largest ε of any other fit with δ > 0, at the remaining δ.
+        Largest ε of any other fit with δ > 0, for the remaining δ.
     """
 
     pure: float
@@ -97,9 +99,9 @@ class Remaining(NamedTuple):
 
 
 class SpentTotals(NamedTuple):
-    """Total privacy cost of a set of fits, under each accountant.
+    """Total privacy cost of a set of fits under each accountant.
 
-    The names of the fields are part of the file format of budgets.
+    The field names are part of the file format of budgets.
 
     Attributes
     ----------
@@ -133,7 +135,7 @@ class SpentTotals(NamedTuple):
 
     @classmethod
     def from_event(cls, event: Event) -> SpentTotals:
-        """Return the costs of one fit with the plan `event`. ρ and μ² are rounded up to 64 bits."""
+        """Return the costs of a fit with the plan `event`, rounding ρ and μ² up to 64 bits."""
         epsilon, delta = basic_price(event)
         event = without_failures(event)
         rho, mu_squared = (
@@ -164,9 +166,9 @@ class SpentTotals(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> SpentTotals:
-        """Return the totals from the JSON text of `to_text`.
+        """Return the totals from JSON text written by `to_text`.
 
-        Text of another format raises AttributeError, TypeError or ValueError.
+        Text in another format raises AttributeError, TypeError or ValueError.
         """
         fields = json.loads(text).items()
         prices: dict[str, Any] = {name: price and Fraction(price) for name, price in fields}
@@ -177,16 +179,16 @@ ZERO_SPENT = SpentTotals(ZERO, ZERO, ZERO, ZERO, ZERO, 0, 0)
 
 
 class AdmissionRule(NamedTuple):
-    """A sufficient condition for admission: that a total μ² implies (ε, δ)-differential privacy.
+    """Sufficient condition for admission: a total μ² implies (ε, δ)-differential privacy.
 
     Attributes
     ----------
     noise : Fraction or None
-        Total μ², None if it is infinite.
+        Total μ², or None if it is infinite.
     epsilon, delta : Fraction
         The (ε, δ) that the total must imply.
     is_reused : bool
-        Whether the same (ε, δ) occurs with other totals. Then the largest admissible μ² is
+        Whether the same (ε, δ) occurs with other totals. The largest admissible μ² is then
         computed, since it is cached.
     """
 
@@ -202,19 +204,19 @@ class AdmissionRule(NamedTuple):
         return self.noise is not None and implies(self.noise, self.epsilon, self.delta)
 
     def remaining(self) -> Fraction:
-        """Return the μ² that may be added to the total, negative if the total is too large."""
+        """Return the μ² that may be added to the total, or a negative number if none may."""
         max_mu_squared = gaussian_mu_squared(self.epsilon, self.delta)
         return Fraction(-1) if self.noise is None else max_mu_squared - self.noise
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Privacy filter: admits adaptively chosen events while their total stays below a cap.
+    """Privacy filter that admits adaptively chosen events while their total stays below a cap.
 
     Attributes
     ----------
     epsilon, delta : Fraction
-        The cap: the guarantee for all fits together.
+        The cap, which is the guarantee for all fits together.
     accountant : {"auto", "pure", "zcdp", "gdp"}
         As in `PrivacyBudget`, and ``"pure"`` if δ is 0.
     """
@@ -224,11 +226,12 @@ class Filter:
     accountant: str
 
     def admits(self, total: SpentTotals) -> bool:
-        """Indicate whether fits of a total cost are within the (ε, δ) of the budget together.
+        """Indicate whether the total cost of several fits stays within the (ε, δ) of the budget.
 
-        The δ of fits that may fail has an allowance of its own. All other costs are compared in the
-        currency of the accountant: ρ for ``"zcdp"``, the sum of ε for ``"pure"`` (Gaussian noise
-        has none), μ² for ``"gdp"``, and for ``"auto"`` the sum of ε or else any rule for μ².
+        The δ of fits that may fail has a separate allowance. All other costs are compared in the
+        units of the accountant: ρ for ``"zcdp"``, the sum of ε for ``"pure"`` (where Gaussian noise
+        has no finite cost), μ² for ``"gdp"``, and for ``"auto"`` either the sum of ε or any rule
+        for μ².
         """
         if total.delta > self.failure_allowance(total):
             return False
@@ -242,7 +245,7 @@ class Filter:
         return any(rule.is_met() for rule in self.admission_rules(total))
 
     def failure_allowance(self, total: SpentTotals) -> Fraction:
-        """Return the largest δ of failures that a total may have.
+        """Return the largest total δ that failures may have.
 
         With ``"auto"``, failures have a share of δ (`FAILURE_SHARE`). A single fit may use all of
         δ.
@@ -253,11 +256,11 @@ class Filter:
         return self.delta if self.accountant == "pure" else ZERO
 
     def admission_rules(self, total: SpentTotals) -> list[AdmissionRule]:
-        """Return the rules of ``"auto"`` and ``"gdp"``. A total is admitted if one of them is met.
+        """Return the rules of ``"auto"`` and ``"gdp"``, one of which must hold to admit a total.
 
         1. All fits count as Gaussian noise, and their μ² add up.
-        2. The ε of pure fits and the ε of one fit of Gaussian noise add up.
-        3. Pure fits have k equal parts of ε, and fits of Gaussian noise have the other parts.
+        2. The ε of pure fits and the ε of one fit with Gaussian noise add up.
+        3. Pure fits use k equal parts of ε, and fits with Gaussian noise use the other parts.
         """
         share = self._all_noise_share(total)
         rules = [AdmissionRule(total.mu_squared, self.epsilon, self.delta * share)]
@@ -274,7 +277,7 @@ class Filter:
         return rules
 
     def spent(self, total: SpentTotals) -> Spent:
-        """Return the smallest (ε, δ) whose filter admits a total, given that this one admits it."""
+        """Return the smallest (ε, δ) whose filter admits a total that this filter admits."""
         if self.accountant == "zcdp":
             return Spent(zcdp_epsilon(total.rho or ZERO, self.delta), written_above(self.delta))
         candidates = []
@@ -300,7 +303,7 @@ class Filter:
             Kind of the fit, by its mechanisms (`FIT_KINDS`).
         delta : Fraction, optional
             δ of the fit, for the last two kinds. The default is the δ of the cap, or its remainder
-            if the δ of fits are added up.
+            if the δ values of fits are added up.
         """
         if kind == "draw":
             return self._largest_epsilon_by_search(total, Draw)
@@ -320,9 +323,9 @@ class Filter:
         return self._largest_gaussian(total, exact_delta)
 
     def _largest_gaussian(self, total: SpentTotals, delta: Fraction) -> float:
-        """Return the largest ε of one more fit of Gaussian noise, at its δ.
+        """Return the largest ε of one more fit with Gaussian noise, for its δ.
 
-        The fit converts (ε, δ) back to ρ or μ², and this must be at most the remainder. So ε is
+        The fit converts (ε, δ) back to ρ or μ², which must not exceed the remainder. Therefore ε is
         rounded down.
         """
         epsilon: Any
@@ -338,7 +341,7 @@ class Filter:
         return float(epsilon)
 
     def refusal_message(self, event: Event, total: SpentTotals) -> str:
-        """Return the error message for an event that is refused, after fits with a total cost."""
+        """Return the error message for a refused event, given the total cost of earlier fits."""
         price = SpentTotals.from_event(event)
         accountant = f"accountant={self.accountant!r}"
         cap = f"of the budget of ε = {float(self.epsilon):g}, δ = {float(self.delta):g}"
@@ -373,7 +376,7 @@ class Filter:
         return f"This fit requests {requested}, but {remaining} is left {cap}; {advice}."
 
     def _all_noise_share(self, total: SpentTotals) -> Fraction:
-        """Return the share of δ for the first admission rule, which counts all fits as noise."""
+        """Return the share of δ for the first admission rule, which treats all fits as noise."""
         if self.accountant == "gdp" or (total.fits <= 1 and not total.delta):
             return Fraction(1)  # the first fit is not chosen adaptively
         return 1 - FAILURE_SHARE - SINGLE_NOISE_SHARE - SPLIT_SHARE
@@ -398,7 +401,7 @@ class Filter:
     def _largest_epsilon_by_search(
         self, total: SpentTotals, make_event: Callable[[Fraction], Event]
     ) -> float:
-        """Return the largest float ε at which an event is admitted after a total, by bisection."""
+        """Return the largest float ε whose event is still admitted after a total, by bisection."""
 
         def admitted(epsilon: Any) -> bool:
             return self.admits(total + SpentTotals.from_event(make_event(exact_fraction(epsilon))))
@@ -413,12 +416,12 @@ class Filter:
 
 
 def _sum_unless_infinite(first: Fraction | None, second: Fraction | None) -> Fraction | None:
-    """Return the sum of two prices. None is infinity."""
+    """Return the sum of two prices, where None stands for infinity."""
     return None if first is None or second is None else first + second
 
 
 def four_digits(number: Fraction | float, rounding: str = ROUND_CEILING) -> str:
-    """Return a number as text with four significant digits. The default is to round up."""
+    """Format a number with four significant digits, rounded up by default."""
     if number == math.inf:
         return "inf"
     exact = exact_fraction(number)

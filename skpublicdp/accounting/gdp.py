@@ -1,12 +1,13 @@
-"""Gaussian differential privacy (GDP), converted to (ε, δ) and rounded towards larger loss.
+"""Conversion of Gaussian differential privacy (GDP) to (ε, δ), rounded towards larger loss.
 
 Gaussian noise of variance σ² on answers of squared ℓ2 sensitivity Δ² is μ-GDP for μ² = Δ² / σ²
-(Dong, Roth and Su 2019, Theorem 2.7). The squares add up under adaptive composition: mechanisms
-with μ1² and μ2² on the same rows have μ1² + μ2² together (their Corollary 3.3). The first output
-may even decide the μ² of the second mechanism, if the sum stays below a fixed bound (Smith and
-Thakurta 2022). So add μ² as fractions, and convert the total to (ε, δ) at the end. The conversion
-is exact, whereas the conversion of zCDP is a bound. docs/proofs/gaussian.md has the proofs, and
-lists the mechanisms whose μ² must not be added up in this way.
+(Dong, Roth and Su 2019, Theorem 2.7). The squares add up under adaptive composition: two mechanisms
+with μ1² and μ2² on the same rows together have μ1² + μ2² (Corollary 3.3 of the same paper). The
+first output may even decide the μ² of the second mechanism, if the sum stays below a fixed bound
+(Smith and Thakurta 2022). Therefore add the μ² values as fractions, and convert the total to (ε, δ)
+at the end. This conversion is exact, whereas the conversion from zCDP is only a bound.
+docs/proofs/gaussian.md has the proofs, and lists the mechanisms whose μ² must not be added up in
+this way.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ from skpublicdp.accounting.rounding import (
 )
 
 START_DIGITS = 80
-"""Decimal digits of the first computation of δ. They are doubled until δ is precise enough."""
+"""Decimal digits in the first computation of δ, doubled until δ is precise enough."""
 
 ENCLOSURE_TOLERANCE = Decimal(1).scaleb(-28)
-"""Relative width of the enclosure of δ, and relative error of roots: far below float precision."""
+"""Relative width of the enclosure of δ, and relative error of roots, far below float precision."""
 
 MAX_TAIL_DEVIATIONS = 1000
-"""Number of standard deviations beyond which a normal tail, below e^-500000, is not computed."""
+"""Number of standard deviations beyond which normal tails (below e^-500000) are not computed."""
 
 MIN_TAIL = Decimal(1).scaleb(-200_000)
 """Upper bound of the tails that are not computed, and absolute width of the smallest enclosures."""
 
 MIN_DELTA = Decimal(1).scaleb(-100_000)
-"""Smallest δ, and smallest 1 - δ, that is converted."""
+"""Smallest value of δ and of 1 - δ that can be converted."""
 
 MAX_ROOT_STEPS = 200
 """Maximum number of Newton steps."""
 
 ROOT_TOLERANCE = 1000 * ENCLOSURE_TOLERANCE
-"""Relative step at which a root is accepted: above the noise of the enclosed function."""
+"""Relative step size at which a root is accepted, above the noise of the enclosed function."""
 
 MAX_SERIES_ARGUMENT = 5
-"""Mills' ratio uses a series below this argument, and a continued fraction from it on."""
+"""Argument below which Mills' ratio uses a series instead of a continued fraction."""
 
 Enclosure = tuple[Decimal, Decimal]
 """A lower and an upper bound of a number."""
@@ -101,7 +102,7 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     Returns
     -------
     float
-        The inverse of `gaussian_delta` in ε, rounded up, and at least 0.
+        The inverse of `gaussian_delta` with respect to ε, rounded up and at least 0.
 
     References
     ----------
@@ -146,12 +147,12 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     Returns
     -------
     Fraction
-        The inverse of `gaussian_delta` in μ², rounded down to 64 binary digits, so that it implies
-        (ε, δ) exactly.
+        The inverse of `gaussian_delta` with respect to μ², rounded down to 64 binary digits. It
+        therefore implies (ε, δ) exactly.
 
     See Also
     --------
-    zcdp_rho : The same for zCDP: twice that ρ is smaller than this μ².
+    zcdp_rho : The corresponding ρ of zCDP; twice that ρ is smaller than this μ².
 
     References
     ----------
@@ -220,7 +221,7 @@ def _two_point_quantile(epsilon: Fraction) -> Decimal:
     """Return an upper bound z of Φ⁻¹(e^ε / (1 + e^ε)), where Q(z) = 1 / (1 + e^ε).
 
     Q is the upper tail of the normal distribution. Newton's method starts at the larger z with
-    exp(-z²/2) / 2 = 1 / (1 + e^ε). Since ln Q is concave, no step falls below the solution.
+    exp(-z²/2) / 2 = 1 / (1 + e^ε). Since ln Q is concave, every iterate stays above the solution.
     """
     slack = 1 + relative_error()
     if epsilon > MAX_EXACT_EPSILON:
@@ -241,7 +242,7 @@ def _two_point_quantile(epsilon: Fraction) -> Decimal:
 
 
 MAX_EXACT_EPSILON = 100_000
-"""A larger ε is converted by a bound, whose relative error is below 1e-4."""
+"""Larger values of ε are converted by a bound with a relative error below 1e-4."""
 
 
 def _check_delta(delta: Fraction) -> Fraction:
@@ -256,7 +257,8 @@ def _check_delta(delta: Fraction) -> Fraction:
 def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     """Indicate whether μ-GDP provably implies (ε, δ)-differential privacy, for δ in (0, 1).
 
-    It is False in the undecided case, where δ lies within the bounds computed for δ(ε).
+    The result is False if δ lies between the bounds computed for δ(ε), so that the case is
+    undecided.
     """
     if mu_squared == 0:
         return True
@@ -267,10 +269,10 @@ def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 def _enclose_to_tolerance(
     mu_squared: Fraction, epsilon: Fraction, complement: Fraction = Fraction(1)
 ) -> Enclosure:
-    """Return close bounds of the δ of μ-GDP at ε, computed with as many digits as needed.
+    """Return tight bounds on the δ of μ-GDP for a given ε, using as many digits as needed.
 
-    Their relative distance is at most `ENCLOSURE_TOLERANCE` times `complement`, which is 1 - δ
-    where δ may be close to 1.
+    Their relative distance is at most `ENCLOSURE_TOLERANCE` times `complement`, which equals 1 - δ
+    if δ may be close to 1.
     """
     digits = START_DIGITS
     while True:
@@ -283,7 +285,7 @@ def _enclose_to_tolerance(
 
 
 def _enclose_delta(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
-    """Return bounds of δ = Q(a) - φ(a) M(b), a, b = ε/μ ∓ μ/2, in the arithmetic of the context.
+    """Return bounds on δ = Q(a) - φ(a) M(b), a, b = ε/μ ∓ μ/2, in the current decimal context.
 
     Q is the upper tail of the normal distribution, φ its density, and M = Q / φ is Mills' ratio.
     The second term is e^ε Q(b), since e^ε φ(b) = φ(a).
@@ -301,16 +303,17 @@ def _enclose_delta(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
     mills_b, mills_b_error = _mills_ratio(b)
     tail = density * mills_a if a > 0 else 1 - density * mills_a
     delta = tail - density * mills_b
-    # docs/proofs/gaussian.md derives this bound of the total error
+    # docs/proofs/gaussian.md derives this bound on the total error
     error = density * (mills_a_error + mills_b_error + argument_error * (5 + 3 * abs(a)))
     error += (tail + density * (mills_a + mills_b)) * relative_error()
     return max(delta - error, Decimal(0)), delta + error
 
 
 def _mills_ratio(z: Decimal) -> tuple[Decimal, Decimal]:
-    """Return Mills' ratio Q(z) / φ(z) for z >= 0, and a bound of its error.
+    """Return Mills' ratio Q(z) / φ(z) for z >= 0, and a bound on its error.
 
-    It uses the Taylor series of Q for small z, and Laplace's continued fraction for large z.
+    The computation uses the Taylor series of Q for small z, and Laplace's continued fraction for
+    large z.
     """
     tolerance = relative_error()
     if z < MAX_SERIES_ARGUMENT:
@@ -318,13 +321,13 @@ def _mills_ratio(z: Decimal) -> tuple[Decimal, Decimal]:
         square = z * z
         term = total = z
         exponent = 1
-        # until terms are negligible, and each later one is at most half of the previous one
+        # until terms are negligible, and each later term is at most half the previous term
         while term > tolerance * total or 2 * square > exponent:
             exponent += 2
             term = term * square / exponent
             total += term
         ratio_at_half = (square / 2).exp() * (_pi() / 2).sqrt()  # 1 / (2 φ(z))
-        # the omitted terms add up to at most the last one
+        # the omitted terms add up to at most the last term
         return ratio_at_half - total, term + (ratio_at_half + total) * tolerance
     # the convergents of 1 / (z + 1 / (z + 2 / (z + ...))) are alternately above and below
     numerators, denominators = (Decimal(1), z), (z, z * z + 1)
@@ -339,7 +342,7 @@ def _mills_ratio(z: Decimal) -> tuple[Decimal, Decimal]:
 
 
 def _pi() -> Decimal:
-    """Return π with the digits of the context."""
+    """Return π to the precision of the current decimal context."""
     return _compute_pi(getcontext().prec)
 
 
@@ -367,7 +370,7 @@ GapFunction = Callable[[Decimal], tuple[Decimal, Decimal]]
 
 
 def _gap_in_mu(epsilon: Fraction, delta: Fraction) -> GapFunction:
-    """Return the function of μ whose root is the μ with δ(ε) = `delta`."""
+    """Return a function of μ whose root satisfies δ(ε) = `delta`."""
 
     def gap(mu: Decimal) -> tuple[Decimal, Decimal]:
         ratio, half_mu = to_decimal(epsilon) / mu, mu / 2
@@ -379,7 +382,7 @@ def _gap_in_mu(epsilon: Fraction, delta: Fraction) -> GapFunction:
 
 
 def _gap_in_minus_epsilon(mu_squared: Fraction, delta: Fraction) -> GapFunction:
-    """Return the function of -ε, which increases, whose root is the ε with δ(ε) = `delta`."""
+    """Return an increasing function of -ε whose root satisfies δ(ε) = `delta`."""
 
     def gap(minus_epsilon: Decimal) -> tuple[Decimal, Decimal]:
         mu = to_decimal(mu_squared).sqrt()
@@ -392,7 +395,7 @@ def _gap_in_minus_epsilon(mu_squared: Fraction, delta: Fraction) -> GapFunction:
 
 
 def _logit_gap(value: Decimal, slope: Decimal, delta: Fraction) -> tuple[Decimal, Decimal]:
-    """Return logit(value) - logit(δ) and its slope. On this scale both tails are nearly linear.
+    """Return logit(value) - logit(δ) and its slope. Both tails are nearly linear in logits.
 
     `slope` is the derivative of `value`.
     """
@@ -411,7 +414,7 @@ def _find_root(gap: GapFunction, low: Decimal, high: Decimal, start: Decimal) ->
     """Return an approximate root of an increasing function, by Newton's method with bisection.
 
     The root lies between `low` and `high`. A Newton step that leaves the interval is replaced by
-    its midpoint.
+    the interval's midpoint.
     """
     x = start
     for _ in range(MAX_ROOT_STEPS):

@@ -1,9 +1,9 @@
-"""Hockey-stick curves of privacy losses, bounded by piecewise-linear functions.
+"""Piecewise-linear upper bounds on the hockey-stick curves of privacy losses.
 
-A curve V maps u = e^ε to the largest δ that the later steps of a plan can cause at ε. It is
-non-increasing and convex, with V(0) = 1. It is stored by upper bounds at the points u = e^(j h),
-for a range of integers j. Between them it is interpolated linearly, from (0, 1) on, and it is
-constant after the last point. The proof is docs/proofs/plans.md.
+A curve V maps u = e^ε to the largest δ that the later steps of a plan can cause at ε. V is
+non-increasing and convex, with V(0) = 1. It is stored as upper bounds at the points u = e^(j h),
+for a range of integers j. Starting from (0, 1), V is interpolated linearly between these points,
+and it is constant after the last point. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from scipy.special import ndtr
 from skpublicdp.typing import Floats
 
 ROUNDING_FACTOR = 1 + 2.0**-39
-"""Factor on sums of a few thousand non-negative floats that exceeds all their rounding errors."""
+"""Factor that covers all rounding errors in sums of a few thousand non-negative floats."""
 
 MAX_RELATIVE_ROUNDING = 2.0**-38
-"""Upper bound of the relative error of a value that was multiplied by `ROUNDING_FACTOR`."""
+"""Upper bound on the relative error of a value multiplied by `ROUNDING_FACTOR`."""
 
 GAUSSIAN_TAIL_ERROR = 2.0**-42
 """Relative error of a Gaussian tail Φ(-z), per unit of 1 + z²."""
 
 MIN_DIVISOR = 2.0**-1000
-"""Smallest divisor, which replaces 0."""
+"""Smallest divisor, used in place of 0."""
 
 CHORD_TABLE_ENTRIES = 2**15
-"""Approximate number of floats in a table of chords, which limits memory."""
+"""Approximate maximum number of floats in a table of chords, to limit memory."""
 
 
 @dataclass(frozen=True)
 class CurveGrid:
-    """The points u = e^(j h) at which curves are stored.
+    """Grid of points u = e^(j h) at which curves are stored.
 
-    All methods take and return values of a curve, an ndarray of shape (last - first + 1,).
+    All methods accept and return the values of a curve, an ndarray of shape (last - first + 1,).
 
     Attributes
     ----------
     step : float
-        The distance h of their logarithms. It is at most 1/2 and has at most 24 binary digits, so
-        that the multiples of h/2 are exact floats.
+        Distance h between the logarithms of neighbouring points. It is at most 1/2 and has at most
+        24 binary digits, so that multiples of h/2 are exact floats.
     first, last : int
         The smallest and the largest j; `last` is positive.
     """
@@ -55,12 +55,12 @@ class CurveGrid:
     last: int
 
     def start(self) -> Floats:
-        """Return max(0, 1 - u) at the points: the curve after the last step of a plan."""
+        """Return max(0, 1 - u) at the points, which is the curve after the last step of a plan."""
         start: Floats = np.maximum(0.0, -np.expm1(self._logarithms))
         return start
 
     def value_at(self, logarithm: float, values: Floats) -> float:
-        """Return an upper bound of a curve at the point e^logarithm >= 1."""
+        """Return an upper bound on a curve at the point e^logarithm >= 1."""
         j = self._multiple_below(logarithm)
         index = j - self.first + 1  # heights[0] belongs to u = 0
         _, heights = self._convex(values)
@@ -75,8 +75,8 @@ class CurveGrid:
     def gaussian(self, mu: float, values: Floats) -> Floats:
         """Return the curve before a μ-GDP Gaussian mechanism, given the curve after it.
 
-        A convex curve is a sum of hockey sticks max(0, 1 - u / u_j). The mechanism maps each of
-        them to a shifted copy of its own curve, so the sum is a convolution over j.
+        A convex curve is a sum of hockey sticks max(0, 1 - u / u_j). The mechanism maps each hockey
+        stick to a shifted copy of its own curve, so the sum is a convolution over j.
         """
         weights, heights = self._convex(values)
         distances = self.step * np.arange(len(values), dtype=np.float64)
@@ -90,9 +90,10 @@ class CurveGrid:
         """Return the curve before a draw of the exponential mechanism, given the curve after it.
 
         The privacy loss is t or t - ε for some t in [0, ε] that may depend on u (Dong, Durfee and
-        Rogers 2020). So the curve at u is the maximum over y in [u / K, u], K = e^ε, of the chord
-        of V from y to K y, evaluated at u, where V is the curve after the draw. The maximum over
-        all y between two points of the grid is bounded by one raised chord (`_bounding_chords`).
+        Rogers 2020). Therefore the curve at u is the maximum over y in [u / K, u], K = e^ε, of the
+        chord of V from y to K y, evaluated at u, where V is the curve after the draw. The maximum
+        over all y between two points of the grid is bounded by one raised chord
+        (`_bounding_chords`).
         """
         step, size = self.step, len(values)
         n_intervals = self._multiple_below(epsilon)  # whole grid intervals from u / K to u
@@ -140,9 +141,9 @@ class CurveGrid:
         return _round_up(maximum)
 
     def pure(self, epsilon: float, values: Floats) -> Floats:
-        """Return the curve before any ε-differentially private mechanism, given the one after it.
+        """Return the curve before any ε-differentially private mechanism, given the curve after it.
 
-        The worst of these mechanisms is randomised response, with a privacy loss of ε or -ε.
+        The worst case is randomised response, with a privacy loss of ε or -ε.
         """
         step, size = self.step, len(values)
         n_intervals = self._multiple_below(epsilon)
@@ -171,8 +172,8 @@ class CurveGrid:
     def _multiple_below(self, logarithm: float) -> int:
         """Return the largest integer k with k h <= logarithm.
 
-        The rounded quotient has the right floor. Let the float x be below the float k h. Then
-        x <= k h (1 - 2^-53), and x / h is not rounded up to k, since half the gap between floats
+        The rounded quotient has the right floor. If the float x is below the float k h, then x <= k
+        h (1 - 2^-53). Therefore x / h is not rounded up to k, since half the gap between floats
         below k is less than k 2^-53.
         """
         return math.floor(logarithm / self.step)
@@ -183,14 +184,14 @@ class CurveGrid:
         Parameters
         ----------
         values : ndarray of float64, shape (n_points,)
-            Upper bounds of the curve. Rounding may have made them non-convex.
+            Upper bounds on the curve, which rounding may have made non-convex.
 
         Returns
         -------
         weights : ndarray of float64, shape (n_points,)
             Non-negative weights with W(u) = w + Σ_j weights[j] max(0, 1 - u / u_j).
         heights : ndarray of float64, shape (n_points + 1,)
-            W at 0 and at the points, rounded up. The last one is w.
+            W at 0 and at the points, rounded up. The last height is w.
         """
         points, bounds = self._points, np.concatenate([[1.0], values])
         widths = np.concatenate([points[:1], points[:-1] * math.expm1(self.step)])
@@ -223,7 +224,7 @@ def _interpolate(left: Floats, right: Floats, distance: float, step: float) -> F
     left, right : ndarray of float64
         Heights at the points.
     distance, step : float
-        Logarithmic distances of the position and of the right point from the left one.
+        Logarithmic distances of the position and of the right point from the left point.
     """
     right_weight = math.expm1(distance) / math.expm1(step)
     left_weight = math.exp(distance) * math.expm1(step - distance) / math.expm1(step)
@@ -247,19 +248,19 @@ def _bounding_chords(
     epsilon: float,
     width: float,
 ) -> tuple[Floats, Floats]:
-    """Return one chord for each interval of y that bounds all chords from y to K y, K = e^ε.
+    """Return a chord for each interval of y that bounds all chords from y to K y, K = e^ε.
 
     On the interval, V(y) is linear from `start_first` to `start_last`, and V(K y) from `end_first`
-    to `end_last`. The chord from the middle of the interval, raised by the curvature terms a and
-    b of docs/proofs/plans.md, is above every chord from the interval wherever that one is the
-    highest of all.
+    to `end_last`. The chord from the middle of the interval, raised by the curvature terms a and b
+    of docs/proofs/plans.md, lies above every chord from the interval wherever that chord is the
+    highest of all chords.
 
     Parameters
     ----------
     start_first, start_last, end_first, end_last : ndarray of float64, shape (n_chords,)
         Heights at both ends of each interval.
     epsilon, width : float
-        Logarithmic length of a chord and of an interval.
+        Logarithmic lengths of a chord and of an interval.
 
     Returns
     -------
@@ -320,7 +321,7 @@ def _round_up(values: Floats) -> Floats:
 
 
 def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
-    """Return upper bounds of the δ of a Gaussian mechanism, for logarithms x >= 0 of u.
+    """Return upper bounds on the δ of a Gaussian mechanism, for logarithms x >= 0 of u.
 
     δ is Φ(-z) - e^x Φ(-z - μ), z = x/μ - μ/2 (Balle and Wang 2018, Theorem 8). The bound assumes a
     relative error of SciPy's Φ of at most 2^-44.
@@ -335,11 +336,11 @@ def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
 
 
 def float_up(value: Fraction) -> float:
-    """Return the smallest float that is at least a fraction."""
+    """Return the smallest float that is not below a fraction."""
     nearest = float(value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
 def float_down(value: Fraction) -> float:
-    """Return the largest float that is at most a fraction."""
+    """Return the largest float that is not above a fraction."""
     return -float_up(-value)

@@ -2,9 +2,9 @@
 
 A plan is an event that is fixed in advance: sequential steps, and adaptive choices between several
 plans. Its δ(ε) is computed backwards from the last step. V(u) is the largest δ that the later steps
-can cause, with u = e^(ε - privacy loss so far). V is convex in u, so it is bounded by the
-piecewise-linear function through a few of its values. All floats are rounded up, so `plan_delta`
-returns an upper bound. The proof is docs/proofs/plans.md.
+can cause, with u = e^(ε - privacy loss so far). V is convex in u, so the piecewise-linear function
+through a few of its values is an upper bound. All floats are rounded up, so `plan_delta` returns an
+upper bound. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def plan_delta(plan: Event, epsilon: Fraction) -> float:
     Returns
     -------
     float
-        The smallest δ for which every run of the plan is (ε, δ)-differentially private, rounded
-        up. For δ of at least 1e-12 it is usually too large by less than one percent
+        The smallest δ for which every run of the plan is (ε, δ)-differentially private, rounded up.
+        If δ is at least 1e-12, the overestimate is usually below one percent
         (docs/proofs/plans.md).
 
     References
@@ -72,12 +72,12 @@ def plan_delta(plan: Event, epsilon: Fraction) -> float:
 def largest_scale(
     make_plan: Callable[[Fraction], Event], epsilon: Fraction, delta: Fraction
 ) -> Fraction:
-    """Return the largest scale at which a plan fits a budget.
+    """Return the largest scale for which a plan fits a budget.
 
     Parameters
     ----------
     make_plan : callable
-        Takes a positive scale and returns a plan. The cost of the plan increases with the scale.
+        Function that maps a positive scale to a plan. The plan's cost must increase with the scale.
     epsilon, delta : Fraction
         The budget; δ strictly between 0 and 1.
 
@@ -101,13 +101,13 @@ def largest_scale(
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
 
     def transform(plan_delta: float) -> float:
-        """Return 1 / (1 - ln δ), which is nearly linear in the scale for small scales."""
+        """Return 1 / (1 - ln δ), which is nearly linear in the scale if the scale is small."""
         return 1 / (1 - math.log(max(plan_delta, MIN_LOG_ARGUMENT)))
 
     target = transform(float(delta))
 
     def excess(scale: float) -> float:
-        """Return the transformed δ of a scale minus the target, negative if the plan fits."""
+        """Return the transformed δ of a scale minus the target. It is negative if the plan fits."""
         plan_delta = _plan_delta(make_plan(Fraction(scale)), epsilon)
         if Fraction(plan_delta) <= delta:  # exact, so that rounding cannot change the sign
             return min(transform(plan_delta) - target, -MIN_EXCESS)
@@ -117,14 +117,14 @@ def largest_scale(
 
 
 class _Bracket(NamedTuple):
-    """A scale that fits the budget and a larger one that does not.
+    """Bracket of scales: `low` fits the budget, and the larger `high` does not.
 
     Attributes
     ----------
     low, high : float
         The scales.
     low_excess, high_excess : float
-        Their excess over the budget: negative and positive.
+        Excess of each scale over the budget, negative for `low` and positive for `high`.
     """
 
     low: float
@@ -134,10 +134,10 @@ class _Bracket(NamedTuple):
 
 
 def _find_bracket(excess: Callable[[float], float], target: float) -> _Bracket:
-    """Return a bracket of the largest scale with a negative excess, in growing steps from 1.
+    """Bracket the largest scale with a negative excess by growing steps from scale 1.
 
     The excess plus `target` is nearly linear in the scale. So a guess that is too large is divided
-    by its ratio to the target with a margin, if this is more than the growing step.
+    by its ratio to the target, with a margin, if this factor exceeds the growing step.
     """
     low = high = 1.0
     low_excess = high_excess = excess(1.0)
@@ -163,7 +163,7 @@ def _find_bracket(excess: Callable[[float], float], target: float) -> _Bracket:
 
 
 def _narrow_bracket(excess: Callable[[float], float], bracket: _Bracket) -> float:
-    """Return the low end of a bracket that is narrowed to `SCALE_TOLERANCE`, by the secant method.
+    """Narrow a bracket to `SCALE_TOLERANCE` by the secant method, and return its low end.
 
     The guess lies slightly beyond the secant's root, as seen from the nearer end, so that both ends
     move. The overshoot vanishes as the bracket narrows. After a step that shrinks the logarithmic
@@ -195,9 +195,9 @@ def _narrow_bracket(excess: Callable[[float], float], bracket: _Bracket) -> floa
 
 @lru_cache(maxsize=1024)
 def equal_draws(epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-    """Return the largest ε that each of `count` draws within (ε, δ) may have.
+    """Return the largest ε per draw for which `count` draws cost at most (ε, δ).
 
-    It is computed by `plan_delta`, or by zCDP for more than `MAX_PLANNED_DRAWS` draws.
+    The computation uses `plan_delta`, or zCDP for more than `MAX_PLANNED_DRAWS` draws.
 
     Examples
     --------
@@ -212,23 +212,23 @@ def equal_draws(epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
 MAX_PLANNED_DRAWS = 128
 """Largest number of equal draws that the plan calculus composes.
 
-For more draws it takes seconds, and its ε is at most 7% larger than by zCDP.
+For more draws, the plan calculus takes seconds and gains at most 7% in ε over zCDP.
 """
 
 MAX_SCALE_RATIO = 2.0**64
-"""Largest ratio of consecutive scales in a search. It limits scales to 2^-127 to 2^127."""
+"""Largest ratio of consecutive scales in a search, which limits scales to 2^-127 to 2^127."""
 
 SCALE_TOLERANCE = 2.0**-12
 """Relative error of a scale."""
 
 MIN_LOG_ARGUMENT = 1e-300
-"""Replaces a smaller δ in logarithms."""
+"""Lower bound on δ inside logarithms."""
 
 LINEAR_GUESS_MARGIN = 1.5
 """Factor on a linearly extrapolated ratio of scales, so that the guess is likely to fit."""
 
 MAX_OVERSHOOT_EXPONENT = 0.3
-"""A guess lies beyond the secant's root by at most this power of the root's ratio to an end."""
+"""Maximum overshoot beyond the secant's root, as a power of the root's ratio to an end."""
 
 PLAN_SCALE_BITS = 20
 """Binary digits of scales, so that fractions made from them stay short."""
@@ -258,17 +258,17 @@ def _plan_delta(plan: Event, epsilon: Fraction) -> float:
 
 
 PLAN_EPSILON_CAP = Fraction(128)
-"""A larger ε is replaced by this one, whose δ is at least as large, so that e^ε is a float."""
+"""Largest ε that is used, so that e^ε is a float. Its δ is at least that of any larger ε."""
 
 MIN_PLAN_PARAMETER = 2.0**-40
-"""Smaller μ, and smaller ε of draws, are replaced by this one, whose δ is at least as large."""
+"""Smallest μ, and smallest ε of a draw, that is used. A larger value only increases δ."""
 
 UNDERFLOW_BOUND = 2.0**-900
-"""Upper bound of the sum of all numbers that were rounded to zero."""
+"""Upper bound on the sum of all numbers that were rounded to zero."""
 
 
 def _curve_before(plan: Event, values: Floats, grid: CurveGrid) -> Floats:
-    """Return the curve before a plan, given the curve `values` after it, at a grid's points."""
+    """Return the curve before a plan on a grid, given the curve `values` after the plan."""
     match plan:
         case Gaussian(mu_squared):
             if mu_squared > PLAN_EPSILON_CAP**2:
@@ -310,17 +310,17 @@ def _as_approximate(plan: Subsampled) -> Event:
 def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
     """Return a grid of losses for the curves of a plan.
 
-    The result is a bound for any grid. This choice makes it tight with few points. δ(ε) decreases
-    about as e^(-r ε), where r is the exponential tilt under which the mean loss is ε. Linear
-    interpolation with step h increases such a curve by a share of at most (r h)² / 8 in every step
-    of the plan.
+    The result is a valid bound for any grid. This choice makes the bound tight with few points.
+    δ(ε) decreases approximately as e^(-r ε), where r is the exponential tilt under which the mean
+    loss is ε. Linear interpolation with step h increases an exponential curve by a fraction of at
+    most (r h)² / 8 in every step of the plan.
 
     Parameters
     ----------
     plan : Event
         The plan.
     epsilon : float
-        ε at which δ is computed.
+        Value of ε for which δ is computed.
     """
     path = _max_variance_path(plan)
     deviation = math.sqrt(max(path.variance, 1e-200))  # positive, since it is a divisor
@@ -343,19 +343,19 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
 
 
 MAX_TILT = 1e6
-"""Largest exponential tilt that is tried: a plan whose δ(ε) is nearly zero."""
+"""Largest exponential tilt that is tried. It is reached if δ(ε) of the plan is nearly zero."""
 
 TILT_TOLERANCE = 0.05
 """Relative error of a tilt."""
 
 LOG_TAIL_MARGIN = 9.0
-"""Losses outside the grid contribute a share of about e^-9 of δ, or less."""
+"""Losses outside the grid contribute about e^-9 of δ or less."""
 
 INTERPOLATION_LOSS = 0.04
 """Approximately eight times the relative increase of δ by linear interpolation."""
 
 MAX_GRID_POINTS = 4000
-"""Approximate maximum number of points. The bounds of rounding errors hold for 4096 points."""
+"""Approximate maximum number of points. The bounds on rounding errors hold for 4096 points."""
 
 
 class _LossPath(NamedTuple):
@@ -374,11 +374,11 @@ class _LossPath(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Upper bound of the variance of the loss."""
+        """Upper bound on the variance of the privacy loss."""
         return self.mu_squared + sum(count * e * e / 4 for e, count in self.draws.items())
 
     def mean_loss(self, tilt: float) -> float:
-        """Return the largest mean of the loss L under weights in proportion to e^(tilt L)."""
+        """Return the largest mean of the loss L under weights proportional to e^(tilt L)."""
         draw_loss = sum(count * _mean_draw_loss(e, tilt) for e, count in self.draws.items())
         # the loss of a Gaussian mechanism is normal, with mean μ²/2 and variance μ²
         return self.mu_squared * (tilt + 0.5) + draw_loss
@@ -392,7 +392,7 @@ def _max_variance_path(plan: Event) -> _LossPath:
         case Draw(epsilon):
             return _LossPath(0.0, Counter([float(min(epsilon, PLAN_EPSILON_CAP))]))
         case Pure(epsilon) | Approximate(epsilon, _):
-            # the loss is ±ε, so it varies as much as the loss of a draw of 2 ε
+            # the loss is ±ε, so its variance is that of a draw with 2 ε
             return _LossPath(0.0, Counter([float(min(2 * epsilon, PLAN_EPSILON_CAP))]))
         case Subsampled():
             return _max_variance_path(_as_approximate(plan))
@@ -407,7 +407,7 @@ def _max_variance_path(plan: Event) -> _LossPath:
 def _find_tilt(path: _LossPath, epsilon: float) -> float:
     """Return the exponential tilt under which the mean loss is ε, by bisection.
 
-    A rough tilt is enough, since it only determines the grid.
+    A rough estimate is enough, since the tilt only determines the grid.
     """
     low, high = 0.0, 1.0
     while high < MAX_TILT and path.mean_loss(high) < epsilon:
@@ -421,8 +421,8 @@ def _find_tilt(path: _LossPath, epsilon: float) -> float:
 def _mean_draw_loss(epsilon: float, tilt: float) -> float:
     """Return the mean loss of a draw under an exponential tilt, for the worst two-valued loss.
 
-    The loss is t or t - ε. With τ = e^t and K = e^ε, E e^(tilt L) is in proportion to
-    τ^tilt (K - e^(-tilt ε) - (1 - e^(-tilt ε)) τ), which is maximised over τ.
+    The loss is t or t - ε. With τ = e^t and K = e^ε, E e^(tilt L) is proportional to τ^tilt (K -
+    e^(-tilt ε) - (1 - e^(-tilt ε)) τ), which is maximised over τ.
     """
     exponent, next_exponent = tilt * epsilon, (tilt + 1) * epsilon
     if exponent < 1e-6:  # first terms of the Taylor series, where differences would cancel
@@ -437,7 +437,7 @@ def _mean_draw_loss(epsilon: float, tilt: float) -> float:
 
 
 def _merge_gaussian_steps(plan: Event) -> list[Event]:
-    """Return the steps of a plan, with consecutive Gaussian mechanisms merged: their μ² add up."""
+    """Return the steps of a plan, merging consecutive Gaussian mechanisms by adding their μ²."""
     if not isinstance(plan, Steps):
         return [plan]
     flat_steps = [flat for step in plan.parts for flat in _merge_gaussian_steps(step)]
@@ -452,6 +452,6 @@ def _merge_gaussian_steps(plan: Event) -> list[Event]:
 
 
 def _pure_epsilon(plan: Event) -> Fraction | float:
-    """Return the smallest ε at which δ is 0 by basic composition, or infinity."""
+    """Return the smallest ε for which δ is 0 by basic composition, or infinity."""
     epsilon, delta = basic_price(plan)
     return math.inf if delta else epsilon

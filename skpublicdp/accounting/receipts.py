@@ -1,4 +1,4 @@
-"""Privacy receipts: the guarantee of a fit and its mechanisms, from public numbers only."""
+"""Privacy receipts: the guarantee of a fit and its mechanisms, in public numbers only."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ from skpublicdp.accounting.plans import plan_delta
 from skpublicdp.accounting.registry import TO_WRITE, registry_entry
 
 REPLACE_ONE = "replace one private row (features and label)"
-"""The unit of privacy: neighbouring data sets differ by replacing one private row."""
+"""Unit of privacy: neighbouring data sets differ by the replacement of one private row."""
 
 REPLACE_PERSON = "replace one person"
-"""Beginning of the unit if all rows of a person are protected together (`max_rows_per_group`)."""
+"""Start of the unit's text if all rows of a person are protected (`max_rows_per_group`)."""
 
 CURVE_POINTS = 24
-"""Number of ε values at which (ε, δ(ε)) bounds a trade-off curve."""
+"""Number of ε values for which (ε, δ(ε)) bounds a trade-off curve."""
 
 MAX_CURVE_EPSILON = 100.0
-"""Largest of these ε values. Larger ones add nothing that is visible in a curve."""
+"""Largest of these ε values. Larger values do not change a curve visibly."""
 
 MIN_PLAN_EPSILON = 1e-12
-"""For a smaller ε, δ(ε) of the plan is not computed: it would need a very fine grid."""
+"""Smallest ε for which δ(ε) of the plan is computed. Smaller values would need a very fine grid."""
 
 MAX_EXP_ARGUMENT = 700.0
 """Largest argument of `math.exp` that does not overflow, rounded down."""
 
 DELTA_ROUNDING_MARGIN = 1e-12
-"""Relative increase of a δ that covers the rounding errors of a few float operations."""
+"""Relative increase of δ that covers the rounding errors of a few float operations."""
 
 RECEIPT_FORMAT = "skpublicdp privacy receipt"
 """Name of the format of receipts in JSON."""
 
 RECEIPT_VERSION = 1
-"""Version of this format. It increases if a field is removed or changes its meaning."""
+"""Version of this format, which increases if a field is removed or changes its meaning."""
 
 DOCUMENTATION_URL = ""
-"""Address of the published documentation with a final slash; empty until it is published."""
+"""URL of the published documentation with a final slash, empty until publication."""
 
 PROOF_TITLES = {
     "generic_learner": "Learning from unlabelled private rows",
@@ -98,14 +98,14 @@ class Mechanism:
 
 @dataclass(frozen=True, repr=False)
 class PrivacyReceipt:
-    """The privacy of one fit, from public numbers only.
+    """Privacy guarantee and mechanisms of one fit, computed from public numbers only.
 
     Attributes
     ----------
     epsilon, delta : float
         The guarantee: the fitted object is (epsilon, delta)-differentially private.
     unit : str
-        Unit of privacy: the difference of neighbouring data sets.
+        Unit of privacy, i.e. the difference between neighbouring data sets.
     n_private, n_public : int
         Numbers of protected and of unprotected rows.
     mechanisms : tuple of Mechanism
@@ -120,7 +120,7 @@ class PrivacyReceipt:
     entry : int or None
         Number of the fit in its `PrivacyBudget`.
     for_tests : bool
-        Whether that budget admits any number of seeded fits, so that it gives no protection.
+        Whether that budget admits any number of seeded fits and therefore gives no protection.
 
     See Also
     --------
@@ -153,7 +153,7 @@ class PrivacyReceipt:
 
     @property
     def mu(self) -> float:
-        """The μ of Gaussian differential privacy of the fit, or infinity if it has none."""
+        """The μ of Gaussian differential privacy of the fit, or infinity if no μ is finite."""
         return math.sqrt(mu_squared_price(self.event))
 
     @property
@@ -164,8 +164,8 @@ class PrivacyReceipt:
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest proved δ at a given ε.
 
-        It is the smaller one of two bounds: δ(ε) of the plan, and the δ that the guarantee (ε₀, δ)
-        implies. The latter is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀) at ε < ε₀.
+        The result is the smaller of two bounds: δ(ε) of the plan, and the δ implied by the
+        guarantee (ε₀, δ). The latter is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀) if ε < ε₀.
         """
         delta_of_plan = 1.0
         if self.epsilon > MIN_PLAN_EPSILON:
@@ -177,10 +177,10 @@ class PrivacyReceipt:
 
     @property
     def risk(self) -> float:
-        """The largest success rate of an attacker minus that of guessing, which is 1/2.
+        """An attacker's largest success rate, minus the rate 1/2 of blind guessing.
 
         The attacker knows every other row and considers two persons equally likely. The risk is
-        δ(0) / 2, since δ(0) bounds the total variation distance of the results. So 0.05 is 5
+        δ(0) / 2, since δ(0) bounds the total variation distance of the results. A risk of 0.05 is 5
         percentage points over guessing.
         """
         return self.delta_at(0.0) / 2
@@ -220,14 +220,14 @@ class PrivacyReceipt:
         return type_2_error
 
     def in_words(self) -> str:
-        """Return the guarantee in plain words, as a bound on an attacker's success rate.
+        """State the guarantee in plain words, as a bound on an attacker's success rate.
 
         Returns
         -------
         str
-            With neighbouring data sets equally likely beforehand, the best guess from the result
-            is right with probability at most 1/2 + `risk`. The percentage is rounded up. It does
-            not hold for other odds.
+            With neighbouring data sets equally likely beforehand, the best guess from the result is
+            right with probability at most 1/2 + `risk`. The percentage is rounded up. The bound
+            does not hold for other prior odds.
         """
         success_percent = 50 * (1 + 2 * self.risk)
         percentage = f"{math.ceil(10 * success_percent) / 10:.1f}"  # rounded up
@@ -242,12 +242,12 @@ class PrivacyReceipt:
         return sentence
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict per mechanism, for a data frame.
+        """Return one dict per mechanism, ready for a data frame.
 
         Returns
         -------
         list of dict
-            With the keys ``mechanism``, ``epsilon``, ``delta`` and ``proof``.
+            Dicts with the keys ``mechanism``, ``epsilon``, ``delta`` and ``proof``.
         """
         return [
             {"mechanism": m.name, "epsilon": m.epsilon, "delta": m.delta, "proof": m.reference}
@@ -298,13 +298,13 @@ class PrivacyReceipt:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> PrivacyReceipt:
-        """Return the receipt of a dict made by `to_dict`.
+        """Return the receipt from a dict made by `to_dict`.
 
         Parameters
         ----------
         fields : dict
-            Fields of a receipt. Those of receipts that are older than the field ``"version"`` are
-            of version 1. Unknown fields are ignored.
+            Fields of a receipt. A receipt without the field ``"version"`` has version 1. Unknown
+            fields are ignored.
 
         Returns
         -------
@@ -314,7 +314,7 @@ class PrivacyReceipt:
         Raises
         ------
         ValueError
-            If the fields have another version.
+            If the version of the fields is not supported.
         """
         version = fields.get("version", RECEIPT_VERSION)
         if version != RECEIPT_VERSION:
@@ -348,20 +348,20 @@ class PrivacyReceipt:
 
         The fields about privacy are written from the receipt: variant, privacy unit and parameters,
         unprotected quantities with the public rows, mechanisms and composition. The parameters are
-        the fields about the published product, under the names that they have in the registry.
+        the fields about the published product, under their names in the registry.
 
         Parameters
         ----------
         name, description, intended_use : str
-            Name, description and intended use of the product. By default a note that the curator
-            has to write them, as for the following fields.
+            Name, description and intended use of the product. The default, here and for the
+            following fields, is a note that the curator has to write the text.
         data_curators : list of str
             Institutions that publish the product, at least one.
         data_product_type : str, default="Machine learning model"
             "Machine learning model", "Summary statistics", "Synthetic data", "Dataset",
             "Interactive API" or "SQL queries".
         data_product_region : str
-            Region that the rows are from, or whose laws apply.
+            Region of origin of the rows, or the region whose laws apply.
         publication_date : str, optional
             Date of publication as YYYY-MM-DD. By default today.
         registry_authors : list of str
@@ -370,8 +370,8 @@ class PrivacyReceipt:
         Returns
         -------
         dict
-            The entry: plain dicts, lists, strings and numbers. Its status is "Draft". Text that
-            `json.dumps` writes is also YAML, the format of the registry.
+            The entry: plain dicts, lists, strings and numbers. Its status is "Draft". The output of
+            `json.dumps` is also valid YAML, the format of the registry.
 
         Raises
         ------
@@ -438,18 +438,18 @@ class PrivacyReceipt:
         return table(rows, header=("mechanism", "ε", "δ", "proof"))
 
     def _lines_html(self, *names: str) -> str:
-        """Return those lines of the receipt that have one of these field names, as HTML."""
+        """Return the lines of the receipt with one of these field names, as HTML."""
         return named_list((name, text) for name, text in self._lines([]) if name in names)
 
     def _counted_mechanisms(self) -> Iterable[tuple[Mechanism, int]]:
-        """Return the distinct mechanisms and their multiplicities, in order of the first use."""
+        """Return the distinct mechanisms and their multiplicities, in order of first use."""
         return Counter(self.mechanisms).items()
 
     def _lines(self, mechanisms: list[str]) -> Iterable[tuple[str, str]]:
-        """Return the lines of the receipt as pairs of a field name and a text.
+        """Return the lines of the receipt as pairs of a field name and its text.
 
-        Only the first mechanism has the field name, the others have "". `mechanisms` are their
-        texts, empty for HTML, which shows a table instead.
+        Only the first mechanism has a field name; the others have "". `mechanisms` contains the
+        texts of the mechanisms, or is empty for HTML, which shows a table instead.
         """
         randomness = (
             "operating system's secure generator"
@@ -497,7 +497,7 @@ def _proof_html(reference: str) -> Html:
 
 
 def _page_html(match: re.Match[str]) -> str:
-    """Return the HTML for a matched path of a proof page: its title, linked if it is published."""
+    """Return the title of a matched proof page as HTML, with a link if the page is published."""
     page = match[1]
     title = escape(PROOF_TITLES.get(page, page))
     if DOCUMENTATION_URL:

@@ -1,7 +1,7 @@
-"""Entries of the Differential Privacy Deployments Registry, written from receipts.
+"""Entries for the Differential Privacy Deployments Registry, generated from receipts.
 
 The registry (github.com/opendp/deployments-registry-data) collects descriptions of published data
-products in one YAML format. Its fields about privacy follow from a receipt. The curator has to
+products in one YAML format. The fields about privacy follow from a receipt. The curator has to
 write the fields about the product.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skpublicdp.accounting.receipts import PrivacyReceipt
 
 TO_WRITE = "To be written by the curator"
-"""Text of the fields that a receipt knows nothing about."""
+"""Text of the fields that cannot be derived from a receipt."""
 
 PRODUCT_TYPES = (
     "Machine learning model",
@@ -35,7 +35,7 @@ IMPLEMENTATION_NOTE = (
     "computed in floating point, each from one row and the released model alone, and are rounded "
     "to integers before they are added up. Running times are not protected."
 )
-"""What a card and an entry say about floating point and side channels."""
+"""Statement about floating point and side channels in cards and registry entries."""
 
 
 def registry_entry(
@@ -50,7 +50,7 @@ def registry_entry(
     publication_date: str | None,
     registry_authors: Iterable[str],
 ) -> dict[str, Any]:
-    """Return the entry of a receipt, as documented in `PrivacyReceipt.to_registry`."""
+    """Return the registry entry of a receipt, as documented in `PrivacyReceipt.to_registry`."""
     if data_product_type not in PRODUCT_TYPES:
         raise ValueError(
             f"data_product_type must be one of {', '.join(PRODUCT_TYPES)}; "
@@ -94,7 +94,7 @@ def registry_entry(
 
 
 def _check_date(value: str | None) -> str:
-    """Return a date in the format YYYY-MM-DD, today's if it is None, or raise."""
+    """Return a date in the format YYYY-MM-DD, or raise if it is invalid; None means today."""
     if value is None:
         return date.today().isoformat()
     try:
@@ -106,7 +106,7 @@ def _check_date(value: str | None) -> str:
 
 
 def _check_names(field: str, names: Iterable[str]) -> list[str]:
-    """Return a list of names, or raise if it is empty or a single text."""
+    """Return a list of names, or raise if it is empty or a single string."""
     listed = [] if isinstance(names, str) else list(names)
     if not listed:
         raise ValueError(f"{field} must be a list of at least one name; got {names!r}.")
@@ -114,12 +114,12 @@ def _check_names(field: str, names: Iterable[str]) -> list[str]:
 
 
 def _slug(text: str) -> str:
-    """Return the words of a text in lower case, joined by hyphens."""
+    """Return the words of a string in lower case, joined by hyphens."""
     return re.sub(r"[\W_]+", "-", text.lower()).strip("-")
 
 
 def _describe_variant(receipt: PrivacyReceipt) -> dict[str, str]:
-    """Return the variant of differential privacy, the data domain and what is not protected."""
+    """Return the privacy variant, the data domain and the unprotected quantities."""
     public = f"The {receipt.n_public} public rows, which are used without noise."
     unprotected = [
         f"The number of private rows ({receipt.n_private}).",
@@ -159,7 +159,7 @@ def _describe_loss(receipt: PrivacyReceipt) -> dict[str, Any]:
 
 
 def _describe_composition(receipt: PrivacyReceipt) -> str:
-    """Return how the privacy losses of the mechanisms and of several fits are added up."""
+    """Describe how the privacy losses of mechanisms and of several fits are composed."""
     n_mechanisms = len(receipt.mechanisms)
     sentences = [
         f"{n_mechanisms} mechanisms under one plan that was fixed before private rows were read, "
@@ -174,7 +174,7 @@ def _describe_composition(receipt: PrivacyReceipt) -> str:
 
 
 def _describe_mechanisms(receipt: PrivacyReceipt) -> str:
-    """Return the distinct mechanisms as a list in Markdown, and how they are implemented."""
+    """Return the distinct mechanisms as a Markdown list, with notes on their implementation."""
     from skpublicdp import __version__
 
     lines = [
@@ -195,7 +195,7 @@ def _describe_mechanisms(receipt: PrivacyReceipt) -> str:
 
 
 def _notes(receipt: PrivacyReceipt) -> str:
-    """Return what a reader of the entry must know before relying on it."""
+    """Return the caveats that a reader of the entry needs to know."""
     notes = ["The fields about privacy were written from the privacy receipt of the fit."]
     if not receipt.secure_randomness:
         notes.append("The randomness was seeded, so this fit must not be published.")

@@ -1,8 +1,9 @@
-"""An attacker's success rate from (ε, δ), and the ε of a given success rate.
+"""An attacker's success rate for a given (ε, δ), and the ε for a given success rate.
 
 An attacker who knows all other rows considers two values of one row equally likely. The best guess
-from the result is right with probability 1/2 + TV/2, where TV is the total variation distance of
-the results. The risk is TV/2, the excess over a blind guess. The proof is docs/proofs/plans.md.
+from the result is right with probability 1/2 + TV/2, where TV is the total variation distance
+between the two output distributions. The risk is TV/2, the excess over a blind guess. The proof is
+docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from skpublicdp.accounting.rounding import (
 )
 
 RISK_KINDS = ("any", "draw", "gaussian")
-"""Kinds of fits whose risk at (ε, δ) differs."""
+"""Kinds of fits, which have different risks for the same (ε, δ)."""
 
 NO_FAILURE = Fraction(0)
 """The δ of pure differential privacy."""
@@ -33,7 +34,7 @@ NO_FAILURE = Fraction(0)
 def risk_from_epsilon(
     epsilon: Fraction, delta: Fraction = NO_FAILURE, *, kind: str = "any"
 ) -> float:
-    """Return an attacker's largest success rate over guessing at a given (ε, δ).
+    """Return the largest gain of an attacker over guessing for a given (ε, δ).
 
     Suppose an attacker knows every other row and considers this person and one other person equally
     likely. From the result they can tell which one it was with probability at most 1/2 plus the
@@ -46,15 +47,15 @@ def risk_from_epsilon(
     delta : Fraction or float, default=0
         Privacy parameter δ, in [0, 1). 0 for ``kind="draw"``, positive for ``kind="gaussian"``.
     kind : {"any", "draw", "gaussian"}, default="any"
-        What is known of the fit. ``"any"`` holds for every (ε, δ)-differentially private fit.
-        ``"draw"`` is for fits that only draw a rule by the exponential mechanism, and
-        ``"gaussian"`` for fits that only add Gaussian noise. Their risks are smaller.
+        Kind of the fit. ``"any"`` holds for every (ε, δ)-differentially private fit. ``"draw"`` is
+        for fits that only draw a rule by the exponential mechanism, and ``"gaussian"`` for fits
+        that only add Gaussian noise. Their risks are smaller.
 
     Returns
     -------
     float
-        Risk in [0, 0.5], rounded up: a risk of 0.05 is 5 percentage points over guessing. It is
-        attained by some fit of this kind, so no smaller number holds for all of them.
+        Risk in [0, 0.5], rounded up: a risk of 0.05 is 5 percentage points over guessing. Some fit
+        of this kind attains the risk, so no smaller bound holds for all fits of this kind.
 
     Raises
     ------
@@ -93,7 +94,7 @@ def risk_from_epsilon(
 
 
 def epsilon_from_risk(risk: Fraction, delta: Fraction = NO_FAILURE, *, kind: str = "any") -> float:
-    """Return the largest ε at which an attacker's success rate over guessing is at most a risk.
+    """Return the largest ε for which an attacker's gain over guessing is at most a given risk.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def epsilon_from_risk(risk: Fraction, delta: Fraction = NO_FAILURE, *, kind: str
     delta : Fraction or float, default=0
         Privacy parameter δ, in [0, 1). 0 for ``kind="draw"``, positive for ``kind="gaussian"``.
     kind : {"any", "draw", "gaussian"}, default="any"
-        What is known of the fit, as for `risk_from_epsilon`.
+        Kind of the fit, as in `risk_from_epsilon`.
 
     Returns
     -------
@@ -148,7 +149,7 @@ def epsilon_from_risk(risk: Fraction, delta: Fraction = NO_FAILURE, *, kind: str
 
 
 def _check_kind(delta: Fraction, kind: str) -> Fraction:
-    """Return δ as an exact fraction, or raise unless the kind of fit can have this δ."""
+    """Return δ as an exact fraction, or raise if this kind of fit cannot have this δ."""
     if kind not in RISK_KINDS:
         raise ValueError(f"kind must be one of {', '.join(RISK_KINDS)}; got {kind!r}.")
     if kind == "gaussian":

@@ -1,4 +1,4 @@
-"""Directed rounding: decimals with error bounds, fractions and floats above or below a number."""
+"""Directed rounding: decimals with error bounds, and fractions and floats rounded up or down."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from numbers import Rational, Real
 from typing import Any
 
 DECIMAL_DIGITS = 28
-"""Digits to estimate a decimal exponent with (the default precision of `decimal`)."""
+"""Number of digits for estimating a decimal exponent (the default precision of `decimal`)."""
 
 FRACTION_BITS = 64
-"""Binary digits of rounded fractions: more than the 53 of a float."""
+"""Number of binary digits of rounded fractions, which exceeds the 53 of a float."""
 
 MAX_BISECTIONS = 100
 """Number of bisection steps in `approximate_root`, enough for `SPARE_DIGITS` decimal digits."""
@@ -31,7 +31,8 @@ MAX_BISECTIONS = 100
 def exact_fraction(value: Real | float) -> Fraction:
     """Return a number as a fraction; a float as the shortest decimal that represents it.
 
-    So ten times 0.1 is exactly 1, although the binary value of the float 0.1 is slightly larger.
+    Therefore ten times 0.1 is exactly 1, although the binary value of the float 0.1 is slightly
+    larger.
 
     Examples
     --------
@@ -68,8 +69,8 @@ def _check_number(name: str, value: Any) -> None:
 def precise_context(*values: Fraction) -> Context:
     """Return a decimal context that is precise enough for sums and products of the values.
 
-    It has twice as many digits as `SPARE_DIGITS` and the decimal exponents of all values together,
-    since `relative_error` allows for the loss of half of them.
+    The number of digits is twice the sum of `SPARE_DIGITS` and the decimal exponents of all values,
+    since `relative_error` allows for the loss of half the digits.
     """
     with localcontext(decimal_context(DECIMAL_DIGITS)):
         digits = sum(abs(to_decimal(value).adjusted()) for value in values if value)
@@ -77,7 +78,7 @@ def precise_context(*values: Fraction) -> Context:
 
 
 SPARE_DIGITS = 30
-"""Decimal digits after the point of roots β = α - 1, so that log(α) is precise for small β."""
+"""Number of decimal places of roots β = α - 1, so that log(α) is precise for small β."""
 
 
 def decimal_context(digits: int) -> Context:
@@ -87,9 +88,10 @@ def decimal_context(digits: int) -> Context:
 
 
 def relative_error() -> Decimal:
-    """Return an upper bound of the relative error of a dozen correctly rounded operations.
+    """Return an upper bound on the relative error of a dozen correctly rounded operations.
 
-    It is 10^-(p/2) for p digits, which also bounds the error of logarithms of numbers near 1.
+    The bound is 10^-(p/2) for p digits, which also covers the error of logarithms of numbers near
+    1.
     """
     return Decimal(1).scaleb(-(getcontext().prec // 2))
 
@@ -100,7 +102,7 @@ def to_decimal(value: Fraction) -> Decimal:
 
 
 def sum_with_slack(*terms: Decimal) -> tuple[Decimal, Decimal]:
-    """Return a sum of rounded terms and an upper bound of its rounding error."""
+    """Return a sum of rounded terms and an upper bound on its rounding error."""
     return sum(terms, Decimal(0)), sum(map(abs, terms), Decimal(0)) * relative_error()
 
 
@@ -108,7 +110,7 @@ def approximate_root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
     """Return an approximate positive root of an increasing function, by bisection.
 
     The root is β = α - 1 for the Rényi order α that minimises a bound. The bound is valid for every
-    α, so the root may be inexact. It is a multiple of 10^-`SPARE_DIGITS`.
+    α, so the root may be inexact. The returned root is a multiple of 10^-`SPARE_DIGITS`.
     """
     resolution = Decimal(1).scaleb(-SPARE_DIGITS)
     with localcontext(decimal_context(2 * SPARE_DIGITS)):
@@ -161,8 +163,8 @@ def fraction_below(value: Fraction) -> Fraction:
 def fraction_above(value: Fraction, digits: int = FRACTION_BITS) -> Fraction:
     """Round a non-negative fraction up to `digits` binary digits.
 
-    A cap with at most this many digits is exceeded by the result only if the fraction exceeds it.
-    So rounding does not push the cost of a plan above a cap.
+    The result exceeds a cap with at most this many digits only if the fraction itself exceeds the
+    cap. Rounding therefore never pushes the cost of a plan above a cap.
     """
     if not value:
         return value

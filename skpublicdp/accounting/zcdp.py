@@ -1,8 +1,8 @@
-"""Zero-concentrated differential privacy, converted to (ε, δ) and rounded towards larger loss.
+"""Conversion of zero-concentrated DP (zCDP) to (ε, δ), rounded towards larger loss.
 
-ρ adds up under adaptive composition (Bun and Steinke 2016, Lemma 2.3): mechanisms with ρ1 and ρ2
-on the same rows are together (ρ1 + ρ2)-zCDP. So add ρ as fractions, and convert the total to (ε, δ)
-at the end.
+The parameters ρ add up under adaptive composition (Bun and Steinke 2016, Lemma 2.3): two mechanisms
+with ρ1 and ρ2 on the same rows are together (ρ1 + ρ2)-zCDP. Therefore add the values of ρ as
+fractions, and convert the total to (ε, δ) at the end.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     Returns
     -------
     Fraction
-        The inverse of `zcdp_epsilon`, rounded down to 64 binary digits, so that it implies (ε, δ)
+        The inverse of `zcdp_epsilon`, rounded down to 64 binary digits. It therefore implies (ε, δ)
         exactly.
 
     References

@@ -1,1 +1,1 @@
-"""Exact random draws (exponential mechanism, noise, subsets) and the random bits behind them."""
+"""Exact random draws (exponential mechanism, noise, subsets) and sources of random bits."""

@@ -1,10 +1,10 @@
 """Discrete Laplace noise, sampled exactly and without floating point.
 
-The distribution is the one of Canonne, Kamath and Steinke (2020), and the proof is
-docs/proofs/noise.md. Every decision compares a fresh uniform number with a threshold in [0, 1].
-Tables hold the first 64 binary digits of the thresholds, proved by integer arithmetic, so one
-random word decides the comparison unless it equals these digits. In that case both numbers are
-extended by further digits until they differ.
+The distribution follows Canonne, Kamath and Steinke (2020), and docs/proofs/noise.md has the proof.
+Every decision compares a fresh uniform number with a threshold in [0, 1]. Tables contain the first
+64 binary digits of the thresholds, proved by integer arithmetic. Therefore one random word decides
+the comparison unless it equals these digits. In case of equality, both numbers are extended by
+further digits until they differ.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Integers
 
 LARGEST_SCALE = 1 << 30
-"""Largest scale (and standard deviation) whose draws fit int64, tails included."""
+"""Largest scale (and standard deviation) for which all draws fit int64, including the tails."""
 
 GEOMETRIC_REACH = 8
 """Largest value in the table of a geometric variable, as a multiple of its scale 1 / rate.
 
-A draw exceeds it with probability e^-8 and is then continued by a further draw."""
+A draw exceeds this value with probability e^-8 and is then continued by a further draw."""
 
 WORD_BITS = 64
 """Number of bits of a random word."""
@@ -41,7 +41,7 @@ BASE = 1 << DIGIT_BITS
 
 
 def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
-    """Return draws of integers x with probabilities proportional to exp(-abs(x) / scale).
+    """Draw random integers x with probabilities proportional to exp(-abs(x) / scale).
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _check_range(name: str, value: Fraction, largest: int, size: int) -> None:
 
 
 class _Uniform:
-    """Uniform number on [0, 1) whose binary digits are drawn as they are needed.
+    """Uniform random number on [0, 1) whose binary digits are drawn on demand.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class _Uniform:
     digits : int
         The first `n_digits` binary digits, as an integer.
     n_digits : int
-        Number of digits that were drawn already.
+        Number of digits drawn so far.
     """
 
     def __init__(self, bits: RandomBits, digits: int, n_digits: int) -> None:
@@ -131,7 +131,7 @@ class _Thresholds:
     Parameters
     ----------
     bounds : callable
-        ``bounds(precision)`` returns bounds of all thresholds, in units of 2^-precision.
+        ``bounds(precision)`` returns bounds on all thresholds, in units of 2^-precision.
     """
 
     def __init__(self, bounds: Callable[[int], list[Bounds]]) -> None:
@@ -143,7 +143,7 @@ class _Thresholds:
         self._ascending = self._words[::-1].copy()
 
     def count_above(self, size: int, bits: RandomBits) -> Integers:
-        """Return, for each of `size` fresh uniform numbers, how many thresholds are above it.
+        """Draw `size` uniform numbers and return the number of thresholds above each.
 
         If P(X >= k) is the k-th threshold, these counts are draws of X. The thresholds must not
         increase with their index.
@@ -151,8 +151,8 @@ class _Thresholds:
         uniform = bits.words(size)
         not_above = np.searchsorted(self._ascending, uniform, side="right")
         count = len(self._words) - not_above
-        # Equal words leave the comparison open, and further digits decide. If all words are larger,
-        # index -1 refers to the largest word, which is not equal either.
+        # If the words are equal, further digits decide. If all words are larger, index -1 refers to
+        # the largest word, which also differs.
         for i in np.flatnonzero(self._ascending[not_above - 1] == uniform):
             number = _Uniform(bits, int(uniform[i]), WORD_BITS)
             while (
@@ -164,7 +164,7 @@ class _Thresholds:
         return count
 
     def _threshold(self, index: int) -> Callable[[int], Bounds]:
-        """Return the function of a precision that returns bounds of one threshold."""
+        """Return a function that maps a precision to the bounds on one threshold."""
         return lambda precision: self._bounds(precision)[index]
 
 
@@ -177,7 +177,7 @@ def _leading_words(bounds: list[Bounds], precision: int) -> list[int] | None:
     Parameters
     ----------
     bounds : list of (int, int)
-        Bounds of each threshold, in units of 2^-precision.
+        Bounds on each threshold, in units of 2^-precision.
     precision : int
         Number of binary digits of the bounds.
     """
@@ -192,8 +192,8 @@ def _leading_words(bounds: list[Bounds], precision: int) -> list[int] | None:
 class _Geometric:
     """Geometric distribution: P(n) = (1 - q) q^n on n >= 0, for q = e^(-rate).
 
-    The digits of n to any base are independent, so each digit is drawn from a table of its own.
-    The remaining high part of n is again geometric, with a rate that is `BASE` times as large.
+    The digits of n in any base are independent, so each digit is drawn from its own table. The
+    remaining high part of n is again geometric, with a rate that is `BASE` times as large.
     """
 
     def __init__(self, rate: Fraction) -> None:
@@ -207,17 +207,17 @@ class _Geometric:
         self._high = _Thresholds(_geometric_survival(rate, self._last))
 
     def draw(self, size: int, bits: RandomBits) -> Integers:
-        """Return `size` independent draws, combined from their digits to the base 4096."""
+        """Return `size` independent draws, assembled from their digits in base 4096."""
         value = self._draw_high(size, bits)
         for digit in reversed(self._digits):
             value = (value << DIGIT_BITS) + digit.count_above(size, bits)
         return value
 
     def _draw_high(self, size: int, bits: RandomBits) -> Integers:
-        """Return draws of the high part, without the digits that have tables of their own.
+        """Return draws of the high part, which excludes the digits drawn from separate tables.
 
-        A geometric variable has no memory. So a draw that reaches the last value of the table is
-        continued by a fresh draw, which is added to it.
+        A geometric variable is memoryless. Therefore a fresh draw is added to a draw that reaches
+        the last value of the table.
         """
         value = np.zeros(size, dtype=np.int64)
         pending = np.arange(size)
@@ -229,19 +229,19 @@ class _Geometric:
 
 
 def _geometric_survival(rate: Fraction, last: int) -> Callable[[int], list[Bounds]]:
-    """Return the function of a precision that bounds P(n >= k) = q^k for k = 1..last."""
+    """Return a function that maps a precision to bounds on P(n >= k) = q^k for k = 1..last."""
     return lambda precision: FixedPowers(rate, precision).table(last + 1)[1:]
 
 
 def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
-    """Return the function of a precision that bounds P(digit >= k) for k = 1..4095.
+    """Return a function that maps a precision to bounds on P(digit >= k) for k = 1..4095.
 
-    The digit is the remainder modulo 4096 of a geometric variable with q = e^(-rate). So
+    The digit is the remainder modulo 4096 of a geometric variable with q = e^(-rate). Therefore
     P(digit >= k) = (q^k - q^4096) / (1 - q^4096).
     """
 
     def bounds(precision: int) -> list[Bounds]:
-        """Return bounds of the probabilities, in units of 2^-precision."""
+        """Return bounds on the probabilities, in units of 2^-precision."""
         working = precision + GUARD_BITS  # the denominator 1 - q^4096 may be small
         unit = 1 << working
         end_lower, end_upper = exp_minus(rate * BASE, working)
@@ -258,5 +258,5 @@ def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
 
 @lru_cache(maxsize=16)
 def _geometric(rate: Fraction) -> _Geometric:
-    """Return the geometric distribution of a rate; its tables are cached between calls."""
+    """Return the geometric distribution of a rate, with tables cached between calls."""
     return _Geometric(rate)

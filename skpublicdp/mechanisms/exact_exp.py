@@ -1,4 +1,4 @@
-"""Rigorous bounds of exp(-x), computed in integers because libm proves no error bound."""
+"""Rigorous bounds on exp(-x) in integer arithmetic, since libm guarantees no error bound."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from skpublicdp.typing import Floats, Integers
 
 DIGIT_BITS = 12
-"""Bits of an exponent that one table covers: a table has 4,096 powers."""
+"""Number of bits of an exponent that one table covers, so that a table has 4,096 powers."""
 
 GUARD_BITS = 32
-"""Number of extra binary digits of intermediate results, so that their roundings do not matter."""
+"""Number of guard digits of intermediate results, which make their rounding errors negligible."""
 
 MAX_LEVELS = 5
 """Maximum number of tables. Exponents (error counts) are below 2^60, which is five digits."""
 
 Bounds = tuple[int, int]
-"""Lower and upper bound of a real number, as integers in units of 2^-precision."""
+"""Lower and upper bound on a real number, as integers in units of 2^-precision."""
 
 
 def exp_minus(x: Fraction, precision: int) -> Bounds:
-    """Return a lower and an upper bound of e^(-x), as multiples of 2^-precision.
+    """Return a lower and an upper bound on e^(-x), as multiples of 2^-precision.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def exp_minus(x: Fraction, precision: int) -> Bounds:
         term_upper = -(-(term_upper * y_upper) // (k << working))
         lower += term_lower
         upper += term_upper
-    # each further term is at most half of the one before, as y <= 1/2
+    # each further term is at most half the previous term, since y <= 1/2
     upper += 2 * term_upper
     # the reciprocal e^-y exchanges the roles of the bounds
     lower, upper = (1 << 2 * working) // upper, -(-(1 << 2 * working) // lower)
@@ -76,10 +76,10 @@ def exp_minus(x: Fraction, precision: int) -> Bounds:
 
 
 class FixedPowers:
-    """Fixed-point bounds of q^k for q = e^(-rate) and non-negative integers k.
+    """Fixed-point bounds on q^k for q = e^(-rate) and non-negative integers k.
 
-    An exponent k is split into digits to the base 4096. The table of level i holds bounds of
-    q^(digit 4096^i), and the bounds of q^k are products of one entry for each digit.
+    An exponent k is split into digits in base 4096. The table of level i contains bounds on
+    q^(digit 4096^i), and the bounds on q^k are products of one entry for each digit.
 
     Parameters
     ----------
@@ -92,18 +92,19 @@ class FixedPowers:
     def __init__(self, rate: Fraction, precision: int) -> None:
         self.precision = precision
         self._rate = rate
-        # for each level: its table, the ratio of neighbouring entries and the next entry, the last
-        # two with guard digits
+        # for each level: its table, then the ratio of neighbouring entries and the next entry, both
+        # with guard digits
         self._tables: list[list[Bounds]] = []
         self._ratios: list[Bounds] = []
         self._next_powers: list[Bounds] = []
 
     def power(self, level: int, digit: int) -> Bounds:
-        """Return bounds of ``q**(digit * 4096**level)``.
+        """Return bounds on ``q**(digit * 4096**level)``.
 
-        Entries up to the requested digit are added to the table in place if they are missing.
+        Missing entries up to the requested digit are added to the table in place.
         """
-        # 2^12 roundings by a few guard units each stay below one unit of the requested precision
+        # 2^12 roundings by a few guard units each sum to less than one unit of the requested
+        # precision
         guard = DIGIT_BITS + 4
         working = self.precision + guard
         while len(self._tables) <= level:
@@ -123,12 +124,12 @@ class FixedPowers:
         return table[digit]
 
     def table(self, size: int) -> list[Bounds]:
-        """Return bounds of q^j for j below `size`, which is at most 4096."""
+        """Return bounds on q^j for all j below `size`, which is at most 4096."""
         self.power(0, size - 1)  # adds the missing entries of level 0
         return self._tables[0][:size]
 
     def __call__(self, exponent: int) -> Bounds:
-        """Return bounds of q^exponent: the products of the bounds for its digits."""
+        """Return bounds on q^exponent, which are products of the bounds for its digits."""
         digit = exponent & ((1 << DIGIT_BITS) - 1)
         lower, upper = self.power(0, digit)
         level = 1
@@ -148,11 +149,11 @@ TABLE_PRECISION = 1200
 
 
 class FloatPowers:
-    """Float approximations of q^k, q = e^(-rate), with a proved relative error.
+    """Float approximations of q^k, q = e^(-rate), with a proved bound on the relative error.
 
     Every value v̂ satisfies ``|v̂ - v| <= γ(roundings) v + 2**-999``, where γ(k) = ku/(1 - ku) and
     u = 2^-53 (Higham 2002, section 3.1). Table entries are values of `FixedPowers`, rounded once,
-    and IEEE products combine them. The value at k = 0 is exactly 1.
+    which IEEE products combine. The value at k = 0 is exactly 1.
 
     Parameters
     ----------
@@ -162,14 +163,14 @@ class FloatPowers:
 
     def __init__(self, rate: Fraction) -> None:
         self._tables = _float_tables(rate)
-        # for each table: one rounding of an entry, one of a product, and one for the width of the
-        # fixed-point bounds, which is far smaller
+        # for each table: one rounding of an entry, one rounding of a product, and one for the far
+        # smaller width of the fixed-point bounds
         self.roundings = 3 * len(self._tables)
         self._largest = (1 << DIGIT_BITS * len(self._tables)) - 1
 
     def __call__(self, exponents: Integers) -> Floats:
-        """Return float approximations of q^exponents, of the shape of `exponents`."""
-        # larger exponents would be outside of the tables; their powers are 0 like the last one
+        """Return float approximations of q^exponents, in the shape of `exponents`."""
+        # larger exponents lie outside the tables; their powers are 0, like the last table entry
         exponents = np.minimum(exponents, self._largest)
         mask = (1 << DIGIT_BITS) - 1
         value: Floats = self._tables[0][exponents & mask]
@@ -190,7 +191,7 @@ def _float_tables(rate: Fraction) -> list[Floats]:
             # Python rounds int / int correctly for all sizes
             value = lower / (1 << TABLE_PRECISION)
             if value < TINY:
-                break  # powers decrease, so the remaining ones are below TINY, too
+                break  # powers decrease, so the remaining powers are below TINY, too
             table[digit] = value
         table.setflags(write=False)
         tables.append(table)

@@ -1,12 +1,12 @@
-"""The exponential mechanism on error counts, without rounding error.
+"""The exponential mechanism on error counts, sampled without rounding error.
 
 McSherry and Talwar (2007); Beimel, Nissim and Stemmer (2015), Algorithm 5. A member h is drawn
 with probability proportional to ``prior(h) * exp(-epsilon * errors(h) / (2 * sensitivity))``.
 The proof is docs/proofs/selection.md.
 
-Sums of weights are computed bottom-up over the family, then options are drawn top-down. Both
-steps are written once and run on two arithmetics. Floats with a proved error bound decide nearly
-every draw. Fixed-point integers, whose precision grows as needed, decide the others.
+Sums of weights are computed bottom-up over the family, then options are drawn top-down. Both steps
+are written once and run in two kinds of arithmetic. Floats with a proved error bound decide nearly
+every draw. Fixed-point integers, whose precision grows as needed, decide all other draws.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ V = TypeVar("V")
 """Type of an array of non-negative numbers: `_ApproximateFloats` or a pair of integer arrays."""
 
 FIRST_PRECISION = 128
-"""Number of binary digits of the first fixed-point arithmetic; it then doubles."""
+"""Number of binary digits of the first fixed-point arithmetic, which doubles at each retry."""
 
 
 def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) -> Path:
@@ -61,7 +61,7 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
     Notes
     -----
     The draw is ε-differentially private (McSherry and Talwar 2007, Theorem 6). Its distribution is
-    exactly the one above, because no rounded number decides an outcome.
+    exact, because no rounded number decides an outcome.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def probabilities(
 ) -> dict[Path, tuple[Fraction, Fraction]]:
     """Return rigorous bounds on the probability that `draw` returns each member of a family.
 
-    All members are listed, so this is for small families: for tests and audits.
+    All members are listed, so this function suits small families in tests and audits.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def probabilities(
     Returns
     -------
     dict of path to (Fraction, Fraction)
-        Lower and upper bound of the probability of each member.
+        Lower and upper bounds on the probability of each member.
 
     Examples
     --------
@@ -118,11 +118,11 @@ def probabilities(
 
 
 class _UndecidedError(Exception):
-    """The error bounds at the current precision do not determine the option that is drawn."""
+    """Raised if the error bounds at the current precision do not determine the drawn option."""
 
 
 class _Arithmetic(Protocol[V]):
-    """Arithmetic on arrays `V` of non-negative numbers with proved error bounds."""
+    """Arithmetic with proved error bounds on arrays `V` of non-negative numbers."""
 
     bits: int
     """Number of random bits of the uniform number that selects an option."""
@@ -134,7 +134,7 @@ class _Arithmetic(Protocol[V]):
         """Return the elementwise product of two arrays."""
 
     def multiply_by_integers(self, values: V, factors: Prior) -> V:
-        """Return the product of an array and integers, one for each index of its last axis."""
+        """Multiply an array by integers, one for each index of its last axis."""
 
     def total(self, values: V) -> V:
         """Return the sums of an array over its last axis."""
@@ -155,16 +155,16 @@ class _Arithmetic(Protocol[V]):
 
 
 def _compute_mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
-    """Return the least error count m and the relative mass S of each family of a batch.
+    """Return the minimum error count m and the relative mass S of each family in a batch.
 
     The weight of a member is its prior times q^errors, for q = exp(-rate). The sum of these weights
-    over a family is q^m S. Factoring out q^m keeps S >= 1, so that the masses of a large data set
-    do not underflow.
+    over a family is q^m S. Factoring out q^m ensures S >= 1, so that masses do not underflow for
+    large data sets.
 
     Returns
     -------
     offset : ndarray of int64, of the batch shape of the family
-        The least error counts m.
+        The minimum error counts m.
     mass : array of the arithmetic, of the batch shape of the family
         The relative masses S.
     """
@@ -190,15 +190,15 @@ def _compute_mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers,
 
 
 def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
-    """Return the least error count m and the mass of each option, prior included.
+    """Return the minimum error count m and the mass of each option, including its prior weight.
 
-    As in `_compute_mass`, masses are relative to q^m, where m is the minimum over all options of
-    a family.
+    As in `_compute_mass`, masses are relative to q^m, where m is the minimum error count over all
+    options of a family.
 
     Returns
     -------
     offset : ndarray of int64, of the batch shape of the family
-        The least error counts m.
+        The minimum error counts m.
     masses : array of the arithmetic, of shape (*batch, n_options)
         The masses of the options.
     """
@@ -216,10 +216,10 @@ def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[
 
 
 def _draw_member(family: Family, rate: Fraction, bits: RandomBits) -> Path:
-    """Return the path of a random member of a family with batch shape ().
+    """Return the path of a randomly drawn member of a family with batch shape ().
 
-    An option is drawn with probability in proportion to its mass, then a member of the option. The
-    members of the factors of a product are independent.
+    First an option is drawn with probability proportional to its mass, then a member of this
+    option. The members of the factors of a product are independent.
     """
     match family:
         case Leaf(errors):
@@ -240,9 +240,9 @@ def _draw_member(family: Family, rate: Fraction, bits: RandomBits) -> Path:
 
 
 def _histogram(errors: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct error counts, increasing, and the number of members with each."""
+    """Return the distinct error counts in increasing order, and their numbers of members."""
     min_errors = errors.min()
-    # sorting is faster if a table of all values in between would be mostly zeros
+    # sorting is faster if a table of all intermediate values would be mostly zeros
     max_table_length = 4 * errors.size + 1024
     if int(errors.max() - min_errors) > max_table_length:
         error_counts, n_members = np.unique(errors, return_counts=True)
@@ -253,10 +253,10 @@ def _histogram(errors: Integers) -> tuple[Integers, Integers]:
 
 
 def _pick_option(family: Choice | OneOf, rate: Fraction, bits: RandomBits) -> int:
-    """Return the index of an option, drawn with probability in proportion to its mass.
+    """Return the index of an option, drawn with probability proportional to its mass.
 
     A uniform number selects the option. Its binary digits and the precision of the masses are
-    extended until the option is certain, so the distribution is exact.
+    extended until they determine the option, so the distribution is exact.
     """
     digits = 0
     n_digits = 0
@@ -275,7 +275,7 @@ def _pick_option(family: Choice | OneOf, rate: Fraction, bits: RandomBits) -> in
 
 
 def _arithmetics(rate: Fraction) -> Iterator[_Arithmetic[Any]]:
-    """Yield float arithmetic first, then fixed-point arithmetics of growing precision."""
+    """Yield float arithmetic first, then fixed-point arithmetic with increasing precision."""
     yield _FloatArithmetic(rate)
     precision = FIRST_PRECISION
     while True:
@@ -284,7 +284,7 @@ def _arithmetics(rate: Fraction) -> Iterator[_Arithmetic[Any]]:
 
 
 class _ApproximateFloats(NamedTuple):
-    """Floats v̂ that approximate exact values v within a proved relative error.
+    """Floats v̂ that approximate exact values v with a proved bound on the relative error.
 
     |v̂ - v| <= γ(roundings) v + a negligible term for underflows (docs/proofs/selection.md), where
     γ(k) = k u / (1 - k u) and u = 2^-53.
@@ -294,19 +294,19 @@ class _ApproximateFloats(NamedTuple):
     """The approximations v̂."""
 
     roundings: int
-    """Number of roundings that are counted for each value."""
+    """Number of roundings counted for each value."""
 
 
 class _FloatArithmetic:
     """IEEE double precision with counted roundings (Higham 2002, Lemma 3.1 and section 4.2).
 
-    Implements the methods of `_Arithmetic`. A result above `max_mass` raises `_UndecidedError`, and
-    fixed-point arithmetic takes over.
+    Implements the methods of `_Arithmetic`. A result above `max_mass` raises `_UndecidedError`,
+    after which fixed-point arithmetic is used.
     """
 
     bits = 64
     max_mass = 2.0**900
-    """Largest mass for which absolute losses by underflows, of 2^-999 each, stay negligible."""
+    """Largest mass for which absolute underflow errors of 2^-999 each remain negligible."""
 
     def __init__(self, rate: Fraction) -> None:
         self._powers = FloatPowers(rate)
@@ -316,7 +316,7 @@ class _FloatArithmetic:
         return _ApproximateFloats(self._powers(exponents), self._powers.roundings)
 
     def multiply(self, left: _ApproximateFloats, right: _ApproximateFloats) -> _ApproximateFloats:
-        """Return the elementwise product of two arrays, with the roundings of both."""
+        """Return the elementwise product of two arrays, adding up their roundings."""
         with np.errstate(over="ignore"):
             product = self._check_mass(left.values * right.values)
         return _ApproximateFloats(product, left.roundings + right.roundings + 1)
@@ -324,7 +324,7 @@ class _FloatArithmetic:
     def multiply_by_integers(
         self, values: _ApproximateFloats, factors: Prior
     ) -> _ApproximateFloats:
-        """Return the product of an array and integers, one for each index of its last axis."""
+        """Multiply an array by integers, one for each index of its last axis."""
         if np.max(factors) > self.max_mass:
             raise _UndecidedError
         product = self._check_mass(values.values * np.asarray(factors, dtype=np.float64))
@@ -334,7 +334,7 @@ class _FloatArithmetic:
     def total(self, values: _ApproximateFloats) -> _ApproximateFloats:
         """Return the sums of an array over its last axis."""
         sums = self._check_mass(values.values.sum(axis=-1))
-        # n terms take n - 1 roundings in any order; one more covers the losses by underflows
+        # n terms take n - 1 roundings in any order; one more covers the underflow errors
         n_terms = values.values.shape[-1]
         return _ApproximateFloats(sums, values.roundings + n_terms)
 
@@ -348,8 +348,8 @@ class _FloatArithmetic:
         """Return the option that every u in the interval selects, as in `_Arithmetic.pick`."""
         cumulative = np.cumsum(self._check_mass(values.values))
         last = len(cumulative) - 1
-        # relative error γ(k) = k u / (1 - k u), u = 2^-53, and absolute error by underflows, for
-        # which partial sums below 1 have no relative bound (docs/proofs/selection.md, Comparison)
+        # relative error γ(k) = k u / (1 - k u), u = 2^-53, and absolute underflow error, for which
+        # partial sums below 1 have no relative bound (docs/proofs/selection.md, Comparison)
         n_roundings = values.roundings + len(cumulative) + 1
         gamma = Fraction(n_roundings, (1 << 53) - n_roundings)
         absolute_error = Fraction(n_roundings, 1 << 80)
@@ -357,14 +357,15 @@ class _FloatArithmetic:
         guess = min(guess, last)
 
         def enclose(index: int) -> tuple[Fraction, Fraction]:
-            """Return the lower and the upper bound of a cumulative sum."""
+            """Return a lower and an upper bound on a cumulative sum."""
             value = Fraction(float(cumulative[index]))
             return value * (1 - gamma) - absolute_error, value * (1 + gamma) + absolute_error
 
         total_lower, total_upper = enclose(last)
         _, start_upper = enclose(guess - 1)
         end_lower, _ = enclose(guess)
-        # the first option begins at 0 and the last one ends at the total, which needs no proof
+        # no proof is needed at the ends: the first option begins at 0 and the last ends at the
+        # total
         if guess > 0 and uniform * total_lower < start_upper:
             raise _UndecidedError
         if guess < last and (uniform + width) * total_upper > end_lower:
@@ -381,8 +382,8 @@ class _FloatArithmetic:
 class _FixedArithmetic:
     """Fixed-point arithmetic on enclosures, with the methods of `_Arithmetic`.
 
-    An array is a pair of object arrays of Python integers, the lower and the upper bounds in units
-    of 2^-precision. Lower bounds are rounded down and upper bounds are rounded up.
+    Each array is a pair of object arrays of Python integers, which are lower and upper bounds in
+    units of 2^-precision. Lower bounds are rounded down and upper bounds are rounded up.
     """
 
     def __init__(self, rate: Fraction, precision: int) -> None:
@@ -407,7 +408,7 @@ class _FixedArithmetic:
         return lower, upper
 
     def multiply_by_integers(self, values: tuple[Any, Any], factors: Prior) -> tuple[Any, Any]:
-        """Return the product of an array and integers, one for each index of its last axis."""
+        """Multiply an array by integers, one for each index of its last axis."""
         lower, upper = values
         multipliers = np.array(factors, dtype=object)
         return lower * multipliers, upper * multipliers

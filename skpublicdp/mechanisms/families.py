@@ -1,8 +1,8 @@
-"""Families of hypotheses with their error counts, as expressions of sums and products.
+"""Families of hypotheses with their error counts, expressed as sums and products.
 
-A family lists its members, the error count of each and its prior weight. It is independent of ε.
-A node stands for an array of families of the same form; the shape of this array is its *batch
-shape*. A family that can be drawn from has batch shape ``()``.
+A family lists its members with their error counts and prior weights, independently of ε. A node
+represents an array of families of the same form; the shape of this array is the node's *batch
+shape*. Draws require a family with batch shape ``()``.
 
 The *path* of a member is the index in a `Leaf`, the tuple of the factors' paths in a `Product`,
 and the pair (option, path within the option) in a `Choice` or a `OneOf`.
@@ -34,7 +34,7 @@ Prior = Sequence[int] | Integers
 class Family(ABC):
     """Abstract base class of the nodes of an expression.
 
-    The batch shape of a node is the shape of the array of families that it stands for.
+    The batch shape of a node is the shape of the array of families that it represents.
     """
 
     @property
@@ -54,14 +54,14 @@ class Family(ABC):
     @property
     @abstractmethod
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the minimum of the members' prior weights."""
+        """Return the sum and the minimum of the prior weights of all members."""
 
     @property
     def effective_size(self) -> int:
         """Sum of the prior weights divided by the smallest weight, rounded up.
 
-        With a uniform prior this is the number of members. Its logarithm bounds the excess error of
-        the exponential mechanism.
+        With a uniform prior this is the number of members. The logarithm of this number bounds the
+        excess error of the exponential mechanism.
         """
         total, minimum = self.prior_range
         return -(-total // minimum)
@@ -73,7 +73,7 @@ class Family(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Leaf(Family):
-    """Family whose members are listed by their error counts.
+    """Family given by the list of its members' error counts.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Leaf(Family):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the minimum of the members' prior weights."""
+        """Return the sum and the minimum of the prior weights of all members."""
         return self.size, 1
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
@@ -117,19 +117,19 @@ class Leaf(Family):
 
 @dataclass(frozen=True, eq=False)
 class Product(Family):
-    """All combinations of one member of each factor: errors add and priors multiply.
+    """All combinations of one member per factor, where errors add and prior weights multiply.
 
     Parameters
     ----------
     factors : sequence of Family
-        Families of one batch shape.
+        Families with the same batch shape.
     """
 
     factors: Sequence[Family]
 
     def __post_init__(self) -> None:
         if len({factor.batch for factor in self.factors}) != 1:
-            raise ValueError("The factors of a product must have one batch shape.")
+            raise ValueError("All factors of a product must have the same batch shape.")
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -147,7 +147,7 @@ class Product(Family):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the minimum of the members' prior weights."""
+        """Return the sum and the minimum of the prior weights of all members."""
         totals, minima = zip(*(factor.prior_range for factor in self.factors), strict=True)
         return math.prod(totals), math.prod(minima)
 
@@ -159,7 +159,7 @@ class Product(Family):
 
 
 class _Weighted(Family):
-    """Base class of the nodes whose options have prior weights."""
+    """Base class of nodes whose options have prior weights."""
 
     prior: Prior | None
 
@@ -170,14 +170,14 @@ class _Weighted(Family):
 
 @dataclass(frozen=True, eq=False)
 class Choice(_Weighted):
-    """Union of options of the same form, which lie along the last batch axis of one node.
+    """Union of options of the same form, which are stacked along the last batch axis of one node.
 
     Parameters
     ----------
     options : Family of batch shape (*batch, options)
         The options.
     prior : sequence of int or int64 array, optional
-        Positive prior weight of each option; all 1 by default.
+        Positive prior weight of each option, 1 by default.
     """
 
     options: Family
@@ -207,7 +207,7 @@ class Choice(_Weighted):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the minimum of the members' prior weights."""
+        """Return the sum and the minimum of the prior weights of all members."""
         total, minimum = self.options.prior_range
         weights = [self.weight(option) for option in range(self.options.batch[-1])]
         return total * sum(weights), minimum * min(weights)
@@ -226,9 +226,9 @@ class OneOf(_Weighted):
     Parameters
     ----------
     options : sequence of Family
-        Families of one batch shape.
+        Families with the same batch shape.
     prior : sequence of int or int64 array, optional
-        Positive prior weight of each option; all 1 by default.
+        Positive prior weight of each option, 1 by default.
     """
 
     options: Sequence[Family]
@@ -236,7 +236,7 @@ class OneOf(_Weighted):
 
     def __post_init__(self) -> None:
         if len({option.batch for option in self.options}) != 1:
-            raise ValueError("The options must have one batch shape.")
+            raise ValueError("All options must have the same batch shape.")
         _check_prior(self.prior, len(self.options))
 
     @property
@@ -255,7 +255,7 @@ class OneOf(_Weighted):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the minimum of the members' prior weights."""
+        """Return the sum and the minimum of the prior weights of all members."""
         weights = [self.weight(option) for option in range(len(self.options))]
         totals, minima = zip(*(option.prior_range for option in self.options), strict=True)
         return (
@@ -272,15 +272,15 @@ class OneOf(_Weighted):
 
 @dataclass(frozen=True, eq=False)
 class Lazy(Family):
-    """Batch of families that are built in chunks, so that memory stays bounded.
+    """Batch of families that is built in chunks to limit memory.
 
     Parameters
     ----------
     length : int
         Number of families.
     build : callable
-        ``build(start, stop)`` returns the families ``start:stop``, of batch shape
-        ``(stop - start,)``, and the same ones at every call.
+        ``build(start, stop)`` returns the families ``start:stop``, with batch shape ``(stop -
+        start,)``. Repeated calls must return identical families.
     step : int
         Number of families in a chunk.
     """
@@ -310,7 +310,7 @@ class Lazy(Family):
 
     @property
     def prior_range(self) -> tuple[int, int]:
-        """Return the sum and the minimum of the prior weights, which all families share."""
+        """Return the sum and the minimum of the prior weights, which are equal for all families."""
         return self.build(0, 1).prior_range
 
     def members(self) -> Iterator[tuple[Path, int, int]]:

@@ -1,4 +1,4 @@
-"""Sources of random bits: the operating system's secure generator, or a seeded one."""
+"""Sources of random bits: the operating system's secure generator and a seeded generator."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class RandomBits(Protocol):
         """Whether the bits come from the operating system's CSPRNG."""
 
     def bits(self, count: int) -> int:
-        """Return an integer, uniform on ``range(2**count)``."""
+        """Return a uniform integer on ``range(2**count)``."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` independent integers, uniform on ``range(2**64)``."""
+        """Return `count` independent uniform integers on ``range(2**64)``."""
 
 
 class SecureBits:
@@ -29,16 +29,16 @@ class SecureBits:
     secure = True
 
     def bits(self, count: int) -> int:
-        """Return an integer, uniform on ``range(2**count)``."""
+        """Return a uniform integer on ``range(2**count)``."""
         return secrets.randbits(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` independent integers, uniform on ``range(2**64)``."""
+        """Return `count` independent uniform integers on ``range(2**64)``."""
         return np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
 
 
 class SeededBits:
-    """Repeatable bits for tests and papers; with the seed, the noise can be removed.
+    """Repeatable bits for tests and papers. Anyone who knows the seed can remove the noise.
 
     Parameters
     ----------
@@ -52,25 +52,26 @@ class SeededBits:
         self._generator = np.random.Generator(np.random.PCG64(seed))
 
     def bits(self, count: int) -> int:
-        """Return an integer, uniform on ``range(2**count)``."""
+        """Return a uniform integer on ``range(2**count)``."""
         n_bytes = -(-count // 8)  # rounded up; surplus bits are shifted out
         return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` independent integers, uniform on ``range(2**64)``."""
+        """Return `count` independent uniform integers on ``range(2**64)``."""
         # explicit byte order, so that a seed gives the same words on every machine
         words = np.frombuffer(self._generator.bytes(8 * count), dtype="<u8")
         return words.astype(np.uint64, copy=False)
 
 
 def random_bits(random_state: object = None) -> RandomBits:
-    """Return the source of random bits that a `random_state` parameter selects.
+    """Return the source of random bits for a `random_state` parameter.
 
     Parameters
     ----------
     random_state : None, int, numpy Generator or RandomState
-        ``None`` draws from the operating system; all other values are repeatable. A generator is
-        advanced by exactly 32 bytes, so that its later state is independent of the private rows.
+        ``None`` draws from the operating system; all other values give repeatable bits. A generator
+        is advanced by exactly 32 bytes, so that its later state does not depend on the private
+        rows.
 
     Returns
     -------
@@ -102,7 +103,7 @@ def random_bits(random_state: object = None) -> RandomBits:
 
 
 def uniform_below(bound: int, bits: RandomBits) -> int:
-    """Return an integer, exactly uniform on ``range(bound)``, by rejection sampling."""
+    """Return an exactly uniform integer on ``range(bound)`` by rejection sampling."""
     count = (bound - 1).bit_length()
     while True:
         value = bits.bits(count)

@@ -1,9 +1,9 @@
 """Gaussian noise rounded to integers, sampled exactly.
 
-Integers plus this noise are the continuous Gaussian mechanism, rounded afterwards. The proof is
-docs/proofs/gaussian.md. A normal number is drawn by Karney's (2016) rejection sampling, with as
-many binary digits as its rounding needs. Floats decide from the first 53 digits if a proved error
-bound permits it, and integers decide all other cases.
+Adding this noise to integers is equivalent to the continuous Gaussian mechanism followed by
+rounding. The proof is in docs/proofs/gaussian.md. A normal number is drawn by Karney's (2016)
+rejection sampling, with only the binary digits needed for rounding. Floats decide from the first 53
+digits if a proved error bound permits it, and integers decide all other cases.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Words = NDArray[np.uint64]
 """Random words."""
 
 BLOCKS = 16
-"""Number of blocks per standard deviation: intervals of length σ/16, each with few rejections."""
+"""Number of blocks per standard deviation. Blocks of length σ/16 have few rejections."""
 
 REACH = 4
 """Number of standard deviations with one table entry per block.
 
-The block of a number beyond them is drawn from a geometric distribution."""
+The block of a number beyond this range is drawn from a geometric distribution."""
 
 RATE = Fraction(1, 2 * BLOCKS**2)
-"""Rate of the normal density: a number x, in units of one block, has density c exp(-RATE x^2)."""
+"""Rate of the normal density. A number x, in units of one block, has density c exp(-RATE x^2)."""
 
 TERMS = 12
-"""Number of terms of the Taylor series of exp: an error below 2^-57 for exponents up to 0.253."""
+"""Number of Taylor terms of exp, with an error below 2^-57 for exponents up to 0.253."""
 
 FLOAT_BITS = 53
 """Number of binary digits of a float."""
@@ -56,7 +56,7 @@ ERROR_OF_SCALING = 2.0**-50
 
 
 def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
-    """Return independent draws of Gaussian noise that is rounded to integers.
+    """Return independent draws of Gaussian noise rounded to integers.
 
     P(k) = Φ((k + 1/2) / σ) - Φ((k - 1/2) / σ), exactly.
 
@@ -98,16 +98,16 @@ def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
     accepted = [np.empty(0, dtype=np.int64)]
     n_missing = size
     while n_missing > 0:
-        # a few proposals more than needed, because some are rejected
+        # slightly more proposals than needed, because some are rejected
         proposals = _draw_accepted(scale, n_missing + n_missing // 16 + 16, bits)
-        # the first accepted proposals, in order: their values are independent of the rejections
+        # keep the first accepted proposals in order: their values are independent of the rejections
         accepted.append(proposals[:n_missing])
         n_missing -= len(accepted[-1])
     return np.concatenate(accepted)
 
 
 class _Scale:
-    """Conversion of a number in units of one block, σ / BLOCKS, to the nearest integer.
+    """Conversion from units of one block, σ / BLOCKS, to the nearest integer.
 
     Parameters
     ----------
@@ -124,12 +124,13 @@ class _Scale:
         self._float = root / (1 << places)  # Python rounds int / int correctly for all sizes
 
     def round(self, blocks: Floats) -> tuple[Integers, Mask]:
-        """Return the rounded numbers, and whether the error bound proves each to be correct.
+        """Return the rounded numbers, and whether the error bound proves each rounding correct.
 
         Parameters
         ----------
         blocks : ndarray of float64, shape (size,)
-            Numbers in units of one block, with the first 53 digits of the position in the block.
+            Numbers in units of one block, including the first 53 digits of the position in the
+            block.
         """
         scaled = self._float * blocks
         nearest = np.rint(scaled)
@@ -159,7 +160,7 @@ class _Scale:
 
 
 def _draw_accepted(scale: _Scale, size: int, bits: RandomBits) -> Integers:
-    """Draw `size` proposals of Karney's rejection sampling and return the accepted noise values.
+    """Draw `size` proposals for Karney's rejection sampling and return the accepted noise values.
 
     A proposal has four parts: a block, a position `inside` the block, a uniform number `coin` that
     decides on its acceptance, and a sign. The values are in the order of the proposals.
@@ -180,7 +181,7 @@ def _draw_accepted(scale: _Scale, size: int, bits: RandomBits) -> Integers:
 def _decide_by_floats(
     scale: _Scale, block: Integers, inside: Words, coin: Words
 ) -> tuple[Integers, Mask, Mask]:
-    """Round, and accept or reject, proposals by their first 53 digits in float arithmetic.
+    """Round and accept or reject proposals in float arithmetic, using their first 53 digits.
 
     Parameters
     ----------
@@ -198,7 +199,8 @@ def _decide_by_floats(
     accepted : ndarray of bool, shape (size,)
         Outcome of the rejection step.
     certain : ndarray of bool, shape (size,)
-        Whether the error bounds prove both; otherwise both are arbitrary.
+        Whether the error bounds prove both the magnitude and the outcome. Otherwise both are
+        arbitrary.
     """
     fraction = _leading_digits(inside)
     exponent = fraction * (2.0 * block + fraction) / (2 * BLOCKS**2)
@@ -215,7 +217,7 @@ def _decide_by_floats(
 
 
 def _leading_digits(words: Words) -> Floats:
-    """Return the first 53 binary digits of each 64-bit word, as a number in [0, 1)."""
+    """Return the number in [0, 1) given by the first 53 binary digits of each 64-bit word."""
     digits: Floats = (words >> np.uint64(WORD_BITS - FLOAT_BITS)).astype(np.float64)
     return digits * 2.0**-FLOAT_BITS
 
@@ -225,19 +227,19 @@ def _decide_by_integers(
 ) -> tuple[int, bool]:
     """Return the rounded magnitude of one proposal (0 if rejected) and whether it is accepted.
 
-    This is `_decide_by_floats` for one proposal, without rounding errors. Further digits
-    of the position and of the coin are drawn until both decisions are certain.
+    This function is `_decide_by_floats` for one proposal, without rounding errors. Further digits
+    of the position and of the coin are drawn until both decisions are proved.
     """
     # the acceptance probability is exp(-RATE (x^2 - envelope)) for the proposed number x
     envelope = block**2
-    if block == REACH * BLOCKS:  # the last entry of the table stands for all further blocks
+    if block == REACH * BLOCKS:  # the last entry of the table represents all further blocks
         n_further_blocks = int(_geometric(2 * block * RATE).draw(1, bits)[0])
         envelope += 2 * block * n_further_blocks
         block += n_further_blocks
     number = _Uniform(bits, inside >> 1, WORD_BITS - 1)
 
     def acceptance(precision: int) -> Bounds:
-        """Return bounds of the acceptance probability, where x = block + number."""
+        """Return bounds on the acceptance probability, where x = block + number."""
         start = (block << precision) + number.digits(precision)
         lower, upper = (
             Fraction(end**2, 1 << 2 * precision) - envelope for end in (start, start + 1)
@@ -252,14 +254,14 @@ def _decide_by_integers(
 
 
 def _block_survival(last: int) -> Callable[[int], list[Bounds]]:
-    """Return the function of a precision that bounds P(block >= k) for k = 1..last.
+    """Return a function that maps a precision to bounds on P(block >= k) for k = 1..last.
 
-    Block h < last has weight e^(-RATE h^2). The blocks from `last` on have the total weight
+    Block h < last has weight e^(-RATE h^2). All blocks from `last` on have the total weight
     e^(-RATE last^2) / (1 - e^(-2 RATE last)) of the geometric envelope.
     """
 
     def bounds(precision: int) -> list[Bounds]:
-        """Return bounds of the probabilities, in units of 2^-precision."""
+        """Return bounds on the probabilities, in units of 2^-precision."""
         working = precision + GUARD_BITS
         unit = 1 << working
         weights = [exp_minus(RATE * h * h, working) for h in range(last + 1)]
@@ -285,5 +287,5 @@ def _block_survival(last: int) -> Callable[[int], list[Bounds]]:
 
 @cache
 def _blocks() -> _Thresholds:
-    """Return the thresholds P(block >= k) of the distribution of blocks, equal for every σ."""
+    """Return the thresholds P(block >= k) of the block distribution, equal for all σ."""
     return _Thresholds(_block_survival(REACH * BLOCKS))

@@ -1,4 +1,4 @@
-"""Exactly uniform random subsets, permutations and indices, from random bits."""
+"""Exactly uniform random subsets, permutations and indices drawn from random bits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Codes
 
 MAX_INDICES_PER_BATCH = 1 << 20
-"""Number of indices that are drawn together, which bounds the memory."""
+"""Number of indices that are drawn at once, which limits memory."""
 
 
 def random_subset(n: int, k: int, bits: RandomBits) -> Codes:
@@ -26,7 +26,7 @@ def random_subset(n: int, k: int, bits: RandomBits) -> Codes:
     Returns
     -------
     ndarray of intp, shape (k,)
-        The positions, increasing.
+        The positions in increasing order.
 
     Notes
     -----
@@ -59,7 +59,7 @@ def _first_distinct(n: int, k: int, bits: RandomBits) -> Codes:
     is_drawn = np.zeros(n, dtype=bool)
     n_missing = k
     while n_missing:
-        # a batch of at most `n_missing` positions never yields more than k distinct ones
+        # a batch of at most `n_missing` positions never yields more than k distinct positions
         batch_size = min(n_missing, MAX_INDICES_PER_BATCH)
         is_drawn[random_indices(n, batch_size, bits)] = True
         n_missing = k - int(np.count_nonzero(is_drawn))
@@ -79,7 +79,7 @@ def random_order(n: int, bits: RandomBits) -> Codes:
     Returns
     -------
     ndarray of intp, shape (n,)
-        The positions, sorted by random keys that are all distinct.
+        The positions, sorted by distinct random keys.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def random_order(n: int, bits: RandomBits) -> Codes:
 
 
 def random_indices(n: int, k: int, bits: RandomBits) -> Codes:
-    """Return k of n positions, drawn with replacement and exactly uniform, by rejection.
+    """Return k of n positions, drawn exactly uniformly with replacement by rejection sampling.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def random_indices(n: int, k: int, bits: RandomBits) -> Codes:
     >>> random_indices(1, 3, SeededBits(0))
     array([0, 0, 0])
     """
-    # the largest multiple of n: below it all remainders modulo n are equally likely
+    # the largest multiple of n, below which all remainders modulo n are equally likely
     limit = (1 << 64) // n * n
     accepted = np.zeros(0, dtype=np.uint64)
     while len(accepted) < k:

@@ -1,4 +1,4 @@
-"""Sanitizers: synthetic rows from private ones, on which covers are built."""
+"""Sanitizers, which release synthetic rows from private rows to build covers on."""
 
 from skpublicdp.sanitizers.blr_sanitizer import BLRSanitizer
 from skpublicdp.sanitizers.quantile_sanitizer import QuantileSanitizer

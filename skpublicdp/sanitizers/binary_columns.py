@@ -1,10 +1,9 @@
-"""Private release of columns with two common values, and the draw that finds other columns.
+"""Private release of binary columns, and a private draw that finds the many-valued columns.
 
-Tables often have dozens of binary columns for each amount. A single draw of the exponential
-mechanism finds the columns with more than two common values, whatever their number. They get most
+Tables often have dozens of binary columns for each column of amounts. A single draw of the
+exponential mechanism finds all columns with more than two common values. These columns receive most
 of the budget. For each other (binary) column, one cut between two values and one count are
-released.
-The proof is in docs/proofs/generic_learner.md.
+released. The proof is in docs/proofs/generic_learner.md.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ COLUMN_DRAW_NAME = "which features have many values, by one exact draw"
 CUT_NAME = "cut by an exact draw and discrete Laplace noise on its count, of a two-valued feature"
 
 MIN_FEATURES_FOR_COLUMN_DRAW = 8
-"""Minimum number of features for which the draw of many-valued columns is worth its budget."""
+"""Minimum number of features for which drawing the many-valued columns justifies its cost."""
 
 COLUMN_DRAW_SHARE = Fraction(1, 10)
-"""Share of the budget for the draw of many-valued columns."""
+"""Share of the budget that is spent on drawing the many-valued columns."""
 
 CUT_SHARE = Fraction(1, 2)
-"""Share of the budget of a binary column for its cut. The rest is for its count."""
+"""Share of a binary column's budget for its cut. The remainder is for its count."""
 
 MANY_VALUED_WEIGHT = 12
-"""Budget of a many-valued column, relative to the budget of a binary one."""
+"""Budget of a many-valued column, relative to the budget of a binary column."""
 
 ZERO_ONE_CUT_WEIGHT = 8
 """Prior weight of a cut between 0 and 1, relative to the weight of all other cuts together."""
 
 
 def count_other_values(column: Floats) -> int:
-    """Return the number of rows that hold neither of the two most common values.
+    """Return the number of rows with a value other than the two most common values.
 
     Examples
     --------
@@ -56,11 +55,11 @@ def count_other_values(column: Floats) -> int:
 def draw_many_valued_columns(
     other_counts: Integers, epsilon: Fraction, ledger: Ledger
 ) -> NDArray[np.bool_]:
-    """Return a mask of the columns that are treated as many-valued, by a private draw.
+    """Select the columns to be treated as many-valued by a private draw, as a mask.
 
     One draw of the exponential mechanism chooses among all sets of columns. The score of a set is
-    the largest count of other values among the columns outside it. A replaced row changes it by at
-    most 1, however many columns there are.
+    the largest count of other values among the columns outside it. A replaced row changes the score
+    by at most 1, whatever the number of columns.
 
     Parameters
     ----------
@@ -77,12 +76,12 @@ def draw_many_valued_columns(
         Mask of the many-valued columns.
     """
     n_columns = len(other_counts)
-    # prior odds that a column is outside the set: a quarter column is expected inside
+    # prior odds that a column is outside the set; the expected number inside is a quarter
     odds_against = 4 * n_columns
     order = np.argsort(-other_counts, kind="stable")
-    # Sets are grouped by their first column outside, in decreasing order of counts. The score of a
-    # set is the count of this column. Columns before it are inside, and later ones are free. The
-    # last group is the set of all columns, with score 0.
+    # Columns are sorted by decreasing counts, and sets are grouped by the first column outside. The
+    # score of a set is the count of this column. Earlier columns are inside, and later columns are
+    # free. The last group is the set of all columns, with score 0.
     prior = [odds_against * (odds_against + 1) ** (n_columns - 1 - i) for i in range(n_columns)]
     scores = np.append(other_counts[order], 0)
     family = Choice(Leaf(scores[:, None]), [*prior, 1])
@@ -114,7 +113,7 @@ class ColumnBudgets(NamedTuple):
 def split_budget_over_columns(
     epsilon: Fraction, n_many_valued: int, n_columns: int
 ) -> ColumnBudgets:
-    """Split a budget over all columns, in favour of the many-valued ones.
+    """Split a budget over all columns, favouring the many-valued columns.
 
     Examples
     --------
@@ -157,7 +156,8 @@ def release_cut(
     cut_ledger = ledger.sub_ledger(Pure(epsilon), name=CUT_NAME, proof=SANITIZER_PROOF)
     cut_event = Draw(epsilon * CUT_SHARE)
     cut, _ = cut_ledger.draw(family, cut_event, 1, name=CUT_NAME, proof=SANITIZER_PROOF)
-    # n is public, so one count determines both masses; a replaced row changes it by at most 1
+    # n is public, so one count determines both masses; a replaced row changes the count by at most
+    # 1
     count = np.array([n_below[cut]], dtype=np.int64)
     count_event = Pure(epsilon * (1 - CUT_SHARE))
     noisy = cut_ledger.add_noise(
@@ -172,19 +172,19 @@ def two_point_column(
 ) -> QuantileColumn:
     """Return the distribution on two values, given the noisy count of the lower one.
 
-    It holds the more common value alone if the mass of the other may be noise of Laplace scale
-    `scale`.
+    The distribution contains only the more common value if the other mass may be pure Laplace noise
+    of the given scale.
     """
     masses = np.array([n_lower, n - n_lower], dtype=np.float64)
     threshold = max_spurious_mass(1, scale)
-    # the larger mass is at least n / 2, so that the cap always keeps it
+    # the larger mass is at least n / 2, so the cap always keeps the more common value
     is_significant = masses > min(threshold, n / 2 - 1)
     values = np.array([lower, upper])[is_significant]
     return QuantileColumn(values, values, masses[is_significant] / masses[is_significant].sum())
 
 
 class _CutCandidates(NamedTuple):
-    """Candidate cuts of a column, each half-way between two values. Arrays of shape (n_cuts,).
+    """Candidate cuts of a column, each halfway between two values, as arrays of shape (n_cuts,).
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""BLRSanitizer: draw a small synthetic data set by the errors of its answers to a query class."""
+"""BLRSanitizer: draw a small synthetic data set scored by its errors on a query class."""
 
 from __future__ import annotations
 
@@ -46,17 +46,16 @@ MAX_LABELINGS = 1 << 7
 """Maximum number of labelings of the domain by the class. Queries are pairs of labelings."""
 
 EXACT_COVER_RADIUS = 1e-9
-"""Radius requested of a cover that has to contain all labelings of the domain."""
+"""Requested radius of a cover that must contain all labelings of the domain."""
 
 
 class BLRSanitizer(HTMLReprMixin, BaseEstimator):
-    """Synthetic rows by the mechanism of Blum, Ligett and Roth, for domains of few points.
+    """Synthetic rows by the mechanism of Blum, Ligett and Roth, for domains with few points.
 
     Pure ε-differentially private. One data set of `n_points` rows is drawn by the exponential
     mechanism. Its score is the largest error of its answers to the queries h ⊕ f, the fraction of
     rows on which two rules h and f of a class differ. All data sets are scored, so the domain may
-    have a dozen points at most. This is the sanitizer of Theorem 3.3 of [2]_, which holds for any
-    class.
+    have a dozen points at most. Theorem 3.3 of [2]_ uses this sanitizer and holds for any class.
 
     Parameters
     ----------
@@ -75,11 +74,11 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         ``None`` draws from the operating system's secure generator. Any other value makes fits
         repeatable, for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and uses at most the first
-        `max_rows_per_group` rows of each person.
+        Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
+        requires `groups` and uses only the first `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it cannot pay, it refuses before a private row is
-        read.
+        Budget to which the fit is charged. If it cannot cover the fit, an error is raised before
+        any private row is read.
 
     Attributes
     ----------
@@ -98,9 +97,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one row. The number n of rows is not protected. Let
-    a query q hold for c(q) of the n rows and for d(q) of the l points. The score is
-    ``max |l c(q) - n d(q)|``, an integer. A replaced row changes it by at most l.
+    Neighbouring data sets differ by replacing one row. The number n of rows is not protected.
+    Suppose a query q holds for c(q) of the n rows and for d(q) of the l points. The score is ``max
+    |l c(q) - n d(q)|``, an integer. A replaced row changes the score by at most l.
 
     References
     ----------
@@ -150,7 +149,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Draw the points by the exponential mechanism, which spends ε.
+        """Draw the points by the exponential mechanism, spending ε.
 
         Parameters
         ----------
@@ -173,7 +172,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         CoverSizeError
             If there are too many data sets, or the class has too many labelings of the domain.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` does not cover the fit.
         """
         check_parameters(self)
         event = Draw(exact_fraction(self.epsilon))
@@ -193,7 +192,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 
         counts = np.bincount(_nearest_points(X, domain), minlength=len(domain)).astype(np.int64)
         errors = _max_query_errors(counts, data_sets, queries, n, int(points))
-        # a replaced row changes the answer to each query by at most one row of n
+        # a replaced row changes the answer to each query by at most 1/n
         drawn = ledger.draw(Leaf(errors), event, int(points), name=BLR_DRAW_NAME, proof=BLR_PROOF)
 
         self.points_ = np.repeat(domain, data_sets[drawn], axis=0)
@@ -213,8 +212,8 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features)
-            The points of `points_` in a cycle: their numbers of copies differ by at most 1. It
-            costs no privacy.
+            The points of `points_` in a cycle, so that their numbers of copies differ by at most 1.
+            Sampling costs no privacy.
         """
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
@@ -240,9 +239,10 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         float or None
-            Bound on the disagreement, as a fraction of the population of the private rows. It
-            assumes independent private rows in the domain. None if no bound is proved: for another
-            class than the one of the queries, or for fewer synthetic rows than points.
+            Bound on the disagreement, as a fraction of the population of the private rows. The
+            bound assumes independent private rows in the domain. None if no bound is proved, i.e.
+            if the class differs from the query class or if there are fewer synthetic rows than
+            points.
 
         References
         ----------
@@ -258,7 +258,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
             return None
         if max_skipped_rows is None:
             return None
-        # the synthetic rows hold each point at least `n_copies` times
+        # the synthetic rows contain each point at least `n_copies` times
         n_copies = n_points // len(self.points_)
         skipped_share = max_skipped_rows / (len(self.points_) * n_copies)
         return min(1.0, skipped_share + blr_error(beta=beta, **self._sizes))
@@ -268,7 +268,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         return Thresholds() if self.hypotheses is None else self.hypotheses
 
     def _domain(self) -> Floats:
-        """Return the distinct points of the domain, after checks of shape, values and size."""
+        """Check the shape, values and size of the domain, and return its distinct points."""
         try:
             domain = np.asarray(self.domain, dtype=np.float64)
         except (TypeError, ValueError):
@@ -286,7 +286,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         return domain
 
     def _queries(self, domain: Floats) -> NDArray[np.bool_]:
-        """Return the queries as masks of the points on which two rules of the class differ.
+        """Return the queries as masks of the points on which two rules of the class disagree.
 
         Returns
         -------
@@ -307,7 +307,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
                 f"{MAX_LABELINGS**2} are allowed. Use a smaller domain or class, or use "
                 "QuantileSanitizer()."
             )
-        # all rules of the cover: errors are not needed, so that it is scored on no rows
+        # list all rules of the cover; no rows are scored, since errors are not needed
         family = cover.family(tabulate(cover, domain[:0], []))
         paths = (path for path, _, _ in family.members())
         labelings = np.unique(
@@ -324,7 +324,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 
 
 def domain_size_message(n_domain: int, n_points: int) -> str:
-    """Return the error message for a domain from which too many data sets can be drawn."""
+    """Return the error message for a domain with too many possible data sets."""
     return (
         f"A domain of {n_domain} points has too many data sets: at most {MAX_MULTISETS} are "
         f"allowed, and {n_points} synthetic rows are too many for this limit or too few to "
@@ -333,7 +333,7 @@ def domain_size_message(n_domain: int, n_points: int) -> str:
 
 
 def _nearest_points(X: Floats, domain: Floats) -> Codes:
-    """Return the index of the domain point nearest to each row, the first one if tied.
+    """Return the index of the domain point nearest to each row, the first index if tied.
 
     Distances are in the maximum norm.
     """
@@ -352,10 +352,10 @@ def _nearest_points(X: Floats, domain: Floats) -> Codes:
 
 
 def _multisets(n_points: int, n_domain: int) -> Integers:
-    """Return all data sets of `n_points` points of the domain, without order (multisets).
+    """Return all unordered data sets (multisets) of `n_points` points of the domain.
 
-    They are listed by "stars and bars": n_domain - 1 bars among n_points stars separate the copies
-    of one point from those of the next one.
+    The multisets are listed by "stars and bars": n_domain - 1 bars among n_points stars separate
+    the copies of consecutive points.
 
     Returns
     -------
@@ -364,7 +364,7 @@ def _multisets(n_points: int, n_domain: int) -> Integers:
     """
     combinations = itertools.combinations(range(n_points + n_domain - 1), n_domain - 1)
     bars = np.array(list(combinations), dtype=np.int64).reshape(-1, n_domain - 1)
-    # a bar before and a bar after all positions, and stars are counted between bars
+    # add a bar before and after all positions, then count the stars between bars
     bars = np.pad(bars, ((0, 0), (1, 1)), constant_values=-1)
     bars[:, -1] = n_points + n_domain - 1
     return np.diff(bars, axis=1) - 1

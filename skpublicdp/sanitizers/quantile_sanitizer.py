@@ -1,4 +1,4 @@
-"""QuantileSanitizer: synthetic rows from the private quantiles of each feature."""
+"""QuantileSanitizer: synthetic rows from private quantiles of each feature."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from skpublicdp.typing import Floats
 
 
 class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
-    """Synthetic rows with the private quantiles of each feature.
+    """Synthetic rows that follow the private quantiles of each feature.
 
     Pure ε-differentially private. Each feature is split at a private median, both parts are split
     at their medians, and so on [1]_. Then the rows between the medians are counted with noise. With
-    eight features or more, one draw first finds the features with more than two common values. They
-    get most of the budget, and every other feature is split once. The dependence between features
-    is not estimated.
+    eight or more features, a private draw first finds the features with more than two common
+    values. These features receive most of the budget, and every other feature is split only once.
+    The dependence between features is not estimated.
 
     Parameters
     ----------
@@ -57,17 +57,17 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lower and upper bound of the features, chosen without private rows. Private numbers outside
-        are clipped. Bounds may be far too wide. ``None`` searches for quantiles among decimal
-        numbers of all magnitudes from 1e-9 to 2.5e12 and both signs.
+        the bounds are clipped. The bounds may be much too wide. ``None`` searches for quantiles
+        among decimal numbers of all magnitudes from 1e-9 to 2.5e12 and both signs.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Any other value makes fits
         repeatable, for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: `fit` then takes `groups`, and uses at most the first
-        `max_rows_per_group` rows of each person.
+        Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
+        requires `groups` and uses only the first `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it cannot pay, it refuses before a private row is
-        read.
+        Budget to which the fit is charged. If it cannot cover the fit, an error is raised before
+        any private row is read.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     Warns
     -----
     NoPublicDataWarning
-        If there are too few rows for `epsilon`. The rows are not used then.
+        If there are too few rows for `epsilon`. In this case, the rows are not used.
 
     See Also
     --------
@@ -138,7 +138,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Release the quantiles of all features, which spends ε.
+        """Release the quantiles of all features, spending ε.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         ValueError
             If a parameter or an input is not as described. Messages contain no private value.
         PrivacyBudgetError
-            If `budget` cannot pay.
+            If `budget` does not cover the fit.
         """
         check_parameters(self)
         epsilon = exact_fraction(self.epsilon)
@@ -193,7 +193,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         cover : Cover
             Cover built on the synthetic rows, possibly together with public rows.
         hypotheses : HypothesisClass
-            Not used: the cover holds the cuts of its rules.
+            Ignored, because the cover contains the cuts of its rules.
         beta : float
             Failure probability of the bound.
         n_points : int
@@ -202,9 +202,10 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         float or None
-            Bound on the disagreement, as a fraction of the population of the private rows. It
-            assumes independent private rows, with values among the candidates. None if no bound is
-            proved: for rules that do not cut single columns, or for eight features or more.
+            Bound on the disagreement, as a fraction of the population of the private rows. The
+            bound assumes independent private rows with values among the candidates. None if no
+            bound is proved, i.e. for rules that do not cut single columns, or for eight or more
+            features.
 
         References
         ----------
@@ -219,7 +220,8 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         priors = [candidate_grid(limit).prior for limit in self._limits()]
         odds = max(float(prior.sum() / prior.min()) for prior in priors)
         error = quantile_error(self._n_rows, beta, self._epsilon, odds, self.n_features_in_)
-        # at most `cuts.missed` synthetic rows are between a cut of a rule and the cover's nearest
+        # at most `cuts.missed` synthetic rows lie between a rule's cut and the nearest cut of the
+        # cover
         return min(1.0, cuts.per_rule * (cuts.missed / n_points + 2 * (error + 1 / n_points)))
 
     def _limits(self) -> list[tuple[float, float] | None]:
@@ -238,8 +240,8 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features)
-            A Latin hypercube sample: each column holds n evenly spaced quantiles in a fixed
-            shuffled order, which is the same at every call. It costs no privacy.
+            A Latin hypercube sample. Each column contains n evenly spaced quantiles in a fixed
+            shuffled order, which is the same in every call. Sampling costs no privacy.
         """
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
@@ -262,7 +264,7 @@ def _release_columns(
     epsilon: Fraction,
     ledger: Ledger,
 ) -> list[QuantileColumn]:
-    """Release the distribution of each column of private rows."""
+    """Release the distribution of each column of the private rows."""
     n, n_features = X.shape
     is_many_valued = np.ones(n_features, dtype=bool)
     if n_features >= MIN_FEATURES_FOR_COLUMN_DRAW:
@@ -270,9 +272,9 @@ def _release_columns(
         draw_budget = epsilon * COLUMN_DRAW_SHARE
         is_many_valued = draw_many_valued_columns(other_counts, draw_budget, ledger)
         epsilon -= draw_budget
-    # the budgets of all columns add up to epsilon, whichever columns were drawn
+    # the budgets of all columns add up to epsilon, regardless of the drawn columns
     budgets = split_budget_over_columns(epsilon, int(is_many_valued.sum()), n_features)
-    # with a smaller budget per column than `fit` checked, n_levels may be 0
+    # n_levels may be 0 if the budget per column is smaller than `fit` checked
     epsilon_per_row = float(budgets.many_valued) / ledger.rows_per_person
     levels = n_levels(n, epsilon_per_row) or MIN_LEVELS
     columns = []

@@ -1,6 +1,6 @@
 """Private quantiles of one column by recursive medians (proof: docs/proofs/generic_learner.md).
 
-The recursion is the one of Kaplan, Schnapp and Stemmer (2022). Each median is an exact draw of the
+The recursion follows Kaplan, Schnapp and Stemmer (2022). Each median is an exact draw of the
 exponential mechanism from a grid of decimal numbers, which is chosen without any data.
 """
 
@@ -21,13 +21,13 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 SANITIZER_PROOF = "docs/proofs/generic_learner.md"
 QUANTILES_NAME = "medians by exact draws and discrete Laplace noise on masses, of a feature"
-"""Name of the quantiles of one column in the receipt."""
+"""Receipt name of the quantiles of one column."""
 
 MAX_EXPONENT = 9
-"""Without bounds the steps are powers of ten from 10^-9 to 10^9."""
+"""Without bounds: the steps are powers of ten from 10^-9 to 10^9."""
 
 MULTIPLES_PER_STEP = 2500
-"""Without bounds: number of multiples of each step on either side of 0. Years are among them."""
+"""Without bounds: number of multiples of each step on either side of 0, enough to include years."""
 
 MAX_UNIFORM_STEPS = 25_000
 """Within bounds: maximum number of steps of the evenly spaced grid between the bounds."""
@@ -39,13 +39,13 @@ N_DECADES = 9
 """Within bounds: number of finer steps, each a power of ten."""
 
 MIN_HALF_WIDTH = 1e-280
-"""Lower bound of half the width between the bounds, which must not underflow to 0."""
+"""Lower bound on half the distance between the bounds, which must not underflow to 0."""
 
 WEIGHT_PER_GRID = 1 << 24
 """Total prior weight of one grid, up to rounding down to integers."""
 
 ZERO_AND_ONE = np.array([0.0, 1.0])
-"""Values of indicator columns, which are a grid of their own."""
+"""Values of indicator columns, which form a separate grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class CandidateGrid:
 
 @lru_cache(maxsize=8)
 def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
-    """Return candidates between bounds, or candidates of all usual magnitudes without bounds.
+    """Return candidates between bounds, or of all usual magnitudes if there are no bounds.
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
     Returns
     -------
     CandidateGrid
-        Union of several grids of equal prior weight. Each of most grids holds the multiples of one
-        power of ten. Round numbers are in several grids: 0 and 1 have more weight than 0.37. Grids
-        of small steps around the origin separate small numbers even if the bounds are far too wide.
-        Between bounds there are three further grids: evenly spaced values between the bounds, the
-        bounds, and the values 0 and 1, since indicator columns are common.
+        Union of several grids of equal prior weight. Most grids contain the multiples of one power
+        of ten. Round numbers are in several grids, so that 0 and 1 have more weight than 0.37.
+        Grids of small steps around the origin separate small numbers even if the bounds are far too
+        wide. With bounds, there are three further grids: evenly spaced values between the bounds,
+        the bounds themselves, and the values 0 and 1, since indicator columns are common.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
 
 
 def _finest_uniform_step(half_width: float) -> tuple[int, int]:
-    """Return digit and exponent of the finest grid step that is allowed between two bounds.
+    """Return the digit and the exponent of the finest grid step allowed between two bounds.
 
     At most `MAX_UNIFORM_STEPS` steps fit between the bounds, whose distance is 2 · half_width. A
     step is digit * 10^exponent, and digit is 1, 2 or 5.
@@ -144,7 +144,7 @@ def _multiples(digit: int, exponent: int, first: float, last: float) -> Floats:
 
 
 def _union(grids: list[Floats], low: float, high: float) -> CandidateGrid:
-    """Return the union of grids between two bounds. Each grid has the same total prior weight."""
+    """Return the union of the grids between two bounds, which have equal total prior weights."""
     # adding 0.0 turns -0.0 into 0.0
     clipped = [grid[(low <= grid) & (grid <= high)] + 0.0 for grid in grids]
     clipped = [grid for grid in clipped if len(grid)]
@@ -157,9 +157,10 @@ def _union(grids: list[Floats], low: float, high: float) -> CandidateGrid:
 
 
 def split_budget(epsilon: Fraction, levels: int) -> tuple[Fraction, Fraction]:
-    """Return the budget ε of the medians of one level of the recursion, and the one of all masses.
+    """Return the budget ε for the medians of one recursion level and the budget for all masses.
 
-    The masses are counted once and get the share `COUNT_SHARE`. The levels share the rest equally.
+    The masses are counted once and receive the share `COUNT_SHARE`. The levels share the remainder
+    equally.
     """
     mass_budget = epsilon * COUNT_SHARE
     return (epsilon - mass_budget) / levels, mass_budget
@@ -172,9 +173,10 @@ class QuantileColumn:
     Attributes
     ----------
     starts, ends : ndarray of float64, shape (n_segments,)
-        Ends of each segment. A segment with equal ends is a single value.
+        Start and end of each segment. A segment with equal ends is a single value.
     masses : ndarray of float64, shape (n_segments,)
-        Positive fractions of the rows, with sum 1. The mass of a segment is spread evenly over it.
+        Positive fractions of the rows, which sum to 1. The mass of each segment is distributed
+        uniformly over the segment.
     """
 
     starts: Floats
@@ -182,7 +184,7 @@ class QuantileColumn:
     masses: Floats
 
     def quantile(self, p: Floats) -> Floats:
-        """Return the quantile of the released distribution for each fraction `p` in [0, 1]."""
+        """Return the quantiles of the released distribution at the fractions `p` in [0, 1]."""
         cumulative = np.cumsum(self.masses)
         segment = np.minimum(np.searchsorted(cumulative, p), len(cumulative) - 1)
         start, end = self.starts[segment], self.ends[segment]
@@ -203,7 +205,7 @@ def release_column(
     Parameters
     ----------
     column : ndarray of float64
-        Private numbers. Each is moved to the nearest candidate.
+        Private numbers, which are moved to the nearest candidates.
     candidates : CandidateGrid
         Candidate values of the quantiles.
     levels : int
@@ -238,9 +240,9 @@ def release_column(
 def find_medians(
     n_before: Integers, prior: Integers, levels: int, epsilon: Fraction, ledger: Ledger
 ) -> Codes:
-    """Return private quantiles: a median of the rows, the medians on each side of it, and so on.
+    """Return private quantiles: a median of the rows, then a median on each side, and so on.
 
-    A node of the recursion is a range of candidates. Its drawn median splits it into two nodes.
+    A node of the recursion is a range of candidates, which its drawn median splits into two nodes.
 
     Parameters
     ----------
@@ -264,7 +266,7 @@ def find_medians(
     cuts: list[int] = []
     for _ in range(levels):
         children: list[tuple[int, int]] = []
-        # parallel composition: the nodes of a level hold different rows
+        # parallel composition: the nodes of a level contain disjoint rows
         level_ledger = ledger.sub_ledger(
             Pure(epsilon), name=QUANTILES_NAME, proof=SANITIZER_PROOF, by_theorem=True
         )
@@ -283,11 +285,11 @@ def find_medians(
 
 
 def median_errors(n_before: Integers) -> Integers:
-    """Return how far each candidate of a node is from a median of the rows, in rows.
+    """Return the distance of each candidate of a node from a median, in numbers of rows.
 
-    It is the difference between the numbers of rows on both sides of the candidate, less the rows
-    at it: 0 for a median. Adding or removing one row changes it by at most 1. `n_before` is the
-    part of the array of `find_medians` that belongs to the node.
+    The distance is the difference between the numbers of rows on both sides of the candidate, minus
+    the number of rows at the candidate, and is 0 for a median. Adding or removing one row changes
+    it by at most 1. `n_before` is the node's part of the array in `find_medians`.
 
     Examples
     --------
@@ -303,7 +305,7 @@ def median_errors(n_before: Integers) -> Integers:
 def build_quantile_column(
     values: Floats, cuts: Codes, noisy_masses: Integers, scale: float
 ) -> QuantileColumn:
-    """Return the distribution of a column, given its cuts and the noisy counts of all segments.
+    """Return the distribution of a column, given its cuts and the noisy counts in all segments.
 
     Parameters
     ----------
@@ -312,19 +314,20 @@ def build_quantile_column(
     cuts : ndarray of intp, shape (n_cuts,)
         Increasing indices of the cuts among the candidates.
     noisy_masses : ndarray of int64, shape (2 * n_cuts + 1,)
-        Noisy numbers of rows before the first cut, at it, between it and the second, and so on.
+        Noisy counts of rows before the first cut, at the first cut, between the first and the
+        second cut, and so on.
     scale : float
         Scale of the Laplace noise.
 
     Returns
     -------
     QuantileColumn
-        The segments whose mass is larger than plausible noise. If there are none, the cuts with
-        equal masses.
+        The segments whose mass exceeds plausible noise, or the cuts with equal masses if there are
+        no such segments.
     """
     cut_values = [float(value) for value in values[cuts]]
     low, high = float(values[0]), float(values[-1])
-    # a tail is as wide as the gap next to it: without bounds the last candidate is far away
+    # a tail is as wide as the adjacent gap, since without bounds the last candidate is far away
     has_gaps = len(cut_values) > 1  # a single cut has no gap, and its tails have no width
     first_gap = cut_values[1] - cut_values[0] if has_gaps else 0.0
     last_gap = cut_values[-1] - cut_values[-2] if has_gaps else 0.0
