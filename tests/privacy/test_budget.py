@@ -312,7 +312,7 @@ def test_groups_have_the_whole_budget_each():
     budget.spend(Draw(Fraction(3, 10)))  # on everybody: counts for all
     assert (north.remaining("pure"), south.remaining("pure")) == (0.0, 0.3)
     assert budget.group("east").remaining("pure") == 0.7
-    with pytest.raises(PrivacyBudgetError, match=r"ε = 0\.1, and nothing is left"):
+    with pytest.raises(PrivacyBudgetError, match=r"ε = 0\.1, but nothing is left"):
         budget.spend(TENTH)
     with pytest.raises(PrivacyBudgetError, match="nothing is left"):
         north.spend(TENTH)

@@ -146,7 +146,7 @@ class TestWrittenAhead:
         else:
             drawn(ledger, Fraction(1))
         before, receipt = len(bits.seen), ledger.receipt()
-        with pytest.raises(PrivacyBudgetError, match="costs more than what is left"):
+        with pytest.raises(PrivacyBudgetError, match="costs more than the remaining plan"):
             USES[call](ledger)
         assert len(bits.seen) == before
         assert ledger.receipt() == receipt
