@@ -320,7 +320,7 @@ def test_rounding_up_never_passes_a_rounded_number():
 )
 def test_what_no_float_holds_is_refused_by_a_sentence(event, accountant):
     budget = PrivacyBudget(1, 1e-6, accountant=accountant)
-    with pytest.raises(PrivacyBudgetError, match=r"asks for|has no price"):
+    with pytest.raises(PrivacyBudgetError, match=r"requests|has no price"):
         budget.spend(event)
     assert not budget.ledger
 
@@ -333,7 +333,7 @@ def test_remaining_shows_all_kinds():
     budget.spend(Gaussian(gaussian_mu_squared(1, Fraction(1, 10**6))))
     left = budget.remaining()
     assert left._asdict() == {kind: budget.remaining(kind) for kind in left._fields}
-    assert repr(left).startswith("Largest ε of one more fit, by its kind")
+    assert repr(left).startswith("Largest ε of one more fit, by kind")
     for kind, room in left._asdict().items():
         assert f"{kind} {room:.3g}"[:-1] in repr(left)
     assert repr(left) in budget._repr_html_()
