@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp._internal.redaction import call_or_raise
+from skpublicdp.data.validation import read_array
 from skpublicdp.guarantees import dichotomies_radius
 from skpublicdp.guarantees.growth import check_ranges
 from skpublicdp.hypotheses import Hypothesis
@@ -64,7 +66,8 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
     Raises
     ------
     ValueError
-        If the shapes do not fit, or if labels are not 0 and 1. The message quotes no value.
+        If the shapes do not fit, if X does not hold numbers, or if labels are not 0 and 1. The
+        message quotes no value.
 
     Examples
     --------
@@ -72,24 +75,33 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
     array([[1.],
            [6.]])
     """
-    X, y, fillers = np.asarray(X, dtype=np.float64), np.asarray(y), np.asarray(fillers, np.float64)
-    if X.ndim != 2 or fillers.shape != (2, X.shape[1]) or y.shape != X.shape[:1]:
+    not_binary = ValueError(
+        "y must contain only the labels 0 and 1. Its values are withheld because they may be "
+        "private."
+    )
+    points: Floats = read_array(X, np.float64, ensure_all_finite=False)
+    is_positive, is_binary = call_or_raise(_read_labels, y, error=not_binary)
+    fillers = np.asarray(fillers, dtype=np.float64)
+    if fillers.shape != (2, points.shape[1]) or is_positive.shape != points.shape[:1]:
         raise ValueError(
             "X, y and fillers must have shapes (n, n_features), (n,) and (2, n_features); got "
-            f"{X.shape}, {y.shape} and {fillers.shape}."
+            f"{points.shape}, {is_positive.shape} and {fillers.shape}."
         )
-    is_positive = y == 1
-    if not (is_positive | (y == 0)).all():
-        raise ValueError(
-            "y must contain only the labels 0 and 1. Its values are withheld because they may be "
-            "private."
-        )
+    if not is_binary:
+        raise not_binary
     selector = is_positive[:, None]
     return LabelParts(
-        negative=np.where(selector, fillers[0], X),
-        positive=np.where(selector, X, fillers[0]),
+        negative=np.where(selector, fillers[0], points),
+        positive=np.where(selector, points, fillers[0]),
         labels=np.where(selector, fillers[1], fillers[0]),
     )
+
+
+def _read_labels(y: ArrayLike) -> tuple[NDArray[np.bool_], bool]:
+    """Return which labels are 1, and whether all others are 0."""
+    labels = np.asarray(y)
+    is_positive = np.asarray(labels == 1, dtype=np.bool_)
+    return is_positive, bool((is_positive | np.asarray(labels == 0, dtype=np.bool_)).all())
 
 
 class QueryRule(Hypothesis):

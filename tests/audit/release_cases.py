@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -16,8 +18,9 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from tests.audit.case import CORNERS, LINE, PLANE, PUBLIC_LINE, Case
+from tests.audit.case import CORNERS, LABELS, LINE, PLANE, PUBLIC_LINE, Case
 from tests.audit.subjects import (
+    LabelPartsLearner,
     PublishedScore,
     exceed_half,
     is_sick,
@@ -75,6 +78,12 @@ def release_cases() -> list[Case]:
         Case("PAPQueryRelease, marginals, persons",
              _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
              rows_per_person=2, max_fits=50),
+        *(
+            Case(f"learner_from_label_parts{suffix}",
+                 partial(LabelPartsLearner, delta=delta), LINE, 2, LABELS,
+                 {"X_public": PUBLIC_LINE, "y_public": np.array([0, 1, 0])}, max_fits=60)
+            for suffix, delta in ((", pure", 0), ("", 1e-6))
+        ),
         Case("PAPQueryRelease, public", _make_release(StumpQueries(), method="public"), PLANE, 2,
              **plane),
     ]  # fmt: skip

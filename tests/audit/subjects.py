@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from skpublicdp.accounting import Steps
 from skpublicdp.audit.recorder import replaced
+from skpublicdp.base_learner import mechanism_event
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, newton_fit
 from skpublicdp.data import Site, open_sites
 from skpublicdp.metrics import (
@@ -17,6 +19,14 @@ from skpublicdp.metrics import (
     private_confusion_matrix,
     private_roc_auc_score,
     private_scores,
+)
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.query_release import (
+    LabelParts,
+    PAPQueryRelease,
+    ThresholdQueries,
+    label_parts,
+    learner_from_label_parts,
 )
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
@@ -139,6 +149,44 @@ class BoostingOfSites(SemiPrivateBoostingClassifier):
         rows = at_two_sites(X, y)
         with replaced(newton_fit, "subsample_size", lambda *arguments: SUBSAMPLE_SIZE):
             return super().fit(rows.drop("y"), rows["y"], X_public=as_frame(X_public))
+
+
+class LabelPartsLearner(BaseEstimator):
+    """Threshold from three releases of features, each with a third of the budget."""
+
+    fillers = ((0.0,), (2.0,))
+    thresholds = ((-1.0,), (0.0,), (1.0,), (2.0,))
+
+    def __init__(
+        self, epsilon: float = 6, delta: float = 0, random_state: Any = None, budget: Any = None
+    ) -> None:
+        self.epsilon, self.delta = epsilon, delta
+        self.random_state, self.budget = random_state, budget
+
+    def fit(self, X: Any, y: Any, *, X_public: Any, y_public: Any) -> LabelPartsLearner:
+        """Release the three tables, and store the releases and the best threshold."""
+        ledger = Ledger.from_estimator(self)
+        ledger.read(len(X), len(X_public))
+        epsilon, delta = ledger.epsilon / 3, ledger.delta / 3
+        event = mechanism_event(epsilon, delta)
+        ledger.plan(Steps((event,) * 3))
+        public = label_parts(X_public, y_public, self.fillers)
+        private = label_parts(X, y, self.fillers)
+        self.releases_ = []
+        for name in LabelParts._fields:
+            release = PAPQueryRelease(
+                ThresholdQueries(),
+                epsilon=epsilon,
+                delta=delta,
+                bounds=(0, 3),
+                random_state=ledger.sub_ledger(event, name=name, proof="its own").seed(),
+            )
+            rows, public_rows = getattr(private, name), getattr(public, name)
+            self.releases_.append(release.fit(rows, X_public=public_rows))
+        learned = learner_from_label_parts(*self.releases_, self.thresholds, self.fillers)
+        self.rule_, self.guarantee_ = str(learned.rule), learned.guarantee
+        self.privacy_ = ledger.receipt()
+        return self
 
 
 def release_scores(scores: Any, y: Any, **settings: Any) -> Any:

@@ -165,6 +165,15 @@ MUTANTS = (
         ("LabelBoostClassifier, no round",),
     ),
     Mutant(
+        "a receipt with the number of labelings",
+        LEAK,
+        "label_boost/relabelling.py",
+        "    member = ledger.draw(family, Draw(epsilon), 1,",
+        """    ledger.annotate(f"one of {family.size} labelings", Draw(epsilon), RELABELLING_PROOF)
+    member = ledger.draw(family, Draw(epsilon), 1,""",
+        ("LabelBoostClassifier, boxes between cuts", "LabelBoostClassifier, a round"),
+    ),
+    Mutant(
         "a released labeler's rows given to the base learner as well",
         CHARGE,
         "label_boost/classifier.py",

@@ -246,6 +246,11 @@ def test_what_is_wrong_is_said():
         label_parts([[0.0]], [0, 1], BOTH_ENDS)
     with pytest.raises(ValueError, match="must have shapes"):
         label_parts([[0.0]], [0], [[1.0]])
-    for y in ([2], [math.nan], [-1]):
-        with pytest.raises(ValueError, match="only the labels 0 and 1"):
+    for y in ([2], [math.nan], [-1], ["secret"], [None], [[0], 1]):
+        with pytest.raises(ValueError, match="only the labels 0 and 1") as error:
             label_parts([[0.0]], y, BOTH_ENDS)
+        assert "secret" not in str(error.value)
+    for X in ([["secret"]], np.array([["secret"]]), [[0.0, "secret"]], [[10**400]]):
+        with pytest.raises(ValueError, match="X must hold numbers only") as error:
+            label_parts(X, [0], BOTH_ENDS)
+        assert "secret" not in str(error.value)
