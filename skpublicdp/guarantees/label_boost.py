@@ -277,7 +277,8 @@ def n_label_boost(
     most_rows : int, optional
         Maximum number of rows that one round can relabel. For `LabelBoostClassifier` it is 255 with
         `Rectangles` over two columns, 2048 with `Halfspaces` of two columns, 11584 with `Intervals`
-        or `Rectangles` of one column, and unlimited with other classes. ``None`` means unlimited.
+        or `Rectangles` of one column, and unlimited with other classes and with `Rectangles` that
+        have few `cuts`. ``None`` means unlimited.
 
     Returns
     -------

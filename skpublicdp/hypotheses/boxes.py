@@ -213,8 +213,16 @@ class Rectangles(HypothesisClass):
     cuts : sequence of array-like of float, default=None
         For each feature the increasing values between which boxes have their sides. A box has the
         values above one cut and at most another, or has no end. The class then consists of these
-        boxes, and public rows do not matter. Cuts must not be computed from private rows. ``None``
-        means all boxes.
+        boxes, and public rows do not matter. Cuts must not be computed from private rows; see
+        `between_quantiles` for cuts at public rows. ``None`` means all boxes.
+
+    Notes
+    -----
+    A cover lists at most three features and 2^30 boxes. `LabelBoostClassifier` relabels any number
+    of rows by boxes between cuts of one or two features, with at most 47 cuts for each of two, or
+    of three features with at most 2^23 boxes, for example 18 cuts for each. It counts each box, and
+    the number of boxes is the limit: k cuts for each of three features make ((k + 1) (k + 2) / 2)^3
+    boxes, 66^3 for 10 cuts and 153^3 for 16.
 
     See Also
     --------
@@ -239,6 +247,40 @@ class Rectangles(HypothesisClass):
     ) -> None:
         self.features = features
         self.cuts = cuts
+
+    @classmethod
+    def between_quantiles(
+        cls, X_public: ArrayLike, alpha: float, features: Sequence[int] | None = None
+    ) -> Rectangles:
+        """Return the boxes whose sides are at quantiles of public rows, which need no labels.
+
+        Parameters
+        ----------
+        X_public : array-like of float, shape (m, n_features)
+            Public rows. Private rows would be revealed.
+        alpha : float
+            Largest fraction of the rows between neighbouring cuts, unless a single value has more.
+            Below 1/m there is a cut between any two values.
+        features : sequence of int, optional
+            One, two or three columns; by default all of them.
+
+        Returns
+        -------
+        Rectangles
+            The class with these `cuts`. A bound on an error relative to the best of these boxes
+            holds relative to the best of all boxes if ``guarantees.cuts_radius(m, beta, cuts=2 *
+            d, columns=d, missed=ceil(alpha * m / 2))`` is added to it, for d columns and m
+            independent rows. `beta` is added to the probability with which the bound may fail.
+
+        Examples
+        --------
+        >>> X_public = np.arange(20.0).reshape(10, 2)
+        >>> Rectangles.between_quantiles(X_public, alpha=0.5)
+        Rectangles(cuts=[array([9.]), array([10.])])
+        """
+        rows = np.asarray(X_public, dtype=np.float64)
+        columns = rows.T if features is None else rows.T[list(features)]
+        return cls(features, [quantile_thresholds(column, alpha) for column in columns])
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> BoxCover:
         """Build the cover: boxes between the public `alpha`-quantiles of the features, or `cuts`.

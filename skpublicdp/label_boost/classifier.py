@@ -76,7 +76,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         and therefore gains least.
     hypotheses : HypothesisClass, default=None
         Class of the rules that label the rows: `Thresholds`, `Stumps`, `Intervals`, `Rectangles` or
-        `Halfspaces` of one or two columns, or `FiniteClass`. Others are refused, see Notes.
+        `Halfspaces` of one or two columns, `Rectangles` of three columns with at most 2^23 boxes
+        between `cuts`, or `FiniteClass`. Others are refused, see Notes.
         ``None`` means `Thresholds` for one feature and two labels, and `Stumps` otherwise. With
         `release_labeler` any class is accepted, and the default is `DecisionTrees`.
     epsilon : float, default=1.0

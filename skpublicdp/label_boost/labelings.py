@@ -7,7 +7,9 @@ lists depend on the rows, which may be private.
 from __future__ import annotations
 
 import itertools
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -226,6 +228,84 @@ class IntervalLabelings(EnumeratedLabelings):
         if member < len(self._low):  # the last member is the empty interval
             inside += (self._low[member] <= self._ranks) & (self._ranks <= self._high[member])
         return inside
+
+
+class GridLabelings(EnumeratedLabelings):
+    """Labelings by a box of cells of a grid: 1 inside, 0 outside.
+
+    Each set of rows that a box cuts out is listed as its bounding box, which has rows in its first
+    and in its last cell along each axis. All boxes of the grid are counted by summed-area tables,
+    so that time and memory depend on the grid and hardly on the rows.
+
+    Parameters
+    ----------
+    cells : ndarray of intp, shape (n_axes, n)
+        Cell of each row along each axis.
+    shape : sequence of int, length n_axes
+        Number of cells along each axis.
+    """
+
+    def __init__(self, cells: Codes, shape: Sequence[int]) -> None:
+        self._cells, self._shape = cells, tuple(shape)
+        self._cell_of_row = np.ravel_multi_index(tuple(cells), self._shape)
+        # first and last cell of each interval along an axis; both are included
+        self._intervals = [np.triu_indices(n_cells) for n_cells in self._shape]
+        self._n_intervals = tuple(len(first) for first, _ in self._intervals)
+        n_rows = np.bincount(self._cell_of_row, minlength=math.prod(self._shape))
+        is_bounding = np.ones(self._n_intervals, dtype=np.bool_)
+        for axis, (first, last) in enumerate(self._intervals):
+            # for each cell of this axis and each interval of the others: whether rows are there
+            has_rows = self._box_sums(n_rows, cell_axis=axis) > 0
+            is_bounding &= has_rows.take(first, axis)
+            is_bounding &= has_rows.take(last, axis)
+        self._boxes = np.flatnonzero(is_bounding)
+
+    def errors(self, y: Codes) -> Integers:
+        """Return the errors of all bounding boxes on the first ``len(y)`` rows, then of the empty.
+
+        The empty box errs on every label 1. A cell inside a box adds its zeros to the errors and
+        removes its ones.
+        """
+        n_cells = math.prod(self._shape)
+        labelled_cells = self._cell_of_row[: len(y)]
+        n_ones = np.bincount(labelled_cells[y == 1], minlength=n_cells)
+        change = np.bincount(labelled_cells, minlength=n_cells) - 2 * n_ones
+        empty_errors = n_ones.sum()
+        errors = empty_errors + self._box_sums(change).ravel()[self._boxes]
+        return np.append(errors, empty_errors).astype(np.int64)
+
+    def labels(self, member: int) -> Codes:
+        """Return the labels of all rows by the labeling at index `member` of `errors`."""
+        if member == len(self._boxes):  # the empty box
+            return np.zeros(self._cells.shape[1], dtype=np.intp)
+        box = np.unravel_index(self._boxes[member], self._n_intervals)
+        inside = np.ones(self._cells.shape[1], dtype=np.intp)
+        for cells, (first, last), interval in zip(self._cells, self._intervals, box, strict=True):
+            inside &= (first[interval] <= cells) & (cells <= last[interval])
+        return inside
+
+    def _box_sums(self, values: Codes, cell_axis: int | None = None) -> Integers:
+        """Return the sum of the values of all cells in each box.
+
+        Parameters
+        ----------
+        values : ndarray of intp, shape (n_cells,)
+            An integer for each cell of the grid.
+        cell_axis : int, optional
+            Axis along which single cells, and no intervals, are boxes.
+
+        Returns
+        -------
+        ndarray of int64
+            The sums, with one axis for the intervals (or cells) of each axis of the grid.
+        """
+        sums = values.astype(np.int64).reshape(self._shape)
+        for axis, (first, last) in enumerate(self._intervals):
+            if axis != cell_axis:
+                cumulative = np.insert(sums.cumsum(axis), 0, 0, axis)
+                sums = cumulative.take(last + 1, axis)
+                sums -= cumulative.take(first, axis)
+        return sums
 
 
 class ExplicitLabelings(EnumeratedLabelings):

@@ -30,6 +30,7 @@ from skpublicdp.hypotheses import (
 from skpublicdp.hypotheses.boxes import BoxGrid, n_boxes
 from skpublicdp.label_boost.labelings import (
     ExplicitLabelings,
+    GridLabelings,
     IntervalLabelings,
     Labelings,
     SplitLabelings,
@@ -57,14 +58,24 @@ RELABELLING_CLASSES = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, Fi
 """Hypothesis classes whose labelings of private rows can be listed once each."""
 
 MAX_COLUMNS = 2
-"""Maximum number of columns of the boxes and halfspaces whose labelings can be listed."""
+"""Maximum number of columns of the boxes and halfspaces whose labelings can be listed.
+
+`Rectangles` with cuts may use three columns.
+"""
+
+MAX_GRID_BOXES = 1 << 23
+"""Maximum number of boxes between the cuts of three columns, the empty one included.
+
+Each box is counted, which takes a second and half a gigabyte. 18 cuts for each column are allowed.
+"""
 
 
 def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDArray[Any]) -> None:
     """Raise ValueError unless each labeling of private rows by a class can be listed once.
 
     The proof of privacy needs that. It holds for the classes of `RELABELLING_CLASSES`, on at most
-    two columns, if their own settings fit the features and labels.
+    two columns, or on three columns for `Rectangles` with few cuts, if their own settings fit the
+    features and labels.
     """
     # not isinstance: a subclass may list its labelings in another way
     if type(hypotheses) not in RELABELLING_CLASSES:
@@ -75,14 +86,25 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
             "classes, or release_labeler=True, which accepts any class."
         )
     width = _width(hypotheses, n_features)
-    if width > MAX_COLUMNS:
+    if width > MAX_COLUMNS and not _has_few_boxes(hypotheses, width):
+        three_columns = ""
+        if isinstance(hypotheses, Rectangles):
+            three_columns = f", or three columns with cuts and at most {MAX_GRID_BOXES} boxes"
         raise ValueError(
-            f"{type(hypotheses).__name__} must use one or two columns, so that each labeling of "
-            f"the private rows can be listed exactly once; got {width} columns. Name two columns "
-            "in features, pass fewer columns, or use release_labeler=True."
+            f"{type(hypotheses).__name__} must use one or two columns{three_columns}, so that each "
+            f"labeling of the private rows can be listed exactly once; got {width} columns. Name "
+            "two columns in features, pass fewer columns, or use release_labeler=True."
         )
     # a cover of a placeholder: the class raises if its own settings do not fit features and labels
     hypotheses.build_cover(_placeholder_sample(classes, max(n_features, 1)), alpha=0.5, beta=0.5)
+
+
+def _has_few_boxes(hypotheses: HypothesisClass, width: int) -> bool:
+    """Return whether a class consists of boxes over three columns that can all be counted."""
+    if not isinstance(hypotheses, Rectangles) or width != MAX_COLUMNS + 1:
+        return False
+    cuts = hypotheses.grid_cuts(width)
+    return cuts is not None and n_boxes(cuts) <= MAX_GRID_BOXES
 
 
 def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | None:
@@ -93,8 +115,11 @@ def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | N
     between few cuts are counted by cells and not by rows.
     """
     if isinstance(hypotheses, Rectangles):
-        cuts = hypotheses.grid_cuts(_width(hypotheses, n_features))
+        width = _width(hypotheses, n_features)
+        cuts = hypotheses.grid_cuts(width)
         if cuts is not None and all(len(axis) < MAX_GRID_CELLS for axis in cuts):
+            return None
+        if _has_few_boxes(hypotheses, width):
             return None
     match hypotheses, _width(hypotheses, n_features):
         case (Intervals(), _) | (Rectangles(), 1):
@@ -134,7 +159,10 @@ def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any])
             columns = X if features is None else X[:, list(features)]
             cuts = hypotheses.grid_cuts(columns.shape[1])
             if cuts is not None:  # a box cuts out whole cells
-                cells = BoxGrid(range(len(cuts)), cuts).cells(columns)
+                grid = BoxGrid(range(len(cuts)), cuts)
+                cells = grid.cells(columns)
+                if len(cuts) > MAX_COLUMNS:
+                    return GridLabelings(cells, grid.shape)
                 columns = cells.T.astype(np.float64)
             if columns.shape[1] == 2:
                 return BoxLabelings(columns)

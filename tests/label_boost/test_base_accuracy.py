@@ -20,7 +20,7 @@ from skpublicdp import (
 )
 from skpublicdp.guarantees import BaseAccuracy, excess_error, growth_function, n_label_boost
 from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
-from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds
+from skpublicdp.hypotheses import FiniteClass, Rectangles, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
 from tests.helpers import FALSE_ALARM
@@ -196,6 +196,65 @@ def test_rectangles_of_few_labels(alpha):
         assert clf.n_rounds_ == 1
         assert clf.guarantee_ <= alpha
         failures += excess_of_box(clf) > clf.guarantee_
+    assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
+
+
+SIDE = 6
+CUBE = Rectangles(cuts=[np.arange(0.5, SIDE - 1)] * 3)
+
+
+class CubeHistogram(Histogram):
+    """The same with counts of each point of a grid in three columns."""
+
+    n_cells = SIDE**3
+
+    def cells(self, X):
+        return X.astype(int) @ SIDE ** np.arange(3)
+
+
+def in_cube(X):
+    """Return whether rows are in the box that labels them."""
+    return ((X > 0) & (X < SIDE - 1)).all(axis=1)
+
+
+def cubed(seed, n_labelled, n_unlabelled, base, **settings):
+    """Return LabelBoost on a grid of three columns, which a box labels, one label in ten wrong."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, SIDE, size=(n_labelled + n_unlabelled, 3)).astype(float)
+    y = in_cube(X) ^ (rng.random(len(X)) < FLIPPED)
+    y = np.where(np.arange(len(X)) < n_labelled, y, -1)
+    return LabelBoostClassifier(
+        base, hypotheses=CUBE, classes=[0, 1], random_state=seed, **settings
+    ).fit(X, y)
+
+
+def excess_of_cube(clf):
+    X = np.array(list(itertools.product(range(SIDE), repeat=3)), dtype=float)
+    return (1 - 2 * FLIPPED) * (clf.predict(X) != in_cube(X)).mean()
+
+
+def test_boxes_in_three_columns():
+    """The package's own draw from the same boxes needs no declaration."""
+    base = SemiPrivateClassifier(CUBE, beta=0.025)
+    clf = cubed(0, 30_000, 200_000, base, n_base=10**6)
+    assert clf.n_rounds_ == 1
+    assert excess_of_cube(clf) <= clf.guarantee_ < 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [0.2, 0.3])
+def test_boxes_in_three_columns_of_few_labels(alpha):
+    """Corollary 4.17 at the size that is counted: boxes have VC dimension 6."""
+    error = functools.partial(histogram_error, n_cells=SIDE**3)
+    accuracy = BaseAccuracy(error, vc_dimension=SIDE**3)
+    sizes = n_label_boost(alpha, 0.05, 1.0, 6, accuracy, constants="tight")
+    assert sizes.labelled < sizes.unlabelled
+    runs, failures = 10, 0
+    for seed in range(runs):
+        clf = cubed(seed, *sizes, CubeHistogram(), base_accuracy=accuracy, alpha=alpha / 4)
+        assert clf.n_rounds_ == 1
+        assert clf.guarantee_ <= alpha
+        failures += excess_of_cube(clf) > clf.guarantee_
     assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.tree import DecisionTreeClassifier
 
@@ -22,6 +23,7 @@ from skpublicdp.data import describe_columns
 from skpublicdp.exceptions import TooFewRowsWarning
 from skpublicdp.guarantees import (
     Certificate,
+    cuts_radius,
     excess_error,
     growth_function,
     n_label_boost,
@@ -42,6 +44,7 @@ from skpublicdp.label_boost.guarantee import RESAMPLED_ROWS, _is_subclass, label
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
 from skpublicdp.label_boost.relabelling import log_n_labelings, relabel
 from skpublicdp.privacy.ledger import Ledger
+from tests.helpers import FALSE_ALARM
 from tests.label_boost.test_label_boost import Constant, Recorder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
@@ -435,6 +438,36 @@ class TestCorollary417:
         clf = boxed(0, 30_000, 200_000, n_base=10**6)
         assert clf.n_rounds_ == 1
         assert excess_of_box(clf) <= clf.guarantee_ < 0.15
+
+    def test_boxes_between_cuts_at_public_rows_are_near_all_boxes(self):
+        """Each of four sides moves by at most half of the largest gap between cuts or ends."""
+        m, alpha, beta, runs, failures = 300, 0.1, 0.05, 300, 0
+        missed = math.ceil(alpha * m / 2)
+        radius = cuts_radius(m, beta, 4, columns=2, missed=missed)
+        for seed in range(runs):
+            boxes = Rectangles.between_quantiles(
+                np.random.default_rng(seed).random((m, 3)), alpha, features=[2, 0]
+            )
+            assert boxes.features == [2, 0]
+            gaps = [np.diff([0, *cuts, 1]).max() for cuts in boxes.cuts]
+            failures += 2 * sum(gap / 2 for gap in gaps) > radius
+        assert failures <= binom.isf(FALSE_ALARM, runs, beta)
+
+    def test_cuts_at_public_rows(self):
+        """The sides that label rows are between the cuts, and the bound is over all boxes."""
+        rng = np.random.default_rng(1)
+        low, high, m, alpha = 0.24, 0.83, 2000, 0.06
+        X = rng.random((230_000, 2))
+        y = ((low < X) & (high > X)).all(axis=1) ^ (rng.random(len(X)) < FLIPPED)
+        y = np.where(np.arange(len(X)) < 30_000, y, -1)
+        boxes = Rectangles.between_quantiles(rng.random((m, 2)), alpha)
+        base = SemiPrivateClassifier(boxes, beta=0.025)
+        clf = LabelBoostClassifier(base, hypotheses=boxes, n_base=10**6, random_state=0).fit(X, y)
+        assert clf.n_rounds_ == 1
+        X_new = rng.random((100_000, 2))
+        errors = clf.predict(X_new) != ((low < X_new) & (X_new < high)).all(axis=1)
+        radius = cuts_radius(m, 0.05, 4, columns=2, missed=math.ceil(alpha * m / 2))
+        assert (1 - 2 * FLIPPED) * errors.mean() <= clf.guarantee_ + radius < 0.5
 
 
 def test_sizes_at_which_the_learner_cannot_run_are_refused():

@@ -543,7 +543,7 @@ def test_subclasses_are_refused():
         ({"hypotheses": Thresholds(feature=3)}, "feature must be a column number below 3; got 3"),
         (
             {"hypotheses": Rectangles()},
-            "use one or two columns, .* got 3 columns. Name two columns",
+            "use one or two columns, or three .* got 3 columns. Name two columns",
         ),
         ({"hypotheses": Halfspaces()}, "Halfspaces must use one or two columns"),
         ({"hypotheses": Rectangles([0, 3])}, "column numbers below 3"),

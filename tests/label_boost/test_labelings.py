@@ -8,10 +8,12 @@ import pytest
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import Halfspaces, Intervals, PublicSample, Rectangles, Stumps
+from skpublicdp.label_boost.labelings import GridLabelings
 from skpublicdp.label_boost.labelings_2d import HalfplaneLabelings
 from skpublicdp.label_boost.relabelling import (
     all_labelings,
     check_n_relabelled,
+    check_relabelling,
     log_n_labelings,
     max_relabelled_rows,
 )
@@ -53,7 +55,7 @@ def halfplane_labelings(X):
     }
 
 
-CUTS = [[0.5, 1.5], [-0.2, 0.7, 3.0]]
+CUTS = [[0.5, 1.5], [-0.2, 0.7, 3.0], [0.3, 0.9]]
 
 
 def grid_labelings(X):
@@ -67,7 +69,7 @@ def grid_labelings(X):
     return found
 
 
-@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("width", [1, 2, 3])
 def test_boxes_between_cuts_against_brute_force(width):
     """Each labeling by the class once, also if many rows are in one cell."""
     kind = Rectangles(cuts=CUTS[:width])
@@ -85,10 +87,44 @@ def test_boxes_between_cuts_against_brute_force(width):
 
 def test_boxes_between_cuts_relabel_any_number_of_rows():
     few = Rectangles(cuts=[np.arange(47.0)] * 2)
+    three = Rectangles(cuts=[np.arange(18.0)] * 3)
+    assert max_relabelled_rows(three, 3) is None
+    assert np.exp(log_n_labelings(three, [10**9], 3, 2)[0]) == pytest.approx(1 + (19 * 20 / 2) ** 3)
     assert max_relabelled_rows(few, 2) is None
     assert max_relabelled_rows(Rectangles(cuts=[np.arange(48.0)] * 2), 2) == 255
     assert max_relabelled_rows(Rectangles(), 2) == 255
     assert np.exp(log_n_labelings(few, [10**9], 2, 2)[0]) == pytest.approx(1 + (48 * 49 / 2) ** 2)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 4), (2, 1, 3), (2, 3, 2, 2)])
+def test_boxes_of_a_grid_are_those_of_its_points(shape):
+    """Summed-area tables find the labelings of `BoxLabelings`, in any number of columns."""
+    rng = np.random.default_rng(len(shape))
+    for n in (1, 5, 30):
+        cells = np.array([rng.integers(0, n_cells, n) for n_cells in shape])
+        y = rng.integers(0, 2, n // 2 + 1)
+        labelings = GridLabelings(cells, shape)
+        found = {}
+        for path, errors, _ in labelings.family(y).members():
+            labels = labelings.labels(path)
+            assert errors == (labels[: len(y)] != y).sum()
+            found[tuple(labels.tolist())] = errors
+        assert len(found) == len(labelings.errors(y))
+        assert set(found) == box_labelings(cells.T)
+        if len(shape) == 2:
+            assert found == errors_by_labeling(Rectangles(), cells.T.astype(float), y)
+
+
+def test_three_columns_need_few_cuts():
+    for hypotheses in (Rectangles(), Rectangles(cuts=[np.arange(19.0)] * 3)):
+        with pytest.raises(ValueError, match="three columns with cuts and at most 8388608 boxes"):
+            check_relabelling(hypotheses, 3, CLASSES)
+    check_relabelling(Rectangles(cuts=[np.arange(18.0)] * 3), 3, CLASSES)
+    check_relabelling(Rectangles(cuts=[np.arange(2.0), np.arange(70.0), [0.5]]), 3, CLASSES)
+    with pytest.raises(ValueError, match="got 4 columns"):
+        check_relabelling(Rectangles(cuts=[[0.0]] * 4), 4, CLASSES)
+    with pytest.raises(ValueError, match="Halfspaces must use one or two columns, so that"):
+        check_relabelling(Halfspaces(), 3, CLASSES)
 
 
 BRUTE = {"boxes": (Rectangles(), box_labelings), "halfplanes": (Halfspaces(), halfplane_labelings)}
@@ -149,9 +185,12 @@ def test_no_rounding_adds_or_loses_a_halfplane(name):
         assert {labeling[:row] + labeling[row + 1 :] for labeling in found} == set(rest)
 
 
-@pytest.mark.parametrize("kind", [Rectangles(), Halfspaces()])
-def test_an_additional_row_extends_a_labeling_in_at_most_two_ways(kind):
-    X = np.random.default_rng(3).integers(0, 4, (8, 2)).astype(float)
+KINDS = [(Rectangles(), 2), (Halfspaces(), 2), (Rectangles(cuts=[[0.5, 1.5, 2.5]] * 3), 3)]
+
+
+@pytest.mark.parametrize(("kind", "width"), KINDS)
+def test_an_additional_row_extends_a_labeling_in_at_most_two_ways(kind, width):
+    X = np.random.default_rng(3).integers(0, 4, (8, width)).astype(float)
     y = np.zeros(1, dtype=int)
     common = errors_by_labeling(kind, X[:-1], y)
     counts = dict.fromkeys(common, 0)
@@ -169,9 +208,9 @@ def test_halfplanes_equal_the_cover_of_the_hypothesis_class():
     assert sorted(errors) == sorted(HalfplaneLabelings(X).errors(y).tolist())
 
 
-@pytest.mark.parametrize("kind", [Rectangles(), Halfspaces()])
-def test_draws_follow_the_exponential_mechanism(kind):
-    X = np.random.default_rng(5).integers(0, 3, (6, 2)).astype(float)
+@pytest.mark.parametrize(("kind", "width"), KINDS)
+def test_draws_follow_the_exponential_mechanism(kind, width):
+    X = np.random.default_rng(5).integers(0, 3, (6, width)).astype(float)
     y = np.array([0, 1, 1, 0])
     labelings = all_labelings(kind, X, CLASSES)
     family, flat = labelings.family(y), errors_by_labeling(kind, X, y)

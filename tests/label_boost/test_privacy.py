@@ -95,6 +95,7 @@ def replaced(S, T, points, n_classes=2):
 
 
 CROSS = [(0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0)]  # three on a line
+CORNERS = [(0.0, 0.0, 0.0), (1.0, 1.0, 0.0), (0.0, 1.0, 1.0), (0.0, 1.0, 0.0)]
 SQUARE = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]
 
 
@@ -127,6 +128,7 @@ EXHAUSTIVE = [
     (LINE, 1, 1, 2.0, 0.5, Rectangles(), 2),
     (SQUARE, 1, 1, 1.0, 0.5, Rectangles(cuts=[[0.5], [0.5]]), 2),
     (LINE, 1, 1, 2.0, 0.5, Rectangles(cuts=[[0.5]]), 2),
+    (CORNERS, 1, 1, 1.0, 0.5, Rectangles(cuts=[[0.5], [0.5], [0.5]]), 2),
     (SQUARE, 1, 1, 1.0, 0.5, Halfspaces(), 2),
     (CROSS, 1, 1, 2.0, 1.0, Halfspaces(), 2),
     (LINE, 1, 1, 1.0, 0.5, Halfspaces(), 2),
