@@ -1,4 +1,4 @@
-"""Boosting: additive models from noisy histograms, and trees drawn exactly."""
+"""Boosting: additive models fitted to noisy histograms, and trees drawn exactly."""
 
 from skpublicdp.boosting.classifier import SemiPrivateBoostingClassifier
 from skpublicdp.boosting.regressor import SemiPrivateBoostingRegressor

@@ -1,4 +1,4 @@
-"""Adaptive bins: numeric bins are split in two where noisy mean gradients of the halves differ."""
+"""Adaptive bins: split numeric bins whose halves have different noisy mean gradients."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 SPLIT_LEVELS = 6
-"""Number of levels of splits: each bin is split into at most 2^6 bins."""
+"""Number of split levels. Each initial bin is split into at most 2^6 bins."""
 
 BIN_SPLIT_SHARE = Fraction(8, 100)
-"""Share of the budget for all levels."""
+"""Share of the budget spent on all split levels together."""
 
 ROWS_PER_SPLIT_NOISE = 1500
-"""Bins are split if the number of rows is at least 1500 times the noise (standard deviation, in
-rows) of the gradient sum of a half bin."""
+"""Minimum ratio of the number of rows to the noise in the gradient sum of a half bin (standard
+deviation, in rows). Below this ratio, no bin is split."""
 
 MAX_P_VALUE = 0.008
-"""A split is kept if the p-value of a chi-squared test of equal mean gradients is below this."""
+"""Maximum p-value, in a chi-squared test of equal mean gradients, at which a split is kept."""
 
 MIN_CUT_FRACTION, MAX_CUT_FRACTION = 0.3, 0.7
-"""Candidate cuts are uniform between these fractions of a bin's width: no half is narrow."""
+"""Range of candidate cuts, as fractions of the bin width. It excludes narrow halves."""
 
 
 @dataclass(eq=False, repr=False)  # a repr would print private rows
 class BinSplitter:
-    """Splits the bins of numeric columns in two, level by level.
+    """Adaptive splitter that halves the bins of numeric columns, level by level.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class BinSplitter:
     loss : Loss
         Gradients and hessians.
     ledger : Ledger
-        Pays for every release and draws its noise.
+        Ledger that is charged for every release and draws the noise.
     budget : StageBudget
-        Budget of Newton boosting; all levels together take `BIN_SPLIT_SHARE` of it.
+        Budget of Newton boosting. All split levels together spend the fraction `BIN_SPLIT_SHARE`.
     gradient_variance : float
         Variance of a row's gradient, as a multiple of its hessian.
     """
@@ -72,7 +72,7 @@ class BinSplitter:
         self._columns = [
             position
             for position, bins in enumerate(self.data.binner.columns)
-            # columns of few distinct values are codes rather than quantities
+            # columns with few distinct values are treated as codes rather than quantities
             if not bins.column.categorical and len(np.unique(X_public[:, position])) > N_BINS
         ]
         n_columns, sensitivity = len(self._columns), self.loss.sensitivity
@@ -88,14 +88,14 @@ class BinSplitter:
         return effective_rows * 2 * MAX_GRADIENT >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
 
     def split(self, margins: NDArray[np.int32]) -> BinnedData:
-        """Split the bins level by level, and return the rows in the final bins.
+        """Split the bins level by level, and return the data in the final bins.
 
         Parameters
         ----------
         margins : ndarray of int32, shape (n_targets, n)
             Margins of the private rows.
         """
-        # a public seed: the candidate cuts are no secret
+        # a public seed is enough, since the candidate cuts are public
         generator = np.random.default_rng(0)
         for _ in range(SPLIT_LEVELS):
             cuts = {column: self._candidate_cuts(column, generator) for column in self._columns}
@@ -113,9 +113,9 @@ class BinSplitter:
     def _candidate_cuts(self, column: int, generator: np.random.Generator) -> Floats:
         """Return one random cut inside each interval of a numeric column, shape (n_bins - 1,).
 
-        The cut is the fine cut nearest to a uniform point in the middle part of the interval. The
-        outermost intervals end at the smallest and the largest public value. The cut is not finite
-        if an end of the interval is infinite.
+        A point is drawn uniformly from the middle part of the interval and moved to the nearest
+        fine cut. The outermost intervals end at the smallest and the largest public value. If an
+        end of an interval is infinite, its cut is not finite.
         """
         cuts, values = self.data.binner.columns[column].cuts, self.training.X_public[:, column]
         finite = values[np.isfinite(values)]
@@ -128,7 +128,7 @@ class BinSplitter:
         return snap_to_edges(self.data.rows.fine_binner.columns[column].cuts, points)
 
     def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
-        """Return the gradient and hessian sums over both halves of every bin.
+        """Return the gradient and hessian sums of both halves of every bin.
 
         Parameters
         ----------
@@ -140,8 +140,8 @@ class BinSplitter:
         Returns
         -------
         ndarray of int64, shape (2 * n_targets, n_halves)
-            Gradients of all targets, then hessians. Column by column, halves 2 i and 2 i + 1
-            belong to bin i.
+            Gradient sums of all targets, followed by the hessian sums. Within each column, bin i
+            has the halves 2 i and 2 i + 1.
         """
         rows, loss = self.data.rows, self.loss
         halves_by_column = {
@@ -155,7 +155,8 @@ class BinSplitter:
             sums = []
             for column, half_of_fine_bin in halves_by_column.items():
                 half_of_row = np.take(half_of_fine_bin, rows.columns[column][chunk])
-                # the last fine bin is for missing values, in the first half of the last bin
+                # the last fine bin contains the missing values and belongs to the first half of the
+                # last bin
                 n_halves = int(half_of_fine_bin[-1]) + 2
                 sums.append(sum_packed(half_of_row, n_halves, packed))
             return np.concatenate(sums, axis=2)
@@ -166,7 +167,7 @@ class BinSplitter:
     def _half_of_fine_bin(self, column: int, candidates: Floats) -> BinCodes:
         """Return the half bin that contains each fine bin of a column, shape (n_fine_bins,).
 
-        The lower half of bin i has the number 2 i, and the upper half 2 i + 1.
+        The lower half of bin i is numbered 2 i, and the upper half 2 i + 1.
         """
         halves = self.data.bin_of_fine_bin[column].astype(np.intp)
         halves *= 2
@@ -176,16 +177,16 @@ class BinSplitter:
         return halves.astype(np.min_scalar_type(halves[-1] + 1))
 
     def _split_significant(self, cuts: dict[int, Floats], sums: Floats, variance: float) -> None:
-        """Split the bins whose halves differ significantly in gradient per hessian.
+        """Split the bins whose halves have significantly different ratios of gradient to hessian.
 
-        The test is a chi-squared test with one degree of freedom per target.
+        Significance is determined by a chi-squared test with one degree of freedom per target.
 
         Parameters
         ----------
         cuts : dict of int to ndarray
             Candidate cut of each bin of numbers, by column.
         sums : ndarray of float64, shape (2 * n_targets, n_halves)
-            Noisy sums over half bins, in the order of `_half_sums`.
+            Noisy sums over half bins, in the order returned by `_half_sums`.
         variance : float
             Variance of their noise.
         """
@@ -194,10 +195,10 @@ class BinSplitter:
         start = 0
         for position, candidates in cuts.items():
             bins, size = columns[position], len(candidates) + 1
-            # gradients and hessians by target, bin and half
+            # gradients and hessians, indexed by target, bin and half
             halves = sums[:, start : start + 2 * size].reshape(2, n_targets, size, 2)
             start += 2 * size
-            # noise can make a hessian negative, but it is a denominator
+            # noise can make a hessian negative, but the hessian is used as a denominator
             gradients = halves[0]
             hessians = np.maximum(self.loss.hessian_unit * halves[1], 0.05)
             sampling_variance = self.gradient_variance * hessians

@@ -78,9 +78,9 @@ from skpublicdp.typing import Floats
 SHIFT_THRESHOLD = 1.6
 """Value of the shift statistic above which public rows are reweighted.
 
-The statistic is a mean of squared standardised differences of bin counts, so it is about 1 without
-a shift. With few bins it varies more. The threshold is therefore at least three standard deviations
-above 1.
+The statistic is the mean of squared standardised differences between bin counts, so it is about 1
+without a shift. Since the statistic varies more with few bins, the threshold is also required to be
+at least three standard deviations above 1.
 """
 
 
@@ -92,27 +92,27 @@ def fit_additive(
     max_rounds: int | None,
     later_share: Fraction = Fraction(0),
 ) -> tuple[LogisticFit, StageBudget]:
-    """Fit an additive model to noisy histograms, then perhaps interaction trees.
+    """Fit an additive model to noisy histograms, and add interaction trees if they are promising.
 
-    1. If an interaction tree is likely to be found, plan for a trial of one.
-    2. Release the class balance, or the range of the outcomes, within which the fit takes place.
-    3. Test for covariate shift, and fit the posterior of all scores to noisy histograms.
-    4. Draw a tree, if the trial is still promising given the class balance.
+    1. Reserve budget for a trial interaction tree if a useful tree is likely to be found.
+    2. Release the class balance, or the range of outcomes that the model is fitted to.
+    3. Test for covariate shift, and compute the posterior of all scores from noisy histograms.
+    4. Draw a tree if the released class balance does not rule out a useful one.
 
     Parameters
     ----------
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Pays for every release and draws its noise.
+        Ledger that is charged for every release and draws the noise.
     budget : StageBudget
-        Budget of the fit and of a release after it.
+        Budget of the fit and of the release that follows it.
     log_n_trees : float, optional
         Natural logarithm of the number of candidate trees; ``None`` for a model without trees.
     max_rounds : int, optional
         Maximum number of rounds of histograms.
     later_share : Fraction, default=0
-        Share of the budget for the later release.
+        Share of the budget that is reserved for the later release.
 
     Returns
     -------
@@ -125,10 +125,11 @@ def fit_additive(
     may_draw_trees = not (log_n_trees is None or budget.pure or training.is_regression)
 
     def promising_trial(budget: StageBudget, class_balance: float) -> TreeTrial | None:
-        """Return the trial of a tree that is likely to be found, or None."""
+        """Return the plan of a trial tree, or None if a useful tree is unlikely to be found."""
         if not may_draw_trees or log_n_trees is None:
             return None
-        # the exponential mechanism pays for persons; a tree is harder to find among rare labels
+        # the exponential mechanism is charged per person, and rare labels make a tree harder to
+        # find
         effective_persons = n / ledger.rows_per_person * class_balance**2
         return choose_trial(signal_to_noise(budget, effective_persons, log_n_trees))
 
@@ -149,7 +150,8 @@ def fit_additive(
         share -= spent
     trial = promising_trial(budget, class_balance) if plan_has_trial else None
     if plan_has_trial:
-        # each option allows for histograms with all of the budget, so any covers a fit without tree
+        # each option allows histograms with the entire budget, so it also covers a fit without a
+        # tree
         ledger.take_option(trial_event(budget, trial or TREE_TRIALS[0]))
     if trial is None:
         fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
@@ -174,13 +176,13 @@ def fit_histograms(
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Pays for every release and draws its noise.
+        Ledger that is charged for every release and draws the noise.
     budget : StageBudget
         Budget of the fit.
     share : Fraction
-        Share of it that the shift test and the histograms may spend together.
+        Share of the budget that the shift test and the histograms may spend together.
     class_balance : float
-        4 p (1 - p) for two labels, from 0 to 1.
+        Class balance, between 0 and 1: 4 p (1 - p) for two labels.
     max_rounds : int, optional
         Maximum number of rounds.
     """
@@ -217,16 +219,16 @@ def _try_interaction_tree(
     budget: StageBudget,
     trial: TreeTrial,
 ) -> LogisticFit:
-    """Draw an interaction tree, and keep it if it raises the marginal likelihood.
+    """Draw an interaction tree, and keep the tree if it increases the marginal likelihood.
 
-    The rest of the trial's budget is for a second tree in this case, and for another round of
-    histograms otherwise.
+    If the tree is kept, the remaining trial budget is spent on a second tree. Otherwise it is spent
+    on another round of histograms.
     """
     warm_start = WarmStart(fit.model, [])
     booster = PrivateTreeBooster([warm_start], training.candidate_trees(fit.data), fit.data, ledger)
 
     def add_tree(share: Fraction) -> float:
-        """Spend a share of the budget on a tree, and return its log Bayes factor."""
+        """Spend a share of the budget on a tree, and return the tree's log Bayes factor."""
         draw = budget.fraction(share * (1 - LEAF_SHARE)).draw
         leaf_noise = budget.fraction(share * LEAF_SHARE).event
         return booster.add_tree_with_noisy_leaves(draw, leaf_noise, fit.design)
@@ -249,8 +251,8 @@ def _try_interaction_tree(
 class AdditiveFit:
     """Gaussian posterior of the bin scores of an additive model, updated round by round.
 
-    Each round conditions on a noisy gradient histogram of the current model. Between rounds all
-    computations are functions of released histograms and public rows, so they are post-processing.
+    Each round conditions on a noisy gradient histogram of the current model. All computations
+    between rounds use only released histograms and public rows, so they are post-processing.
 
     Attributes
     ----------
@@ -259,15 +261,15 @@ class AdditiveFit:
     initial_design : WeightedPublicRows
         Public rows and the number of private rows.
     strategy : HistogramStrategy
-        Linear combinations of bins that are measured.
+        Linear combinations of bins to measure.
     n_targets : int
         1 for two labels, otherwise the number of labels.
     pure : bool
-        Whether gradients are scaled for the 1-norm (pure DP) or the Euclidean norm.
+        Whether gradients are bounded in the 1-norm (pure DP) rather than the Euclidean norm.
     public_labels : PublicLabels, optional
         Targets of public rows.
     shift : ShiftEstimate, optional
-        Result of an earlier shift test, which gave `initial_design` its weights.
+        Result of an earlier shift test, which determined the weights in `initial_design`.
     model : AdditiveModel
         Current model.
     posteriors : list of BinPosterior
@@ -275,7 +277,7 @@ class AdditiveFit:
     drift : float or None
         Shift statistic of the public rows, about 1 without a covariate shift.
     drifted : bool
-        Whether the shift is larger than chance.
+        Whether the shift is statistically significant.
     design : WeightedPublicRows
         Public rows, reweighted if there is a shift.
     """
@@ -303,17 +305,17 @@ class AdditiveFit:
         self._expected_counts, self._expected_count_variances = self._predict_counts()
 
     def run_round(self, ledger: Ledger, budget: StageBudget) -> None:
-        """Spend a budget on the gradient histogram of the current model, and update the fit."""
+        """Spend a budget on a gradient histogram of the current model, and update the fit."""
         histogram = gradient_histogram(self.model, self.data, pure=self.pure)
         # counts are free with Gaussian noise; with Laplace noise they are released only once
         counts = not self.pure or self._counts is None
         self.update(measure(histogram, self.strategy, budget.event, ledger, counts=counts))
 
     def result(self) -> LogisticFit:
-        """Return the model of all rounds so far.
+        """Return the model after all rounds so far.
 
-        A significant drift of the earlier shift test, before public rows were reweighted, is
-        reported in place of the drift of the histograms.
+        If the earlier shift test found a significant drift, its value (before the public rows were
+        reweighted) is reported instead of the drift in the histograms.
         """
         drift, drifted = self.drift, self.drifted
         if self.shift is not None and self.shift.drifted:
@@ -356,14 +358,14 @@ class AdditiveFit:
         self.model = AdditiveModel(integers[:, :-1], integers[:, -1], self.data.binner.offsets)
 
     def _predict_counts(self) -> tuple[Floats, Floats]:
-        """Predict the measured counts of private rows from public rows.
+        """Predict the measured private counts from the public rows.
 
         Returns
         -------
         ndarray of float64, shape (n_measured,)
             Expected counts.
         ndarray of float64, shape (n_measured,)
-            Variances of the prediction, from the sampling of public rows.
+            Variances of these predictions due to the sampling of public rows.
         """
         n, m = self.initial_design.n, self.initial_design.effective_size
         shares = expected_bin_shares(self.data.binner, self.initial_design)
@@ -375,17 +377,17 @@ class AdditiveFit:
         for block, is_identity in zip(
             self.strategy.column_slices, self.strategy.is_identity, strict=True
         ):
-            # E[x²] - E[x]² for combinations of bins; single bins are nearly independent
+            # E[x²] - E[x]² for combinations of bins; individual bins are nearly independent
             if not is_identity:
                 variances[block] -= means[block] ** 2
         means[-1], variances[-1] = self._total_weight, 0.0  # the number of rows is public
         return n * means, n**2 * np.maximum(variances, 0.0) / m
 
     def _pool_counts(self, noisy: NoisyHistogram) -> None:
-        """Average the counts with earlier ones, and reweight the public rows after a shift.
+        """Average the counts with earlier counts, and reweight the public rows if there is a shift.
 
-        The first counts give the shift statistic. After a significant shift the weights of the
-        public rows are calibrated to the pooled counts.
+        The first counts determine the shift statistic. If the shift is significant, the weights of
+        the public rows are calibrated to the pooled counts.
 
         Parameters
         ----------
@@ -418,12 +420,12 @@ class AdditiveFit:
             self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
 
     def _test_for_shift(self, counts: Floats, variance: float, degrees_of_freedom: int) -> None:
-        """Set the shift statistic: chi-squared per degree of freedom, of released counts.
+        """Compute the shift statistic: chi-squared per degree of freedom of the released counts.
 
-        It costs nothing beyond the histogram. The earlier shift test, whose counts are cheaper,
-        gives weights before the bins are made, so this one finds what is left. The deviations are
-        from the counts that the public rows predict. The last count is the number of rows, which is
-        public.
+        The statistic has no privacy cost beyond the histogram. The earlier shift test uses cheaper
+        counts and reweights the public rows before the bins are chosen, so this statistic measures
+        the remaining shift. Deviations are measured from the counts predicted by the public rows.
+        The last count is the number of rows, which is public.
         """
         variances = variance + self._expected_count_variances
         deviations = counts - self._expected_counts
@@ -435,7 +437,7 @@ class AdditiveFit:
         self.drifted = self.drift > max(SHIFT_THRESHOLD, 1 + 3 * standard_deviation)
 
     def _baseline(self) -> tuple[Floats, Floats]:
-        """Return the current probabilities of the public rows, and their gradient scales."""
+        """Return the probabilities and gradient scales of the public rows under the model."""
         indicators = self.initial_design.X.astype(np.int64)
         baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ indicators.T)
         return baseline, gradient_scale(baseline, self.pure)
@@ -452,17 +454,17 @@ class AdditiveFit:
         ]
 
     def _fit_first(self, noisy: NoisyHistogram) -> None:
-        """Compute the posterior of the first histogram, which is of the null model.
+        """Compute the posterior from the first histogram, which is measured at the null model.
 
         1. Estimate each target's rate (its fraction of the rows) from its gradient sums.
-        2. Convert the sums to gradients of a constant model with this rate: the difference is a
-           multiple of the bin counts, for which shrunk estimates are used.
+        2. Convert the sums to gradients of a constant model with this rate. The difference is a
+           multiple of the bin counts, which are replaced by shrunk estimates.
         3. Choose prior variances by empirical Bayes, and condition on the converted sums.
 
         Parameters
         ----------
         noisy : NoisyHistogram
-            Released histogram of the null model.
+            Released gradient histogram of the null model.
         """
         n, m = self.initial_design.n, len(self.initial_design.X)
         counts, count_variance = self._shrunk_bin_counts()
@@ -489,10 +491,10 @@ class AdditiveFit:
     def _condition_priors(
         self, priors: list[BinPosterior], statistics: list[NoisyStatistic]
     ) -> list[BinPosterior]:
-        """Condition on the public labels as a power prior, then on the noisy statistics.
+        """Condition on the public labels through a power prior, then on the noisy statistics.
 
-        The posteriors of all exponents are averaged by marginal likelihood (`evidence_weights`).
-        The weights are common to all targets.
+        The posteriors for all exponents are averaged with weights given by the marginal likelihood
+        (`evidence_weights`). All targets share the same weights.
 
         Parameters
         ----------
@@ -526,8 +528,8 @@ class AdditiveFit:
     def _total_gradient(self, sums: Floats) -> float:
         """Estimate the gradient sum over all rows.
 
-        The measured total and, for each column with measured bins, the sum over its bins are
-        averaged by precision.
+        The estimate is a precision-weighted average of the measured total and, for each column with
+        measured bins, the sum over its bins.
         """
         estimates, precisions = [sums[-1] / self._total_weight], [self._total_weight**2]
         for block, is_identity in zip(
@@ -539,13 +541,13 @@ class AdditiveFit:
         return float(np.average(estimates, weights=precisions))
 
     def _shrunk_bin_counts(self) -> tuple[Floats, Floats]:
-        """Return released counts shrunk towards the predicted ones, and their variances.
+        """Return the released counts shrunk towards the predicted counts, and their variances.
 
-        The shrinkage is the posterior mean for a Gaussian prior around the prediction.
+        The shrunk count is the posterior mean under a Gaussian prior centred at the prediction.
         """
         if self._counts is None:
             return self._expected_counts, self._expected_count_variances
-        # with a shift, the public rows are worse predictors of the counts
+        # with a shift, the public rows predict the counts less accurately
         prior_variances = self._expected_count_variances * max(1.0, self.drift or 1.0)
         gain = prior_variances / (prior_variances + self._count_variance)
         counts = self._expected_counts + gain * (self._counts - self._expected_counts)

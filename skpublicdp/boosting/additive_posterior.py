@@ -1,11 +1,11 @@
-"""Gaussian posterior of an additive logistic model given noisy gradient sums, by Kalman updates.
+"""Gaussian posterior of an additive logistic model given noisy gradient sums (Kalman updates).
 
 The released sums are Σ v(x) (1[y] - σ(F(x))) φ(x) + noise over the private rows. Here F is the
-margin of the current model, v the scale of a row's gradient, and φ(x) the bin indicators of a row.
-The expected sums of a model with bin scores w and intercept b are estimated from m public rows, so
-everything in this module is post-processing. The likelihood depends on w only through the margins
-of the public rows. All computations are therefore projected on at most m dimensions, and the
-orthogonal complement keeps its prior.
+margin of the current model, v is the scale of a row's gradient, and φ(x) are the bin indicators of
+a row. For a model with bin scores w and intercept b, the expected sums are estimated from m public
+rows, so everything in this module is post-processing. The likelihood depends on w only through the
+margins of the public rows. All computations are therefore projected onto at most m dimensions, and
+the prior is unchanged on the orthogonal complement.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ LOG_VARIANCE_MEAN, LOG_VARIANCE_SD = -1.5, 1.5
 """Mean and standard deviation of the normal hyperprior of the log prior variance of bin scores."""
 
 COMMON_LOG_VARIANCE_BOUNDS, COLUMN_LOG_VARIANCE_BOUNDS = (-9, 5), (-12, 6)
-"""Search intervals of the log prior variance: one for all columns, then one for each column."""
+"""Search intervals for the log prior variance: first shared by all columns, then per column."""
 
 DAMPING = 0.7
-"""Length of all Gauss-Newton steps after the first one, so that they do not oscillate."""
+"""Step length of all Gauss-Newton steps after the first, which prevents oscillation."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedPublicRows:
-    """Public rows with importance weights, which stand for the private population.
+    """Public rows with importance weights, used as a sample of the private population.
 
     Attributes
     ----------
     X : ndarray of float64, shape (m, n_bins)
-        Bin indicators of the rows, 0 and 1, or their coordinates in a row space.
+        Bin indicators (0 or 1) of the rows, or the rows' coordinates in a row space.
     weights : ndarray of float64, shape (m,)
-        Weight of each row, of sum 1.
+        Weight of each row. The weights sum to 1.
     n : int
-        Number of private rows that they stand for.
+        Number of private rows that the public rows represent.
     """
 
     X: Floats
@@ -53,13 +53,13 @@ class WeightedPublicRows:
 
     @classmethod
     def from_data(cls, data: BinnedData, weights: Floats | None = None) -> WeightedPublicRows:
-        """Return the public rows in their bins, with equal weights by default."""
+        """Return the binned public rows, with equal weights by default."""
         X = data.binner.indicators(data.public_codes)
         return cls(X, np.full(len(X), 1 / len(X)) if weights is None else weights, data.rows.n)
 
     @property
     def concentration(self) -> float:
-        """Sum of squared weights: one over the number of public rows if all weights are equal."""
+        """Sum of squared weights, which is 1 / m for m public rows with equal weights."""
         return float(self.weights @ self.weights)
 
     @property
@@ -70,7 +70,7 @@ class WeightedPublicRows:
 
 @dataclass(frozen=True, eq=False)
 class NoisyStatistic:
-    """Gradient sums of one target with noise: A Σ v (1[y] - σ(F)) φ + noise, for a strategy A.
+    """Noisy gradient sums of one target: A Σ v (1[y] - σ(F)) φ + noise, for a strategy A.
 
     Attributes
     ----------
@@ -79,11 +79,11 @@ class NoisyStatistic:
     covariance : ndarray of float64, shape (n_measured, n_measured)
         Covariance of the noise.
     Z : ndarray of float64, shape (m, n_measured)
-        A φ of each public row.
+        Value of A φ for each public row.
     scale : ndarray of float64, shape (m,)
         Gradient scale v of each public row.
     baseline : ndarray of float64, shape (m,)
-        Probability σ(F) of each public row under the model that was measured.
+        Probability σ(F) of each public row under the measured model.
     """
 
     total: Floats
@@ -95,7 +95,7 @@ class NoisyStatistic:
 
 @dataclass(frozen=True, eq=False)
 class GaussianPosterior:
-    """Gaussian distribution of (w, b): the coefficients, then the intercept.
+    """Gaussian distribution of (w, b): the coefficients followed by the intercept.
 
     Attributes
     ----------
@@ -116,18 +116,18 @@ class GaussianPosterior:
 
 @dataclass(frozen=True, eq=False)
 class BinPosterior:
-    """Gaussian distribution of the scores of all bins, as a factor model.
+    """Gaussian distribution of all bin scores, represented as a factor model.
 
     The scores are `loadings` times the factors plus an independent residual. The factors span the
-    row space of the public rows. A release therefore informs about the factors only, and the
-    residual keeps its prior distribution.
+    row space of the public rows. A release therefore provides information about the factors only,
+    and the residual keeps its prior distribution.
 
     Attributes
     ----------
     factors : GaussianPosterior
         Distribution of the factors and the intercept.
     X : ndarray of float64, shape (m, n_factors)
-        Public rows as coefficients of the factors.
+        Public rows, as coefficients of the factors.
     loadings : ndarray of float64, shape (n_bins, n_factors)
         Bin scores per unit of each factor.
     residual_covariances : tuple of ndarray of float64, shape (n_bins, n_bins)
@@ -141,12 +141,12 @@ class BinPosterior:
 
     @property
     def mean(self) -> Floats:
-        """Expected score of each bin, then the intercept."""
+        """Expected score of each bin, followed by the expected intercept."""
         return np.append(self.loadings @ self.factors.mean[:-1], self.factors.mean[-1])
 
     @property
     def covariances(self) -> list[Floats]:
-        """Covariances of the bin scores within each column, shape (n_bins, n_bins) each."""
+        """Covariance matrix of the bin scores of each column, shape (n_bins, n_bins)."""
         factor_covariance = self.factors.covariance[:-1, :-1]
         loadings = [self.loadings[bins] for bins in _column_slices(self.residual_covariances)]
         return [
@@ -172,9 +172,9 @@ def row_space(rows: Floats) -> tuple[Floats, Floats]:
     Returns
     -------
     ndarray of float64, shape (n_features, n_coordinates)
-        The basis: the identity if there are no more features than rows.
+        The basis, which is the identity if there are at most as many features as rows.
     ndarray of float64, shape (m, n_coordinates)
-        The coordinates; ``coordinates @ basis.T`` are the rows.
+        The coordinates, such that ``coordinates @ basis.T`` equals the rows.
     """
     if rows.shape[1] <= len(rows):
         return np.eye(rows.shape[1]), rows
@@ -183,10 +183,10 @@ def row_space(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
-    """Rescale noisy sums to noise variance 1, and project them on the row space of public rows.
+    """Rescale noisy sums to unit noise variance, and project them onto the public rows' row space.
 
-    The projection has at most m coordinates for m public rows. It is a sufficient statistic, since
-    the expected sums of any model lie in this space.
+    With m public rows, the projection has at most m coordinates. It is a sufficient statistic,
+    since the expected sums of any model lie in this space.
 
     Parameters
     ----------
@@ -210,10 +210,10 @@ def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Flo
 
 
 def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats]:
-    """Return each column's prior covariance of bin scores, for prior variance 1.
+    """Return the prior covariance of each column's bin scores, for prior variance 1.
 
-    Scores of a numeric column are a smooth function of the rank among public rows, see
-    `smooth_kernel`. Scores of categories and of missing values are independent.
+    Scores of a numeric column are a smooth function of the rank among the public rows (see
+    `smooth_kernel`). Scores of categories and of missing values are independent.
     """
     covariances = []
     shares = design.weights @ design.X
@@ -221,7 +221,7 @@ def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats
     for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         covariance = np.eye(bins.size)
         if not bins.column.categorical and bins.size > 1:
-            n_intervals = bins.size - 1  # the last bin, of missing values, has no neighbours
+            n_intervals = bins.size - 1  # the last bin, for missing values, has no neighbours
             mass = shares[start : start + n_intervals]
             ranks = np.cumsum(mass) - mass / 2  # rank of the centre of each interval
             covariance[:n_intervals, :n_intervals] = smooth_kernel(ranks)
@@ -232,10 +232,11 @@ def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats
 def fit_prior_variances(
     blocks: Sequence[Floats], design: WeightedPublicRows, statistic: NoisyStatistic, rate: float
 ) -> Floats:
-    """Estimate each column's prior variance by empirical Bayes, from a first release.
+    """Estimate each column's prior variance from the first release by empirical Bayes.
 
-    The marginal likelihood is maximised in two stages: first one variance for all columns, with
-    the hyperprior of `LOG_VARIANCE_MEAN`, then one for each column with a prior N(., 1) around it.
+    The marginal likelihood is maximised in two stages. The first stage estimates a common log
+    variance with the hyperprior of `LOG_VARIANCE_MEAN`. The second stage estimates a log variance
+    for each column, with a N(., 1) prior centred at the common value.
 
     Parameters
     ----------
@@ -246,7 +247,7 @@ def fit_prior_variances(
     statistic : NoisyStatistic
         Gradient sums of a model with the constant probability `rate`.
     rate : float
-        Estimated fraction of the rows with the target's label.
+        Estimated fraction of rows with the target's label.
 
     Returns
     -------
@@ -255,7 +256,7 @@ def fit_prior_variances(
     """
     hessian_sum, weights = design.n * rate * (1 - rate), design.weights
     centred = (statistic.Z - weights @ statistic.Z) * weights[:, None]
-    # factor on the sampling variance, as public rows are a sample of another population
+    # inflation of the sampling variance, as the public rows come from another population
     mismatch = 1 + MISMATCH * design.n * design.concentration
     covariance = statistic.covariance + hessian_sum * mismatch * centred.T @ statistic.Z
     covariance_root = cholesky(covariance, lower=True)
@@ -269,7 +270,7 @@ def fit_prior_variances(
     squares = (eigenvectors.T @ total) ** 2
 
     def common_loss(log_variance: Floats) -> tuple[float, Floats]:
-        """Return the negative log posterior of one log variance for all columns, and its slope."""
+        """Return the negative log posterior of a common log variance, and its derivative."""
         variances = 1 + np.exp(log_variance[0]) * eigenvalues
         standardised = (log_variance[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
         value = (squares / variances + np.log(variances)).sum() / 2 + standardised**2 / 2
@@ -311,7 +312,7 @@ def fit_prior_variances(
 def bin_prior(
     blocks: Sequence[Floats], log_variances: Floats, intercept: float, X: Floats
 ) -> BinPosterior:
-    """Return the prior of all bin scores as a factor model over the public rows.
+    """Return the prior of all bin scores as a factor model on the public rows.
 
     Parameters
     ----------
@@ -327,7 +328,8 @@ def bin_prior(
     pairs = zip(log_variances, blocks, strict=True)
     scaled = [np.exp(log_variance) * block for log_variance, block in pairs]
     roots = [cholesky(block, lower=True) for block in scaled]
-    # scores are roots times standard normal variables; the public rows see a projection of these
+    # scores are roots times standard normal variables, and the public rows depend on a projection
+    # of these variables
     basis, coordinates = row_space(_multiply_columns(X, roots))
     loadings = [root @ basis[bins] for root, bins in zip(roots, _column_slices(roots), strict=True)]
     residuals = tuple(block - L @ L.T for block, L in zip(scaled, loadings, strict=True))
@@ -351,10 +353,10 @@ def gauss_newton_update(
     offset: Floats | float = 0.0,
     steps: int = 5,
 ) -> tuple[GaussianPosterior, float]:
-    """Return the posterior given noisy gradient sums, by an iterated extended Kalman update.
+    """Return the posterior given noisy gradient sums, using an iterated extended Kalman update.
 
-    The expected sums are linearised at the current mode, and estimated on the public rows. The
-    first Gauss-Newton step is full, the others have the length `DAMPING`.
+    The expected sums are estimated on the public rows and linearised at the current mode. The first
+    Gauss-Newton step is a full step, and later steps are damped by `DAMPING`.
 
     Parameters
     ----------
@@ -383,9 +385,9 @@ def gauss_newton_update(
         probability = _sigmoid(extended @ mode + offset)
         label_variance = probability * (1 - probability)
         gradient_change = v * (probability - statistic.baseline)
-        # derivative of the expected sums by (coefficients, intercept)
+        # derivative of the expected sums with respect to (coefficients, intercept)
         H = n * (Z * (w * label_variance * v)[:, None]).T @ extended
-        # sampling variance: of the private rows, and of the public rows around their population
+        # sampling variance of the private rows, and of the public rows relative to their population
         sampling_variance = (
             n * (1 + MISMATCH * n * design.concentration) * w * label_variance * v**2
         )
@@ -405,19 +407,19 @@ def gauss_newton_update(
 
 
 def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
-    """Return the slice of each column in an array of all bins, given square blocks per column."""
+    """Return the slice of each column in an array of all bins, given the columns' square blocks."""
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(end - len(block), end) for end, block in zip(ends, blocks, strict=True)]
 
 
 def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
-    """Return `X` times the block-diagonal matrix of one square matrix for each column."""
+    """Return the product of `X` and a block-diagonal matrix with one square block per column."""
     slices = _column_slices(matrices)
     products = [X[:, bins] @ matrix for bins, matrix in zip(slices, matrices, strict=True)]
     return np.hstack(products)
 
 
 def _sigmoid(margins: Floats) -> Floats:
-    """Return the logistic function of margins, clipped to ±30 so that `exp` does not overflow."""
+    """Return the logistic function of the margins, clipped to ±30 to avoid overflow in `exp`."""
     probability: Floats = 1 / (1 + np.exp(-np.clip(margins, -30, 30)))
     return probability

@@ -1,4 +1,4 @@
-"""Base class of the boosting classifier and regressor: parameters, fit, explanations."""
+"""Base class of the boosting classifier and regressor: parameters, fitting and explanations."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from skpublicdp.typing import Integers
 class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     """Base class of boosting estimators.
 
-    It reads the inputs of `fit`, runs `fit_boosting`, and stores released values only.
+    The class reads the inputs of `fit`, runs `fit_boosting`, and stores only released values.
     """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
@@ -68,7 +68,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         **GROUP_PARAMETERS,
     }
 
-    # routed by default: no other step could use public rows
+    # requested by default, since no other step of a pipeline could use public rows
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "y_public": True,
@@ -77,7 +77,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     }
 
     protects_all_rows = True
-    """Every row of `X` is private unless `is_public` marks it, so this may be a base learner."""
+    """Every row of `X` is private unless `is_public` marks it, as base learners require."""
 
     intercept_: float | NDArray[np.float64]
 
@@ -91,7 +91,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         learning_rate: float | None = None,
         **inputs: Any,
     ) -> tuple[TrainingData, FittedModel]:
-        """Fit the model, and set all attributes that do not depend on the type of target.
+        """Fit the model, and set all attributes that are common to classification and regression.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         X, y
             As in `fit`.
         label_assumption : str
-            Assumption about the labels, for the receipt.
+            Assumption about the labels that the receipt lists.
         learning_rate : float, optional
             Learning rate of voting trees.
         **inputs
@@ -111,7 +111,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         TrainingData
             The validated inputs.
         FittedModel
-            The model, from which subclasses set their own attributes.
+            The fitted model, from which subclasses set their own attributes.
         """
         check_parameters(self)
         ledger = Ledger.from_estimator(self)
@@ -120,7 +120,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             X,
             y,
             target_reader,
-            # voting trees have no other use for labelled public rows
+            # voting trees can only use labelled public rows as training rows
             train_on_public_labels=self.method == "votes",
             **inputs,
         )
@@ -141,7 +141,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             self.public_model_ = fitted.public_term.public.model.estimator
             self.public_weight_ = fitted.public_term.weight
         self._set_explanations(training, fitted)
-        # without public rows the statistic would compare private rows with a reference grid
+        # without public rows, the statistic would compare the private rows with a reference grid
         self.drift_ = fitted.drift if training.n_public else None
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
         self.privacy_ = ledger.receipt(
@@ -162,14 +162,14 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return training, fitted
 
     def _set_explanations(self, training: TrainingData, fitted: FittedModel) -> None:
-        """Set the attributes that explain the model, on the scale of the output.
+        """Set the attributes that explain the model on the output scale.
 
-        This is log-odds for labels, and the unit of the outcome for a regression.
+        The output scale is log-odds for classification, and the unit of the outcome for regression.
         """
         unit, labels = 1.0, training.classes
         if training.outcome_bounds is not None:
             low, high = training.outcome_bounds
-            # the slope of `SquaredLoss`: a margin of 1 changes the scaled mean by 1/4
+            # slope of `SquaredLoss`: a change of 1 in the margin changes the scaled mean by 1/4
             unit, labels = (high - low) / 4, np.array(["lower", "higher"])
         assert labels is not None
         self._output_unit = unit
@@ -184,11 +184,11 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        """Columns of the schema, which new tables are checked against."""
+        """Columns of the schema that new tables are validated against."""
         return self._binner.source_columns
 
     def _prediction_rule(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
-        """Return the function from a table to `f` of its margins, for prediction in batches.
+        """Return a function that applies `f` to the margins of a table, for prediction in batches.
 
         Parameters
         ----------
@@ -200,13 +200,13 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return lambda table: f(margins(table))
 
     def _margins_rule(self) -> Callable[[Table], Integers]:
-        """Return the function from a table to integer margins, shape (n_targets, n)."""
+        """Return a function that maps a table to integer margins, shape (n_targets, n)."""
         model, binner, term = self._model, self._binner, self._public_term
         if term is None:
             return lambda table: model.raw_predict(binner.codes(table))
 
         def margins(table: Table) -> Integers:
-            """Return the sum of the model's and the public model's contributions."""
+            """Return the sum of the contributions of the boosted and the public model."""
             rows = binner.encode_source(table)
             codes = binner.encoded_codes(binner.fold_rows(rows))
             total: Integers = model.raw_predict(codes) + term.of_rows(rows)
@@ -215,18 +215,18 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return margins
 
     def __sklearn_clone__(self) -> Any:
-        """Return an unfitted copy, whose fitted `public_model` remains fitted."""
+        """Return an unfitted copy of the estimator. A fitted `public_model` stays fitted."""
         parameters = {
             name: value if is_fitted(value) else clone(value, safe=False)
             for name, value in self.get_params(deep=False).items()
         }
         copied = type(self)(**parameters)
-        if hasattr(self, "_metadata_request"):  # what `set_fit_request` has set
+        if hasattr(self, "_metadata_request"):  # the metadata requests set by `set_fit_request`
             copied._metadata_request = copy.deepcopy(self._metadata_request)
         return copied
 
     def explain_local(self, X: Any) -> LocalExplanation:
-        """Return the prediction of each row as a sum over columns, pairs of columns and trees.
+        """Decompose each prediction into contributions of columns, pairs of columns and trees.
 
         Parameters
         ----------
@@ -236,10 +236,10 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         LocalExplanation
-            `intercept` and `contributions` add up exactly to `decision_function`, or, for a
-            regressor, to `predict` before it is clipped to `outcome_bounds_`. Its text lists the
-            strongest contributions first. It costs no privacy of the private rows, but it contains
-            the rows of `X`.
+            For a classifier, `intercept` and `contributions` add up exactly to `decision_function`.
+            For a regressor, their sum is `predict` before clipping to `outcome_bounds_`. The text
+            of the explanation lists the strongest contributions first. An explanation has no
+            privacy cost for the private rows, but it contains the rows of `X`.
         """
         check_is_fitted(self)
         binner, term, unit = self._binner, self._public_term, self._output_unit
@@ -260,7 +260,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
 
     def _terms(self) -> tuple[Term, ...]:
-        """Return the terms of the model, with their importances."""
+        """Return the terms of the model and their importances."""
         importance = None
         if self._public_term is not None:
             importance = self._output_unit * self._public_term.importance
@@ -268,14 +268,14 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return list_terms(self.shapes_, self.pairs_, self.trees_, columns, importance)
 
     def _explain_as_text(self, target_name: str, labels: Sequence[str], decimals: int) -> str:
-        """Return the intercepts and the strongest terms as text.
+        """Return a text description of the intercepts and the strongest terms.
 
         Parameters
         ----------
         target_name : str
-            Name of the quantity that the terms add up to.
+            Name of the quantity that is the sum of the terms.
         labels : sequence of str
-            Name of each target; an empty name is not printed.
+            Name of each target. Empty names are not printed.
         decimals : int
             Number of decimals.
         """
@@ -287,7 +287,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return f"{target_name} of an average public row: {base}; to it are added\n{terms}"
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that missing values, categories and strings are supported."""
+        """Declare support for missing values, categories and strings."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

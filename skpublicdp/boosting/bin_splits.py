@@ -1,4 +1,4 @@
-"""Splits on bins: candidates, trees applied to bin codes, and sums over joint splits."""
+"""Splits on bins: candidate splits, trees applied to bin codes, and sums over joint splits."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats, Integers
 
 MIN_SIDE_FRACTION = 0.05
-"""The prior of a split is in proportion to the fraction of public rows on its smaller side. A
-smaller fraction than this counts as this."""
+"""Lower bound of the fraction of public rows on the smaller side of a split, to which the prior of
+the split is proportional."""
 
 
 @dataclass(frozen=True, eq=False)
 class BinSplits(Predicates):
-    """Splits of trees. A split tests whether a row's bin in a column is within a range of bins.
+    """Splits of trees. A split tests whether the bin of a row in one column lies within a range of
+    bins.
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ class BinSplits(Predicates):
     first_bin, last_bin : ndarray of intp, shape (n_splits,)
         Ends of the range, both included.
     texts : ndarray of object, shape (n_splits, 2)
-        Text of each split and of its negation.
+        Description of each split and of its negation.
     """
 
     features: NDArray[np.intp]
@@ -59,28 +60,28 @@ class BinSplits(Predicates):
     def write_indicator(
         self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
     ) -> None:
-        """Write 1 into `out` for each row that meets the split, and 0 for the others."""
+        """Write 1 into `out` for each row that satisfies the split, and 0 for all other rows."""
         out[:] = self.contains(predicate, column)
 
     def contains(self, predicate: int, column: NDArray[Any]) -> NDArray[np.bool_]:
-        """Indicate which rows meet a split, given their bins in the split's column."""
-        # comparison with Python integers keeps arrays of bytes as they are
+        """Indicate which rows satisfy a split, given the rows' bins in the column of the split."""
+        # comparison with Python integers does not change the type of byte arrays
         is_inside: NDArray[np.bool_] = column >= int(self.first_bin[predicate])
         is_inside &= column <= int(self.last_bin[predicate])
         return is_inside
 
     def describe(self, predicate: int, names: tuple[str, ...], *, above: bool = True) -> str:
-        """Return the text of a split, or of its negation if not `above`."""
+        """Return the description of a split, or of its negation if `above` is false."""
         text: str = self.texts[predicate, 0 if above else 1]
         return f"{names[self.features[predicate]]} {text}"
 
     def interval(self, predicate: int) -> tuple[float, float]:
-        """Return the bins that meet a split as a half-open interval (low, high]."""
+        """Return the bins that satisfy a split, as a half-open interval (low, high]."""
         return float(self.first_bin[predicate]) - 1, float(self.last_bin[predicate])
 
 
 def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
-    """Return the same splits in terms of finer bins.
+    """Return the same splits expressed in finer bins.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
     ):
         in_column = splits.features == position
         coarse_of_fine = coarse_bins.coarse_bins(fine_bins)
-        # of each coarse bin, and of the end after the last one
+        # first fine bin of each coarse bin, followed by the end of the last coarse bin
         first_fine_bin = np.searchsorted(coarse_of_fine, np.arange(coarse_bins.size + 1))
         first[in_column] = first_fine_bin[first[in_column]]
         last[in_column] = first_fine_bin[last[in_column] + 1] - 1
@@ -103,10 +104,10 @@ def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
 
 
 def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCodes:
-    """Return the leaf of each row in a tree on bins.
+    """Return the leaf that each row reaches in a tree on bins.
 
-    The result equals `DecisionTree.apply` and takes a fraction of its time. All nodes of a level
-    are evaluated for all rows, with bitwise operations in place of indexing.
+    The result equals that of `DecisionTree.apply` but takes a fraction of the time. At each level,
+    all nodes are evaluated for all rows, using bitwise operations instead of indexing.
 
     Parameters
     ----------
@@ -118,7 +119,8 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
     Returns
     -------
     ndarray of uint8, shape (n,)
-        Index of the leaf: the decisions along the path as a binary number, the root's first.
+        Index of the leaf. Its binary digits are the decisions along the path, starting with the
+        decision at the root.
     """
     assert isinstance(splits, BinSplits)
     leaf = np.zeros(len(columns[0]), dtype=np.uint8)
@@ -130,8 +132,9 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
             splits.contains(node, columns[splits.features[node]])
             for node in range(first_node, 2 * first_node + 1)
         ]
-        # the last bit of the path selects one of two siblings, the bit before it one of two
-        # pairs of siblings, and so on; lower ^ (bit & (lower ^ upper)) is `upper if bit else lower`
+        # the last bit of the path selects one of two siblings, the previous bit selects one of two
+        # pairs of siblings, and so on; lower ^ (bit & (lower ^ upper)) equals `upper if bit else
+        # lower`
         for bit in reversed(path_bits):
             siblings = zip(decisions[::2], decisions[1::2], strict=True)
             decisions = [lower ^ (bit & (lower ^ upper)) for lower, upper in siblings]
@@ -142,26 +145,26 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
 
 
 MIN_TABLE_SPLITS, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
-"""Smallest numbers of splits per column and of rows, by order, at which `joint_gradient_sums` sums
-over tuples of bins first. With fewer, a table of all rows is faster."""
+"""Smallest numbers of splits per column and of rows, by order, at which `joint_gradient_sums` first
+computes sums over tuples of bins. For smaller numbers, a table of all rows is faster."""
 
 
 def joint_gradient_sums(
     splits: Predicates, order: int, codes: BinCodes, sizes: list[int], values: Floats
 ) -> Integers:
-    """Return the sum of values over the rows that meet each pair or triple of splits.
+    """Return the sum of values over the rows that satisfy each pair or triple of splits.
 
-    With many splits, the rows are first summed over tuples of patterns. A pattern is a group of
-    bins of one column that meet the same splits. The small table is then multiplied by the split
-    indicators of the patterns, along each axis. The result equals `contingency_table`.
+    With many splits, values are first summed over tuples of patterns, where a pattern is a group of
+    bins of one column that satisfy the same splits. The resulting small table is then multiplied
+    along each axis by the split indicators of the patterns. The result equals `contingency_table`.
 
     Parameters
     ----------
     splits : BinSplits
         The splits.
     order : int
-        2 for pairs or 3 for triples of splits. A split may be repeated, and index 0 stands for no
-        condition.
+        2 for pairs or 3 for triples of splits. A tuple can contain the same split repeatedly, and
+        index 0 stands for no condition.
     codes : ndarray of int, shape (n_columns, n)
         Bin codes of the rows.
     sizes : list of int
@@ -185,7 +188,7 @@ def joint_gradient_sums(
         return direct
     indicators, pattern_of_row = _split_patterns(splits, codes, sizes)
     n_patterns = max(matrix.shape[1] for matrix in indicators)
-    # all columns are padded to n_patterns, so that the joint sums of any columns have one shape
+    # all columns are padded to n_patterns, so that joint sums have the same shape for any columns
     indicators = [
         np.pad(matrix, ((0, 0), (0, n_patterns - matrix.shape[1]))) for matrix in indicators
     ]
@@ -194,7 +197,7 @@ def joint_gradient_sums(
     powers = [_tensor_powers(matrix, order) for matrix in indicators]
     table = np.zeros((len(splits) + 1,) * order)
     for columns, pattern_sums in _joint_sums(pattern_of_row, n_patterns, values, order):
-        # with fewer columns than axes, a column has several splits at once
+        # with fewer columns than axes, one column contributes several splits
         for repeats in combinations_with_replacement(columns, order - len(columns)):
             axis_columns, sums = sorted(columns + repeats), pattern_sums
             for column in columns:
@@ -206,7 +209,7 @@ def joint_gradient_sums(
             # the table is symmetric in its axes
             for axes in permutations(range(order)):
                 table[tuple(slices[axis_columns[axis]] for axis in axes)] = sums.transpose(axes)
-    # from the order by column back to the order of the splits
+    # restore the original order of the splits
     inverse = np.append(0, 1 + np.argsort(np.argsort(splits.features, kind="stable")))
     ordered: Integers = table[np.ix_(*[inverse] * order)].astype(np.int64)
     return ordered
@@ -215,15 +218,15 @@ def joint_gradient_sums(
 def _split_patterns(
     splits: BinSplits, codes: BinCodes, sizes: list[int]
 ) -> tuple[list[Floats], list[NDArray[np.intp]]]:
-    """Group the bins of each column into patterns: bins that meet the same splits.
+    """Group the bins of each column into patterns of bins that satisfy the same splits.
 
-    An additional first column is constant and has one split that all rows meet. This split stands
-    for no condition.
+    A constant first column is added, with one split that all rows satisfy. This split stands for no
+    condition.
 
     Returns
     -------
     list of ndarray of float64, shape (n_splits_of_column, n_patterns)
-        Indicators of each column: 1 if the bins of a pattern meet the split.
+        Indicators of each column, equal to 1 if the bins of a pattern satisfy the split.
     list of ndarray of intp, shape (n,)
         Pattern of each row in each column.
     """
@@ -248,12 +251,12 @@ def _joint_sums(
     columns: tuple[int, ...] = (),
     flat_index: NDArray[np.intp] | int = 0,
 ) -> Iterator[tuple[tuple[int, ...], Floats]]:
-    """Yield each tuple of at most `order` columns, with the sums of values over joint codes.
+    """Yield each tuple of at most `order` columns, with the sums of values over their joint codes.
 
     Parameters
     ----------
     codes : list of ndarray of intp, shape (n,)
-        Codes of each column, below `size`.
+        Codes of each column, which are smaller than `size`.
     size : int
         Number of codes of a column.
     values : ndarray of float64, shape (n,)
@@ -261,15 +264,16 @@ def _joint_sums(
     order : int
         Maximum number of columns.
     columns, flat_index
-        For the recursion: columns that are chosen already, and each row's index in the flattened
-        table of their codes, shape (n,).
+        Arguments of recursive calls: the columns chosen so far, and the index of each row in the
+        flattened table of the codes of these columns, shape (n,).
 
     Yields
     ------
     tuple of int
-        Increasing column positions.
+        Column positions in increasing order.
     ndarray of float64, shape (size ** n_columns,)
-        Sums of the values over each combination of codes, first column first.
+        Sum of the values for each combination of codes. The code of the first column varies
+        slowest.
     """
     for column in range(columns[-1] + 1 if columns else 0, len(codes)):
         extended, index = (*columns, column), flat_index + codes[column]
@@ -280,15 +284,15 @@ def _joint_sums(
 
 
 def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
-    """Return the indicators of all k-tuples of splits of one column, for k = 1, ..., `order`.
+    """Return indicators of all k-tuples of splits of one column, for k = 1, ..., `order`.
 
-    The k-th result has shape (n_patterns, n_splits ** k): 1 if a pattern meets all splits of a
-    tuple.
+    The k-th result has shape (n_patterns, n_splits ** k) and is 1 if a pattern satisfies all splits
+    of a tuple.
 
     Parameters
     ----------
     indicators : ndarray of float64, shape (n_splits, n_patterns)
-        1 if a pattern meets a split.
+        Indicator that a pattern satisfies a split.
     order : int
         Maximum number of splits in a tuple.
     """
@@ -299,9 +303,10 @@ def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
 
 
 def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
-    """Return the candidate splits of trees: one for each distinct partition of the public rows.
+    """Return candidate splits for trees, one for each distinct partition of the public rows.
 
-    Numeric columns are split at their cuts, categorical ones by equality, and both by missingness.
+    Numeric columns are split at their cuts and categorical columns by equality with a category.
+    Both are also split by whether the value is missing.
 
     Parameters
     ----------
@@ -339,9 +344,9 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
 def tree_cover(
     splits: BinSplits, codes: BinCodes, names: tuple[str, ...], classes: NDArray[Any], depth: int
 ) -> TreeCover:
-    """Return the family of all trees of a depth with given splits, and its prior.
+    """Return the family of all trees of a given depth with given splits, and its prior.
 
-    The prior of a split is larger if it divides the public rows more evenly.
+    Splits that divide the public rows more evenly have a larger prior probability.
 
     Parameters
     ----------
@@ -352,7 +357,7 @@ def tree_cover(
     names : tuple of str
         Names of the columns.
     classes : ndarray
-        Labels that leaves can be drawn with.
+        Labels that can be assigned to leaves.
     depth : int
         Depth of the trees.
     """

@@ -1,4 +1,4 @@
-"""Binned data: bin codes of all rows, and sums over chunks of rows by several threads."""
+"""Binned data: bin codes of all rows, and multithreaded sums over chunks of rows."""
 
 from __future__ import annotations
 
@@ -23,38 +23,39 @@ from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.typing import Integers
 
 HISTOGRAM_CHUNK_ROWS = 1 << 17
-"""Number of rows whose histogram is computed in one step. Smaller chunks spend more time in Python
-than in numpy."""
+"""Number of rows whose histogram is computed in one step. With smaller chunks, more time is spent
+in Python than in numpy."""
 
 MAX_MEMORY_BYTES = 1 << 27
-"""Memory for rows, in bytes. Arrays that exceed it are memory-mapped temporary files."""
+"""Maximum memory for rows, in bytes. Beyond this limit, arrays are stored in memory-mapped
+temporary files."""
 
 SPANS_PER_THREAD = 8
-"""Number of spans of rows per thread. A span is a run of chunks that one thread adds up. With
-several spans per thread no thread waits long for the slowest one."""
+"""Number of spans of rows per thread. A span is a sequence of chunks that are summed by one thread.
+With several spans per thread, no thread waits long for the slowest thread."""
 
 NO_MARGINS: NDArray[np.int16] = np.empty((0, 1), dtype=np.int16)
-"""Margins of rows without a public model, for any number of rows."""
+"""Empty array of margins, used for any number of rows without a public model."""
 
 RowIndex = slice | NDArray[np.intp]
-"""Selection of rows: a slice, or indices."""
+"""Selection of rows, as a slice or as indices."""
 
 
 def encode_rows(
     fine_binner: Binner, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
 ) -> tuple[list[BinCodes], NDArray[Any]]:
-    """Return the fine bin of each encoded row, one array for each column, and `y` as `dtype`."""
+    """Return the fine bins of encoded rows, one array for each column, and `y` as `dtype`."""
     pairs = zip(fine_binner.columns, X.T, strict=True)
     return [bins.encoded_codes(values) for bins, values in pairs], y.astype(dtype)
 
 
 class FineBinnedRows:
-    """Private or public rows: each row's fine bin in every column, and its target.
+    """Fine bins and targets of the private or the public rows.
 
     Parameters
     ----------
     fine_binner : Binner
-        The fine bins. All later bins are unions of them.
+        The fine bins. All bins used later are unions of fine bins.
     n : int
         Number of rows.
     dtype : dtype
@@ -62,7 +63,7 @@ class FineBinnedRows:
     n_jobs : int, optional
         Number of joblib threads. Results do not depend on it.
     bytes_used : int, default=0
-        Memory that is in use already.
+        Memory that is already in use.
     n_margins : int, default=0
         Number of margins of a public model.
 
@@ -71,7 +72,7 @@ class FineBinnedRows:
     columns : list of ndarray of uint8 or uint16, shape (n,)
         Fine bin of each row, one array for each column.
     y : ndarray, shape (n,)
-        Codes of labels, or targets of a regression from 0 to 1.
+        Label codes, or regression targets between 0 and 1.
     public_margins : ndarray of int16, shape (n_margins, n)
         Margins of a public model, in units of 1 / MARGIN_UNIT.
     """
@@ -101,7 +102,7 @@ class FineBinnedRows:
         n: int,
         dtype: DTypeLike,
     ) -> FineBinnedRows:
-        """Return chunks of encoded rows (X, y), binned and concatenated, as `from_codes` does."""
+        """Bin the chunks of encoded rows (X, y), and concatenate the chunks with `from_codes`."""
         codes = ((*encode_rows(fine_binner, dtype, X, y), NO_MARGINS) for X, y in chunks)
         return cls.from_codes(fine_binner, codes, n, dtype)
 
@@ -115,15 +116,15 @@ class FineBinnedRows:
         n_jobs: int | None = None,
         n_margins: int = 0,
     ) -> FineBinnedRows:
-        """Return the concatenation of chunks of binned rows, whatever the sizes of the chunks.
+        """Concatenate chunks of binned rows, which can have any sizes.
 
         Parameters
         ----------
         fine_binner : Binner
             The fine bins.
         chunks : iterable of (list of ndarray, shape (k,), ndarray, shape (k,), ndarray)
-            Fine bins and `y` of all `n` rows, as `encode_rows` returns them, and their margins of a
-            public model, shape (n_margins, k), or `NO_MARGINS`.
+            Fine bins and `y` of all `n` rows as returned by `encode_rows`, and margins of a public
+            model, shape (n_margins, k), or `NO_MARGINS`.
         n : int
             Number of rows.
         dtype : dtype
@@ -136,7 +137,7 @@ class FineBinnedRows:
         rows, end = cls(fine_binner, n, dtype, n_jobs, n_margins=n_margins), 0
         for columns, y, margins in chunks:
             start, end = end, end + len(y)
-            if end > n:  # more rows than on the first pass, which is an error below
+            if end > n:  # the first pass had fewer rows, which raises an error below
                 break
             rows.y[start:end] = y
             rows.public_margins[:, start:end] = margins
@@ -149,7 +150,7 @@ class FineBinnedRows:
         return rows
 
     def with_targets(self, encode: Callable[[NDArray[Any]], NDArray[Any]]) -> FineBinnedRows:
-        """Return the same rows with other targets: a function of each row's target."""
+        """Return the same rows with transformed targets."""
         rows = copy(self)
         rows.y = self.allocate((self.n,), self.y.dtype)
         for start in range(0, self.n, HISTOGRAM_CHUNK_ROWS):
@@ -171,13 +172,13 @@ class FineBinnedRows:
         return subset
 
     def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an uninitialised array, in memory or memory-mapped beyond `MAX_MEMORY_BYTES`."""
+        """Return an uninitialised array, which is memory-mapped beyond `MAX_MEMORY_BYTES`."""
         array = scratch_array(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
         self._bytes_used += array.nbytes
         return array
 
     def sum_over_chunks(self, f: Callable[[slice], Any]) -> Any:
-        """Return the sum of ``f(chunk)`` over all chunks of rows, by several threads.
+        """Return the sum of ``f(chunk)`` over all chunks of rows, computed by several threads.
 
         The sum of integer arrays does not depend on the number of threads.
 
@@ -201,21 +202,21 @@ class FineBinnedRows:
         bounds = np.linspace(0, n_chunks, SPANS_PER_THREAD * n_threads + 1, dtype=int)
         ends = [HISTOGRAM_CHUNK_ROWS * bound for bound in bounds]
         spans = [(start, min(stop, self.n)) for start, stop in pairwise(ends) if start < stop]
-        # joblib.Parallel takes as long to start as a million rows take to sum
+        # starting joblib.Parallel takes as long as summing a million rows
         with ThreadPoolExecutor(n_threads) as pool:
             return sum(pool.map(sum_span, *zip(*spans, strict=True)), np.int64(0))
 
     def sum_over_sample(
         self, indices: NDArray[np.intp], f: Callable[[NDArray[np.intp]], Any]
     ) -> Any:
-        """Return ``f(indices)``, a sum over the rows at increasing indices."""
+        """Return ``f(indices)``, a sum over the rows with the given increasing indices."""
         return f(indices)
 
     def for_each_chunk(self, f: Callable[[slice], None]) -> None:
-        """Call ``f(chunk)`` for its side effects on all chunks of rows, by several threads."""
+        """Call ``f(chunk)`` on all chunks of rows for its side effects, using several threads."""
 
         def call_on_chunk(chunk: slice) -> int:
-            """Call `f`, and return a summand for `sum_over_chunks`, which distributes the calls."""
+            """Call `f`, and return 0 as a summand for `sum_over_chunks`."""
             f(chunk)
             return 0
 
@@ -244,19 +245,19 @@ class BinnedData:
     def from_fine_bins(
         cls, binner: Binner, rows: FineBinnedRows, public: FineBinnedRows
     ) -> BinnedData:
-        """Return the rows in the given bins, with every cut moved to the nearest fine cut."""
+        """Return the rows in the given bins, after moving every cut to the nearest fine cut."""
         snapped_columns = []
         for bins, fine in zip(binner.columns, rows.fine_binner.columns, strict=True):
             cuts = np.unique(snap_to_edges(fine.cuts, bins.cuts))
             cuts = cuts[~np.isnan(cuts)]
-            # cuts that move to the same fine cut become one
+            # cuts that move to the same fine cut are merged
             size = bins.size + len(cuts) - len(bins.cuts)
             snapped_columns.append(ColumnBins(bins.column, cuts, size, bins.bin_of_category))
         return cls(Binner(tuple(snapped_columns)), rows, public)
 
     @cached_property
     def bin_of_fine_bin(self) -> list[BinCodes]:
-        """Bin that contains each fine bin, one array for each column."""
+        """Index of the bin that contains each fine bin, one array for each column."""
         pairs = zip(self.binner.columns, self.rows.fine_binner.columns, strict=True)
         return [bins.coarse_bins(fine) for bins, fine in pairs]
 
@@ -279,7 +280,7 @@ class BinnedData:
         return np.take(self.bin_of_fine_bin[column], self.rows.columns[column][index])
 
     def leaf_indexer(self, splits: Predicates) -> Callable[[slice], BinCodes]:
-        """Return a function that maps a slice of the training rows to their leaves in a tree.
+        """Return a function that maps a slice of the training rows to the rows' leaves in a tree.
 
         Parameters
         ----------
@@ -289,7 +290,7 @@ class BinnedData:
         Returns
         -------
         callable
-            The leaves have shape (n_rows_of_slice,).
+            Function whose result has shape (n_rows_of_slice,).
         """
         assert isinstance(splits, BinSplits)
         fine_splits = refine_splits(splits, self.binner, self.rows.fine_binner)
@@ -303,14 +304,14 @@ class BinnedData:
         scores: Integers,
         bins_of_rows: Callable[[slice], BinCodes],
     ) -> None:
-        """Add the score of each row's bin to the margins, in place.
+        """Add the score of each row's bin to its margins, in place.
 
         Parameters
         ----------
         margins : ndarray of int32, shape (n_targets, n)
             Margins of all training rows.
         scores : ndarray of int64, shape (n_targets, n_bins)
-            Change of the margin of the rows in each bin.
+            Change in the margins of the rows in each bin.
         bins_of_rows : callable
             Returns the bins of a slice of the rows.
         """
@@ -325,12 +326,12 @@ class BinnedData:
     def margins(self, model: AdditiveModel) -> NDArray[np.int32]:
         """Return the margins of all training rows, shape (n_targets, n).
 
-        Sums of 32-bit integers that overflow wrap around. A margin is still a function of its own
-        row.
+        Sums of 32-bit integers wrap around on overflow, but a margin still depends on its own row
+        only.
         """
         result = self.rows.allocate((len(model.intercepts), self.rows.n), np.int32)
         pairs = zip(model.offsets[:-1], self.bin_of_fine_bin, strict=True)
-        # scores by fine bin, so that no row has to be converted to bins
+        # scores of the fine bins, so that rows need not be converted to bins
         tables = [model.scores[:, start + bins].astype(np.int32) for start, bins in pairs]
         leaf_indexers = [self.leaf_indexer(tree.splits) for tree in model.trees]
         leaf_scores = [scores.astype(np.int32) for scores in model.leaf_scores]

@@ -1,4 +1,4 @@
-"""Binner: the map from rows to bins of all columns, chosen from public rows alone."""
+"""Binner: a map from rows to bins of all columns, determined by public rows alone."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from skpublicdp.data.tables import Table
 from skpublicdp.typing import Floats, Integers
 
 BinCodes = NDArray[np.integer[Any]]
-"""Bins of rows, as integers of the smallest numpy type that holds them."""
+"""Bins of rows, in the smallest sufficient numpy integer type."""
 
 MAX_CATEGORIES = 64
-"""Maximum number of categories with a bin of their own: those with the most public rows."""
+"""Maximum number of categories of a column that have their own bin. The categories with the most
+public rows are chosen."""
 
 MAX_FINE_BINS = 32
 """Maximum number of quantile bins of a numeric column in Newton boosting."""
 
 MIN_REFINED_FRACTION = 0.7
-"""Columns with fewer cuts than this fraction of `MAX_FINE_BINS` are also cut at quantiles of their
-distinct values."""
+"""Fraction of `MAX_FINE_BINS`. Columns with fewer cuts are also cut at quantiles of their distinct
+values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +48,10 @@ class ColumnBins:
     column : Column
         The column in the schema.
     cuts : ndarray of float64
-        Increasing cut points of a numeric column: a value's bin is the number of cuts below it.
-        Empty for a categorical column.
+        Increasing cut points of a numeric column. The bin of a value is the number of cuts below
+        the value. Empty for a categorical column.
     size : int
-        Number of bins. The last but one bin of a categorical column is for rare and for unknown
+        Number of bins. The second to last bin of a categorical column is for rare and unknown
         categories.
     bin_of_category : ndarray of int16, shape (n_categories,)
         Bin of each category code of a categorical column. Empty for a numeric column.
@@ -62,13 +63,13 @@ class ColumnBins:
     bin_of_category: BinCodes
 
     def codes(self, values: NDArray[Any]) -> BinCodes:
-        """Return the bin of each raw value of the column, as a function of this value alone."""
+        """Return the bin of each raw value of the column, which depends on this value alone."""
         return self.encoded_codes(self.column.as_numeric(values))
 
     def encoded_codes(self, encoded: NDArray[Any]) -> BinCodes:
         """Return the bin of each encoded value (number or category code).
 
-        The bin of a value depends on this value alone, which the proof of privacy needs.
+        The privacy proof requires that the bin of a value depend on this value alone.
         """
         if self.column.categorical:
             return np.take(self.bin_of_category, encoded.astype(np.intp)).astype(self.dtype)
@@ -76,7 +77,7 @@ class ColumnBins:
 
     @cached_property
     def _edges(self) -> SortedEdges:
-        """Cut points with an index for fast search. It is rebuilt after unpickling."""
+        """Cut points with an index for fast search, which is rebuilt after unpickling."""
         return SortedEdges(self.cuts, self.size - 1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,15 +92,15 @@ class ColumnBins:
         """Return the bin that contains each fine bin. The fine cuts must include all cuts."""
         if self.column.categorical:
             return np.arange(self.size).astype(self.dtype)
-        # a fine bin lies in the bin that contains its upper end
+        # each fine bin lies in the bin that contains its upper end
         coarse = np.searchsorted(self.cuts, np.append(fine.cuts, np.inf))
-        coarse[-1] = len(self.cuts)  # also if infinity is a cut itself
+        coarse[-1] = len(self.cuts)  # also if infinity itself is a cut
         missing_bin = self.size - 1
         return np.append(coarse, missing_bin).astype(self.dtype)
 
     @property
     def labels(self) -> list[str]:
-        """Text of each bin: a range of numbers, or a category."""
+        """Description of each bin: a range of numbers or a category."""
         if self.column.categorical:
             names = [*map(str, self.column.values.tolist())]
             other_bin = self.size - 2
@@ -114,7 +115,7 @@ class ColumnBins:
 
 @dataclass(frozen=True, eq=False)
 class Binner:
-    """Bins of all columns, which map rows to integer bin codes.
+    """Bins of all columns, which map each row to integer bin codes.
 
     Attributes
     ----------
@@ -131,12 +132,12 @@ class Binner:
 
     @property
     def sizes(self) -> list[int]:
-        """Number of bins of each column, with the bin of missing values."""
+        """Number of bins of each column, including the bin for missing values."""
         return [bins.size for bins in self.columns]
 
     @property
     def offsets(self) -> NDArray[np.intp]:
-        """Index of each column's first bin among all bins, and the number of all bins."""
+        """Index of each column's first bin among all bins, followed by the total number of bins."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
 
     def codes(self, X: Table) -> BinCodes:
@@ -153,9 +154,10 @@ class Binner:
 
     @property
     def source_encoders(self) -> list[Coder]:
-        """Elementwise functions of the values of each column of the user's table.
+        """Elementwise functions that encode the columns of the user's table.
 
-        They return bins, or the states of the 0/1 columns of a one-hot column, for `fold`.
+        The functions return the inputs of `fold`: bins, or the states of the 0/1 columns of a
+        one-hot column.
         """
         encoders: list[Coder] = []
         for bins in self.columns:
@@ -166,7 +168,7 @@ class Binner:
         return encoders
 
     def fold(self, source_codes: Sequence[BinCodes]) -> list[BinCodes]:
-        """Return the bins of rows, one array for each column, from values of `source_encoders`."""
+        """Return the bins of rows, one array per column, from the results of `source_encoders`."""
         source, folded = iter(source_codes), []
         for bins in self.columns:
             if isinstance(bins.column, OneHotColumn):
@@ -183,26 +185,26 @@ class Binner:
 
     @property
     def source_starts(self) -> NDArray[np.intp]:
-        """Position of each column, or of its first member, in the user's table."""
+        """Position in the user's table of each column, or of a one-hot column's first member."""
         n_sources = [len(source_columns([bins.column])) for bins in self.columns]
         return np.cumsum([0, *n_sources[:-1]]).astype(np.intp)
 
     def encode_source(self, X: Table) -> Floats:
-        """Return rows as numbers and category codes of the user's columns."""
+        """Encode the user's columns as numbers and category codes."""
         encoders = [partial(column.encode, clamp=False) for column in self.source_columns]
         return np.array([X.map_distinct(i, encode) for i, encode in enumerate(encoders)]).T
 
     def fold_rows(self, source_rows: Floats) -> Floats:
-        """Return rows of `encode_source` with one code for each one-hot column."""
+        """Replace the members of each one-hot column by one code, in rows from `encode_source`."""
         return fold_rows([bins.column for bins in self.columns], source_rows)
 
     def encode(self, X: Table) -> Floats:
-        """Return rows as numbers and category codes, shape (n, n_columns)."""
+        """Encode rows as numbers and category codes, shape (n, n_columns)."""
         return self.fold_rows(self.encode_source(X))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Smallest integer type that holds the bins of any column."""
+        """Smallest integer type that can represent the bins of every column."""
         return np.min_scalar_type(max(self.sizes) - 1)
 
     def encoded_codes(self, rows: Floats) -> BinCodes:
@@ -220,14 +222,15 @@ class Binner:
 
 
 def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
-    """Return finer bins of the numeric columns, at weighted quantiles of the public rows.
+    """Refine the bins of numeric columns with cuts at weighted quantiles of the public rows.
 
-    Columns in which ties leave too few bins are also cut at quantiles of the distinct values.
+    If ties leave too few bins in a column, the column is also cut at quantiles of its distinct
+    values.
 
     Parameters
     ----------
     binner : Binner
-        Current bins; their cuts are kept.
+        Current bins, whose cuts are kept.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows. Missing numbers are NaN.
     weights : ndarray of float64, shape (m,)
@@ -250,7 +253,7 @@ def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
 
 
 def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
-    """Return the score of each fine bin: the score of the coarse bin that contains it.
+    """Return the scores of fine bins, copied from the coarse bins that contain the fine bins.
 
     Parameters
     ----------
@@ -280,8 +283,8 @@ def make_binner(
 ) -> Binner:
     """Return bins of all columns, chosen from public rows.
 
-    Numeric columns are cut at weighted quantiles. The most frequent categories of a categorical
-    column have a bin each.
+    Numeric columns are cut at weighted quantiles. In a categorical column, each of the most
+    frequent categories has its own bin.
 
     Parameters
     ----------
@@ -290,8 +293,8 @@ def make_binner(
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows. Missing numbers are NaN.
     max_bins : int or None
-        Maximum number of bins of a numeric column, without the bin of missing values. ``None``
-        gives the fine bins: every later cut is moved to the nearest of their cuts.
+        Maximum number of bins of a numeric column, excluding the bin for missing values. ``None``
+        returns the fine bins, to whose cuts all later cuts are moved.
     weights : ndarray of float64, shape (m,), optional
         Weights of the public rows.
     """
@@ -315,17 +318,17 @@ def make_binner(
 
 
 def _categorical_bins(column: Column, codes: Floats) -> ColumnBins:
-    """Return a bin for each of the most frequent categories, one for others, one for missing.
+    """Return one bin for each frequent category, one for other categories, one for missing values.
 
     Parameters
     ----------
     column : Column
         A categorical column.
     codes : ndarray of float64, shape (m,)
-        Its category codes in the public rows.
+        Category codes of the column in the public rows.
     """
     counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)
-    counts = counts[: len(column.values)]  # without the codes for other and missing values
+    counts = counts[: len(column.values)]  # excluding the codes for other and missing values
     frequent = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
     n_frequent = len(frequent)
     bin_of_category = np.full(column.n_categories, n_frequent, dtype=np.int16)

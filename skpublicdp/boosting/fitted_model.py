@@ -81,7 +81,7 @@ class FittedModel:
     drifted : bool
         Whether the drift is statistically significant.
     row_weights : ndarray of float64, shape (m,)
-        Weights of the public rows, of sum 1.
+        Weights of the public rows, which sum to 1.
     variance : float
         Posterior variance of the centred margins of an average public row, in squared logits,
         summed over the targets. Zero for voting trees.
@@ -127,7 +127,7 @@ def mean_variances(
     covariances : sequence of ndarray, shape (n_targets, n_bins, n_bins)
         Posterior covariance of the scores of each term.
     row_weights : ndarray of float64, shape (m,)
-        Weights of the public rows, of sum 1.
+        Weights of the public rows, which sum to 1.
 
     Returns
     -------

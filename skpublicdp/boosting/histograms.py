@@ -68,7 +68,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
     data : BinnedData
         Binned private rows.
     pure : bool
-        Whether gradients are scaled for the 1-norm (else for the Euclidean norm).
+        Whether gradients are bounded in the 1-norm rather than the Euclidean norm.
 
     Returns
     -------

@@ -139,7 +139,7 @@ class Loss(ABC):
         codes : ndarray of int, shape (n_columns, m)
             Bin codes of the public rows.
         row_weights : ndarray of float64, shape (m,)
-            Weights of the public rows, of sum 1.
+            Weights of the public rows, which sum to 1.
         outcome_range : OutcomeRange, default=DECLARED_RANGE
             Outcomes that the model predicts as 0 and 1.
         """

@@ -107,13 +107,13 @@ class NewtonBooster:
     margins : ndarray of int32, shape (n_targets, n)
         Margins of the private rows; updated in place.
     row_weights : ndarray of float64, shape (m,)
-        Weights of the public rows, of sum 1.
+        Weights of the public rows, which sum to 1.
     n_public : float
         Effective number of public rows; 0 if they are only a reference grid.
     loss : Loss
         Gradients and hessians.
     ledger : Ledger
-        Pays for every release and draws its noise.
+        Ledger that is charged for every release and draws the noise.
     gradient_variance : float
         Variance of a row's gradient, as a multiple of its hessian.
     """
@@ -177,7 +177,7 @@ class NewtonBooster:
         budget : StageBudget
             Budget of all updates and draws.
         effective_rows : float
-            Number of rows with balanced labels that carry as much information.
+            Number of rows with balanced labels that would carry the same information.
         splits : BinSplits, optional
             Candidate splits of interaction trees; ``None`` for a model without trees.
         max_passes : int, optional
@@ -346,9 +346,9 @@ class NewtonBooster:
         budget : StageBudget
             Budget of Newton boosting.
         share : Fraction
-            Share of it that is unspent.
+            Unspent share of the budget.
         persons : float
-            Number of persons with balanced labels that carry as much information.
+            Number of persons with balanced labels who would carry the same information.
         cover : TreeCover
             Candidate trees.
 

@@ -73,7 +73,7 @@ def fit_newton(
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Pays for every release and draws its noise.
+        Ledger that is charged for every release and draws the noise.
     budget : StageBudget
         Budget of the fit.
     loss : Loss

@@ -62,7 +62,7 @@ def noisy_outcome_range(
     training : TrainingData
         Private rows with an outcome.
     ledger : Ledger
-        Pays for the release and draws its noise.
+        Ledger that is charged for the release and draws the noise.
     budget : StageBudget
         Budget of the fit.
 

@@ -424,7 +424,7 @@ def leaf_gradients(
     margins : ndarray of int32, shape (n_targets, n)
         Margins of the private rows.
     pure : bool
-        Whether gradients are scaled for the 1-norm (else for the Euclidean norm).
+        Whether gradients are bounded in the 1-norm rather than the Euclidean norm.
     """
     leaf_of_row = data.leaf_indexer(tree.splits)
 

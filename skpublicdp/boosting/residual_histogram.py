@@ -68,11 +68,11 @@ def noisy_residual_variance(
     data : BinnedData
         Private and public rows in bins.
     row_weights : ndarray of float64, shape (m,)
-        Weights of the public rows, of sum 1.
+        Weights of the public rows, which sum to 1.
     loss : SquaredLoss
         Gradients and their scale.
     ledger : Ledger
-        Pays for the release and draws its noise.
+        Ledger that is charged for the release and draws the noise.
     budget : StageBudget
         Budget to spend.
     """
@@ -106,7 +106,7 @@ def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageB
     fitted : FittedModel
         Final model, with the private rows.
     ledger : Ledger
-        Pays for the release and draws its noise.
+        Ledger that is charged for the release and draws the noise.
     budget : StageBudget
         Budget to spend.
 

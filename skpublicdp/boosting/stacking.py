@@ -267,7 +267,7 @@ def _weights_given_sums(
     n : int
         Number of private rows.
     pure : bool
-        Whether gradients are scaled for the 1-norm (else for the Euclidean norm).
+        Whether gradients are bounded in the 1-norm rather than the Euclidean norm.
     """
     loss = pair.loss
     baseline = pair.baseline(pair.of_public, expected)
