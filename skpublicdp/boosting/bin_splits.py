@@ -29,8 +29,7 @@ the split is proportional."""
 
 @dataclass(frozen=True, eq=False)
 class BinSplits(Predicates):
-    """Splits of trees. A split tests whether the bin of a row in one column lies within a range of
-    bins.
+    """Splits of trees, which test whether a row's bin in one column lies within a range of bins.
 
     Attributes
     ----------

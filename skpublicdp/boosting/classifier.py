@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingClassifier: additive models and trees from noisy histograms and draws."""
+"""SemiPrivateBoostingClassifier: additive models and trees learned with differential privacy."""
 
 from __future__ import annotations
 
@@ -22,134 +22,140 @@ from skpublicdp.typing import Floats, Integers
 
 
 class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPrivateBoosting):
-    """Private boosting on tables of numbers and categories, with scores for each label.
+    """Differentially private boosting classifier for tables of numbers and categories.
 
-    Public rows, labelled or not, choose the bins of each column. Noisy counts compare the columns
-    of public and private rows, and public rows are reweighted if they differ. Noisy histograms of
-    the gradients are then released in rounds, and an additive logistic model is fitted to them on
-    the public rows, which costs no privacy. Finally a small tree is drawn by the exponential
-    mechanism. If it captures an interaction of columns, more trees follow.
+    The bins of each column are chosen from public rows, with or without labels. Noisy counts are
+    used to compare the columns of public and private rows, and the public rows are reweighted if
+    the distributions differ. Noisy gradient histograms are then released in rounds. An additive
+    logistic model is fitted to the histograms on the public rows, which has no privacy cost.
+    Finally, a small tree is drawn by the exponential mechanism. If the tree captures an interaction
+    of columns, more trees are added.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=1e-6
-        Privacy budget δ in [0, 1); 0 gives pure ε-differential privacy, with Laplace noise.
+        Privacy budget δ in [0, 1). With δ = 0, the fit satisfies pure ε-differential privacy and
+        the noise is Laplace.
     method : {"auto", "moments", "votes"}, default="auto"
-        ``"moments"`` fits noisy histograms only and draws no tree. ``"votes"`` fits trees only,
-        which need no public rows: voting trees for two labels, trees with noisy leaves for more.
-        ``"auto"`` uses both. It falls back to ``"votes"`` without public rows, or if the noise of
-        histograms is too large to be drawn. For more than two labels it does so too if the budget
-        is small for the numbers of columns and labels and public rows have no labels, or with
-        ``delta=0``.
+        ``"moments"`` uses noisy histograms only and draws no tree. ``"votes"`` fits trees only,
+        which need no public rows: voting trees for two labels, and trees with noisy leaves for more
+        labels. ``"auto"`` uses both. Without public rows, or if the histogram noise is too large to
+        be sampled, ``"auto"`` falls back to ``"votes"``. With more than two labels, it also falls
+        back with ``delta=0``, or if the public rows have no labels and the budget is small for the
+        numbers of columns and labels.
     max_rounds : int, default=None
-        Maximum number of rounds of histograms or of trees with noisy leaves, or number of voting
-        trees. By default it is chosen by the number of rows and the budget.
+        Maximum number of histogram rounds or of trees with noisy leaves, or number of voting trees.
+        By default, it is chosen according to the number of rows and the budget.
     learning_rate : float, default=None
-        Step size of voting trees: each tree changes the log-odds of a row by
-        ``2 * learning_rate`` towards the label of its leaf. By default it is a function of the
-        number of trees. Other trees ignore it.
+        Step size of voting trees. Each tree moves the log-odds of a row by ``2 * learning_rate``
+        towards the label of the row's leaf. By default, the step size depends on the number of
+        trees. It has no effect on other trees.
     classes : array-like, default=None
-        All possible labels. By default the labels in `y` and among the public labels, whose set is
-        then an unprotected quantity.
+        All possible labels. By default, these are the labels in `y` and the public labels, and the
+        set of labels is not protected.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of numeric columns, which must not depend on private rows. They
-        are used if there are fewer than twelve public rows, or if a column is constant in them.
-        Without public rows and bounds, columns are assumed to be standard normal.
+        Lowest and highest value of numeric columns, which must not depend on private rows. The
+        bounds are used if there are fewer than twelve public rows, or if a column is constant in
+        the public rows. Without public rows and bounds, columns are assumed to be standard normal.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
         Monotone constraints of numeric columns: 1 if the probability of the second label must not
         decrease, -1 if it must not increase, and 0 for no constraint. Missing values are not
-        constrained. Scores are projected onto the constraints, which costs no privacy. Predictions
-        satisfy them exactly.
+        constrained. Scores are projected onto the constraints, which has no privacy cost.
+        Predictions satisfy the constraints exactly.
     public_model : estimator, "auto" or None, default="auto"
-        Model of public data, which released sums of the private rows weigh against boosting. A
-        fitted estimator, such as last year's model or a published score, is used as it is. It must
-        have been made without the private rows, and predict each row from this row alone. An
-        estimator that is not fitted is fitted to the public rows with labels, by
-        cross-fitting. ``"auto"`` does this with the mean of gradient boosting and a linear model,
-        if at least 30 public rows have labels, no monotone constraint is set and `method` is
-        not ``"votes"``. ``None`` uses no model.
+        Model of public data, which is combined with the boosted model using weights from noisy sums
+        over the private rows. A fitted estimator, such as last year's model or a published score,
+        is used unchanged. The estimator must have been trained without the private rows, and its
+        prediction for a row must depend on this row alone. An unfitted estimator is cross-fitted to
+        the labelled public rows. ``"auto"`` cross-fits the average of gradient boosting and a
+        linear model, provided that at least 30 public rows have labels, no monotone constraint is
+        set and `method` is not ``"votes"``. With ``None``, no public model is used.
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Any other value makes the fit
-        repeatable, for tests and papers only, and is noted in the receipt.
+        With ``None``, random numbers come from the operating system's secure generator. Any other
+        value makes the fit reproducible, which is intended for tests and papers only, and is
+        recorded in the receipt.
     max_rows_per_group : int, default=None
-        Maximum number of rows of each person. With it, persons are protected instead of rows:
-        `fit` requires `groups`, and uses the first `max_rows_per_group` rows of each person.
+        Maximum number of rows per person. If set, privacy is guaranteed for persons instead of
+        rows: `fit` requires `groups` and uses the first `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it is insufficient, `fit` raises an error before it
-        reads a private row.
+        Budget that the fit is charged to. If the budget is insufficient, `fit` raises an error
+        before reading any private row.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     shapes_ : tuple of Shape
-        Contribution of each bin of each column to the log-odds, with standard deviations.
-        One-hot columns are one column of categories.
+        Contribution of each bin of each column to the log-odds, with standard deviations. Adjacent
+        one-hot columns form a single column of categories.
     trees_ : tuple of Tree
-        Rules of the trees, and the score of each leaf.
+        Rules of the trees, and the scores of their leaves.
     pairs_ : tuple of Pair
         Sum of the trees that split on the same two columns.
     intercept_ : ndarray of float64, shape (n_targets,)
-        Log-odds of an average public row before trees, of the second of two labels or of each of
-        more labels.
+        Log-odds of an average public row before trees are added: the log-odds of the second label
+        for binary classification, otherwise those of each label.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
-        Mean absolute deviation of a column's contribution, over the public rows. That of one-hot
-        columns is divided among them.
+        Mean absolute deviation of each column's contribution over the public rows. The importance
+        of one-hot columns that form a single column of categories is divided among these columns.
     public_model_ : estimator, tuple of estimators, or None
-        The fitted public model; the two models of ``"auto"``.
+        The fitted public model, or the two fitted models for ``"auto"``.
     public_weight_, boosting_weight_ : float
-        Weights of the margins of the public model and of boosting.
+        Weights of the margins of the public and the boosted model.
     drift_ : float or None
-        Drift statistic of the public rows, about 1 without a covariate shift. ``None`` if no counts
-        were released.
+        Drift statistic of the public rows, which is about 1 without a covariate shift, or ``None``
+        if no counts were released.
     guarantee_ : None
-        No theorem bounds the error in the population.
+        Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str
-        Reason for ``guarantee_ = None``.
+        Explanation of why `guarantee_` is ``None``.
     privacy_ : PrivacyReceipt
         Privacy loss of each step.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the features, if `X` has string column names.
+        Feature names, if the column names of `X` are strings.
 
     Warns
     -----
     DriftWarning
         If the public rows have a significant covariate shift.
     LargeDeltaWarning
-        If `delta` is not far below one over the number of private rows.
+        If `delta` is not much smaller than 1 / n for n private rows.
     LargeEpsilonWarning
-        If `epsilon` is so large that it protects almost nothing.
+        If `epsilon` is so large that it provides almost no protection.
     NoPublicDataWarning
-        If there are no public rows. Bins are then data-independent, and only voting trees are
-        fitted. Or if a column has too few public values, and neither `bounds` nor its type
-        determine its bins.
+        If there are no public rows, so that bins are data-independent and only trees are fitted.
+        Also if a column has too few public values, and its bins are determined neither by `bounds`
+        nor by its type.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+        If `X_public` and `X` have the same number of rows, in which case cross-validation would
+        split `X_public` too.
     TooFewRowsWarning
-        If the noise exceeds the strongest effect that a column can have on this number of rows.
+        If the noise exceeds the strongest effect that a column can have with this number of rows.
     UnknownCategoriesWarning
-        If a categorical column has mostly unknown values in the input of a later method call.
+        If most values of a categorical column in the input of a later method are unknown
+        categories.
 
     See Also
     --------
-    SemiPrivateBoostingRegressor : Boosting of a numeric outcome.
-    SemiPrivateClassifier : One exactly drawn rule, which is easier to read.
+    SemiPrivateBoostingRegressor : Boosting for a numeric outcome.
+    SemiPrivateClassifier : A single rule drawn exactly, which is easier to interpret.
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one private row, features and label. The number of
-    private rows, the set of labels, the types of the columns and all public rows are not
-    protected. The noise is exact, on integer sums (docs/proofs/moments.md), and so are the draws.
-    Probabilities of more than two labels are the softmax of one margin for each label.
+    Neighbouring data sets differ in one private row, including its features and its label. The
+    number of private rows, the set of labels, the column types and all public rows are not
+    protected. Noise is sampled exactly and added to integer sums (docs/proofs/moments.md), and
+    trees are also drawn exactly. With more than two labels, the probabilities are the softmax of
+    one margin per label.
 
-    Missing values of a column have a bin of their own. Categories without a public row are in the
-    bin "(other)".
+    In every column, missing values have a separate bin. Categories that occur in no public row are
+    assigned to the bin "(other)".
 
     References
     ----------
@@ -228,20 +234,22 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows. All are private, except for the rows that `is_public` marks.
+            Rows. All rows are private, except for the rows marked by `is_public`.
         y : array-like, shape (n,)
-            Labels. The label -1 (or ``"-1"`` among text labels) marks unlabelled public rows,
-            unless it is a label of some private row or one of `classes`.
+            Labels. The label -1 (or ``"-1"`` for text labels) marks unlabelled public rows, unless
+            -1 is the label of a private row or an element of `classes`.
         X_public : DataFrame or array-like, shape (m, n_features), optional
-            Separate public rows. In cross-validation it must not have as many rows as `X`.
+            Separate public rows. In cross-validation, `X_public` and `X` must have different
+            numbers of rows.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`, where -1 marks unlabelled rows. Labels of public rows have no
-            noise. They are weighted by their agreement with released histograms. Voting trees are
-            trained on labelled public rows like on private ones.
+            Labels of `X_public`, where -1 marks unlabelled rows. No noise is added to labels of
+            public rows. These labels are weighted by their agreement with the released histograms.
+            Voting trees are trained on labelled public rows as well as on private rows.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Person of each row, for `max_rows_per_group`; ignored for public rows.
+            Person that each row belongs to, used with `max_rows_per_group`. Ignored for public
+            rows.
 
         Returns
         -------
@@ -251,7 +259,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid; the message contains no private value. Or if
+            If a parameter or an input is invalid. The message contains no private value. Also if
             `epsilon` is too small for histograms and `method` does not allow trees alone.
         PrivacyBudgetError
             If `budget` is insufficient.
@@ -273,7 +281,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Return log-odds of the second label, or a margin for each of more than two labels.
+        """Return the log-odds of the second of two labels, or otherwise the margin of each label.
 
         Parameters
         ----------
@@ -283,8 +291,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         ndarray of float64, shape (n,) or (n, n_classes)
-            Log-odds of the second of two labels. For more labels the softmax of their margins are
-            the probabilities.
+            Log-odds of the second label for binary classification. With more labels, one margin per
+            label, whose softmax gives the probabilities.
         """
         return predict_batches(self, X, self._prediction_rule(_log_odds))
 
@@ -333,9 +341,10 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         str
-            Contributions to the log-odds of the ten most important columns, pairs and trees, with
-            two posterior standard deviations, and the names of the others. Neighbouring bins of a
-            column are merged if there are more than twelve. The text may be published.
+            The ten most important columns, pairs and trees and their contributions to the log-odds,
+            with error bars of two posterior standard deviations, and the names of the remaining
+            terms. If a column has more than twelve bins, neighbouring bins are merged. The text may
+            be published.
         """
         check_is_fitted(self)
         labels = [str(label) for label in self.classes_]
@@ -344,33 +353,33 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         return self._explain_as_text("log-odds", labels, decimals=2)
 
     def to_json(self) -> str:
-        """Return the model as JSON, with all that is needed to predict in another language.
+        """Return the model as JSON, complete enough for prediction in another language.
 
         Returns
         -------
         str
-            A JSON object; the user guide on boosting describes its fields. It holds released
-            numbers, functions of public rows, and the receipt, and may be published.
+            A JSON object, whose fields are described in the user guide on boosting. It contains
+            released numbers, functions of public rows and the receipt, and may be published.
         """
         check_is_fitted(self)
         return model_to_json(self, classes=self.classes_.tolist())
 
     def __sklearn_tags__(self) -> Any:
-        """Declare a low score on the small data of scikit-learn's estimator checks."""
+        """Declare that scores are low on the small data sets of scikit-learn's estimator checks."""
         tags = super().__sklearn_tags__()
-        # a check asks for 83% on 300 rows of three labels without public ones
+        # a check requires 83% accuracy on 300 rows with three labels and without public rows
         tags.classifier_tags.poor_score = True
         return tags
 
 
 def _log_odds(margins: Integers) -> Floats:
-    """Return integer margins as floats, shape (n,) for two labels and (n, n_classes) for more."""
+    """Return integer margins as floats, shape (n,) for two labels and (n, n_classes) otherwise."""
     log_odds: Floats = margins / MARGIN_UNIT
     return log_odds[0] if len(log_odds) == 1 else log_odds.T
 
 
 def _class_probabilities(means: Floats) -> Floats:
-    """Return the probability of each class, shape (n, n_classes), from the mean of each target."""
+    """Convert the mean of each target to class probabilities, shape (n, n_classes)."""
     if len(means) > 1:
         return means.T
     second = means.T

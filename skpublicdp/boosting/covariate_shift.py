@@ -1,4 +1,4 @@
-"""Covariate shift: a test by noisy counts, and importance weights of the public rows."""
+"""Covariate shift: a test based on noisy counts, and importance weights of the public rows."""
 
 from __future__ import annotations
 
@@ -21,35 +21,36 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 MIN_SHIFT_EVIDENCE = 2.0
-"""Public rows are reweighted if the log marginal likelihood ratio for a shift exceeds this."""
+"""Log marginal likelihood ratio for a shift above which the public rows are reweighted."""
 
 MIN_EFFECTIVE_FRACTION = 0.1
-"""Weights are rejected if the effective sample size falls below this fraction of the rows."""
+"""Minimum effective sample size, as a fraction of the rows, at which weights are accepted."""
 
 TILT_VARIANCES = np.geomspace(0.003, 30, 25)
-"""Grid of prior variances of the coefficients of log weights; the most likely one is used."""
+"""Grid of prior variances for the coefficients of the log weights. The most likely is used."""
 
 MAX_CALIBRATION_STEPS = 50
-"""Maximum number of Newton steps in `calibrate_weights`, which stop earlier at the optimum."""
+"""Maximum number of Newton steps in `calibrate_weights`, which stops early at the optimum."""
 
 
 def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integers:
-    """Return a median split of each column: the bins that hold about half of the public rows.
+    """Return a median split of each column, whose bins contain about half of the public rows.
 
-    Noisy counts of private rows in these bins then test for a shift of the column.
+    Noisy counts of the private rows in these bins are used to test for a shift of the column.
 
     Parameters
     ----------
     binner : Binner
-        Bins of numeric columns are taken in order, categories by decreasing frequency.
+        Bins of all columns. Numeric bins are split in increasing order, categories by decreasing
+        frequency.
     design : WeightedPublicRows
         Public rows.
 
     Returns
     -------
     ndarray of int64, shape (n_splits, n_bins)
-        1 for each bin in the lower half of a column. Columns that are constant in the public rows
-        have no split.
+        Indicators of the bins in the lower half of each column. Columns that are constant in the
+        public rows have no split.
     """
     splits, bin_shares = [], design.weights @ design.X
     # the last offset is the number of bins, so it starts no column
@@ -70,10 +71,11 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
 
 
 def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
-    """Return features of a log-linear model of the density ratio of private to public rows.
+    """Return the features of a log-linear model for the density ratio of private to public rows.
 
-    A numeric column has the logit of its rank, which is unbounded in both tails, and an indicator
-    of missing values. A categorical column has one indicator for each category.
+    The features of a numeric column are the logit of the rank, which is unbounded in both tails,
+    and an indicator of missing values. The features of a categorical column are indicators of its
+    categories.
 
     Parameters
     ----------
@@ -107,26 +109,25 @@ def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
 def noisy_shift(
     training: TrainingData, ledger: Ledger, budget: StageBudget, max_share: Fraction
 ) -> tuple[ShiftEstimate | None, Fraction]:
-    """Test for covariate shift, and after a positive test estimate the weights a second time.
+    """Test for covariate shift. If the test is significant, estimate the weights a second time.
 
-    The second estimate uses bins that are quantiles of the reweighted public rows.
+    The second estimate uses bins at quantiles of the reweighted public rows.
 
     Parameters
     ----------
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Pays for the noisy counts.
+        Ledger that is charged for the noisy counts.
     budget : StageBudget
         Budget of the fit.
     max_share : Fraction
-        Largest share of it that may be spent.
+        Maximum share of the budget for the tests.
 
     Returns
     -------
     ShiftEstimate or None
-        Drift of the first test and weights of the last one; ``None`` if the test is too
-        expensive.
+        Drift of the first test and weights of the last test, or None if the test is too expensive.
     Fraction
         Share of the budget that was spent.
     """
@@ -158,9 +159,9 @@ def _shift_from_noisy_counts(
     budget: StageBudget,
     min_evidence: float,
 ) -> ShiftEstimate:
-    """Release the number of private rows below each column's median, and estimate the shift.
+    """Release noisy counts of private rows below each column's median, and estimate the shift.
 
-    Public rows are reweighted if the log marginal likelihood ratio exceeds `min_evidence`.
+    The public rows are reweighted if the log marginal likelihood ratio exceeds `min_evidence`.
     """
     indicators = median_split_indicators(data.binner, design)
     no_gradients, offsets = np.empty((0, 0)), data.binner.offsets
@@ -187,16 +188,16 @@ def _shift_from_noisy_counts(
 
 @dataclass(frozen=True, eq=False)
 class ShiftEstimate:
-    """Result of a test for covariate shift of the public rows.
+    """Result of a covariate shift test of the public rows.
 
     Attributes
     ----------
     drift : float
-        Drift statistic: mean squared deviation of the counts in standard errors. About 1 if both
-        samples are of one population.
+        Drift statistic: mean squared deviation of the counts, in units of standard errors. It is
+        about 1 if both samples come from the same population.
     weights : ndarray of float64, shape (m,), or None
-        Importance weights of the public rows, of sum 1; ``None`` if there is no significant shift,
-        or if no acceptable weights correct it.
+        Importance weights of the public rows, which sum to 1. They are None if there is no
+        significant shift, or if no acceptable weights can correct the shift.
     drifted : bool
         Whether the shift is significant.
     """
@@ -216,28 +217,28 @@ def estimate_shift(
     *,
     pure: bool = False,
 ) -> ShiftEstimate:
-    """Test whether private and public rows differ in distribution, and reweight the public rows.
+    """Test whether private and public rows have different distributions, and reweight public rows.
 
-    The density ratio of private to public rows is modelled as exp(features @ a) with a ~ N(0, s I).
-    The variance s maximises the marginal likelihood of a Gaussian approximation. The public rows
-    are reweighted by the density ratio at the posterior mode of a.
+    The density ratio of private to public rows is modelled as exp(features @ a) with the prior a ~
+    N(0, s I), where s maximises the marginal likelihood of a Gaussian approximation. The public
+    rows are reweighted by the density ratio at the posterior mode of a.
 
     Parameters
     ----------
     design : WeightedPublicRows
-        Public rows with their current weights.
+        Public rows and their current weights.
     indicators : ndarray of int64, shape (n_splits, n_bins)
         `median_split_indicators`.
     features : ndarray of float64, shape (m, n_features)
         `shift_features`.
     counts : ndarray of int64, shape (n_splits,)
-        Noisy number of private rows in the lower half of each column.
+        Noisy count of private rows in the lower half of each column.
     variance : float
         Variance of their noise.
     min_evidence : float
         Log marginal likelihood ratio above which rows are reweighted.
     pure : bool, default=False
-        Whether the noise is Laplace. The test then uses normal scores of the deviations.
+        Whether the noise is Laplace, in which case the test uses normal scores of the deviations.
     """
     Z = design.X @ indicators.T  # (m, n_splits)
     n, weights = design.n, design.weights
@@ -261,7 +262,7 @@ def estimate_shift(
     log_evidence = _shift_log_evidence(tested_shares - weights @ Z, covariance, jacobian)
     if log_evidence.max() <= min_evidence:
         return ShiftEstimate(drift, None, drifted=False)
-    # given a shift, normal scores would underestimate its size
+    # if there is a shift, normal scores would underestimate its size
     log_evidence = _shift_log_evidence(shares - weights @ Z, covariance, jacobian)
     scaled = np.sqrt(TILT_VARIANCES[np.argmax(log_evidence)]) * features
     new_weights = _tilt_weights(weights, scaled, Z, shares, covariance)
@@ -271,22 +272,23 @@ def estimate_shift(
 
 
 def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance: float) -> Floats:
-    """Return Gaussian deviations of the same variances and tail probabilities.
+    """Return Gaussian deviations with the same variances and tail probabilities.
 
-    The deviations are sums of a Gaussian sampling error and of Laplace noise. Large ones are more
-    likely than for Gaussian noise, so tests that assume it would find shifts by chance.
+    Each deviation is the sum of a Gaussian sampling error and Laplace noise. Large deviations are
+    more likely than under Gaussian noise, so a test that assumes Gaussian noise would find spurious
+    shifts.
 
     Parameters
     ----------
     deviations : ndarray of float64, shape (n,)
-        Deviations from their expectations.
+        Deviations of the observed from the expected values.
     sampling_variances : ndarray of float64, shape (n,)
-        Variances of the Gaussian parts.
+        Variance of each Gaussian sampling error.
     noise_variance : float
-        Variance of the Laplace parts.
+        Variance of the Laplace noise.
     """
     scale = np.sqrt(noise_variance / 2)
-    # a Gaussian part that is negligible beside the noise avoids a division by zero
+    # a Gaussian part that is negligible compared with the noise avoids a division by zero
     sampling = np.maximum(np.sqrt(sampling_variances), 1e-4 * scale)
     u, k = np.abs(deviations) / sampling, sampling / scale
     # P(X > x) = phi(u) (R(u) - R(u + k) / 2 + R(k - u) / 2), for Mills' ratio R
@@ -309,20 +311,21 @@ def _log_mills_ratio(x: Floats) -> Floats:
 
 
 def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats) -> Floats:
-    """Return the log marginal likelihood ratio for a shift, for each prior variance.
+    """Return the log marginal likelihood ratio for a shift at each prior variance.
 
-    The prior variances s of the log weights' coefficients are `TILT_VARIANCES`. With a shift the
-    deviation has the covariance C + s J Jᵀ, for its covariance C without a shift and the Jacobian
-    J. After whitening by C all s share the eigenvectors, so one decomposition is enough.
+    The prior variances s of the log-weight coefficients are `TILT_VARIANCES`. Let C be the
+    covariance of the deviation without a shift, and let J be the Jacobian. With a shift, the
+    covariance is C + s J Jᵀ. After whitening by C, the eigenvectors are the same for all s, so one
+    decomposition is enough.
 
     Parameters
     ----------
     deviation : ndarray of float64, shape (n,)
-        Released fractions minus fractions of the public rows.
+        Released fractions minus the corresponding fractions of the public rows.
     covariance : ndarray of float64, shape (n, n)
         Covariance C of the deviation without a shift.
     jacobian : ndarray of float64, shape (n, n_features)
-        Derivatives of the fractions in the coefficients of the log weights.
+        Derivatives of the fractions with respect to the coefficients of the log weights.
     """
     root = np.linalg.cholesky(covariance)
     whitened = np.linalg.solve(root, jacobian)
@@ -336,27 +339,27 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
 def _tilt_weights(
     weights: Floats, features: Floats, Z: Floats, shares: Floats, covariance: Floats
 ) -> Floats:
-    """Return weights in proportion to weights * exp(features @ a), at the posterior mode of a.
+    """Return weights proportional to weights * exp(features @ a), at the posterior mode of a.
 
-    The prior of a is N(0, I). The likelihood of the released shares is Gaussian.
+    The coefficients a have a N(0, I) prior, and the likelihood of the released shares is Gaussian.
 
     Parameters
     ----------
     weights : ndarray of float64, shape (m,)
-        Weights of the public rows before.
+        Current weights of the public rows.
     features : ndarray of float64, shape (m, n_features)
-        Features of the log density ratio, times the prior standard deviation.
+        Features of the log density ratio, multiplied by the prior standard deviation.
     Z : ndarray of float64, shape (m, n)
         Contribution of each public row to the shares.
     shares : ndarray of float64, shape (n,)
         Released shares of private rows.
     covariance : ndarray of float64, shape (n, n)
-        Covariance of their errors.
+        Covariance of the errors of the shares.
     """
     factor = cho_factor(covariance)
 
     def tilt(coefficients: Floats) -> Floats:
-        """Return the weights for given coefficients, with sum 1."""
+        """Return the weights for given coefficients, normalised to sum to 1."""
         exponents = features @ coefficients
         unnormalised = weights * np.exp(exponents - exponents.max())
         normalised: Floats = unnormalised / unnormalised.sum()
@@ -374,16 +377,16 @@ def _tilt_weights(
 
     start = np.zeros(features.shape[1])
     mode = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B").x
-    new_weights = np.maximum(tilt(mode), 1e-100)  # `calibrate_weights` takes their logarithms
+    new_weights = np.maximum(tilt(mode), 1e-100)  # `calibrate_weights` takes logarithms
     normalised: Floats = new_weights / new_weights.sum()
     return normalised
 
 
 def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
-    """Return the fraction of private rows in each bin that the public rows predict, (n_bins,).
+    """Predict the fraction of private rows in each bin from the public rows, shape (n_bins,).
 
-    The bin of rare and unknown categories has the Good-Turing estimate of unseen mass,
-    max(f, 1/2) / m, if f categories have a single public row.
+    For the bin of rare and unknown categories, the prediction is the Good-Turing estimate of unseen
+    mass, max(f, 1/2) / m, where f is the number of categories with a single public row.
     """
     counts = design.X.sum(axis=0)
     m = len(design.X)
@@ -402,11 +405,12 @@ def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
 def calibrate_weights(
     design: WeightedPublicRows, Z: Floats, counts: Floats, variance: float
 ) -> WeightedPublicRows:
-    """Return public rows whose weighted totals agree with released counts, by entropy balancing.
+    """Reweight the public rows to match the released counts by entropy balancing.
 
-    The weights w minimise m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance. Here u are the current
-    weights and m is the effective number of public rows. In the solution log(w / u) is linear in Z.
-    It is found by Newton steps with backtracking on the convex dual problem (Hainmueller 2012).
+    The weights w minimise m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance. Here u denotes the
+    current weights and m the effective number of public rows. At the solution, log(w / u) is linear
+    in Z. The solution is computed by Newton's method with backtracking on the convex dual problem
+    (Hainmueller 2012).
 
     Parameters
     ----------
@@ -424,7 +428,7 @@ def calibrate_weights(
     dual = np.zeros(len(counts))
 
     def evaluate(dual: Floats) -> tuple[float, Floats]:
-        """Return the dual objective, and the weights that belong to the dual variables."""
+        """Return the dual objective, and the weights that correspond to the dual variables."""
         exponents = n * (Z @ dual) / m + log_weights
         max_exponent = exponents.max()  # subtracted so that `exp` does not overflow
         weights = np.exp(exponents - max_exponent)

@@ -1,4 +1,4 @@
-"""Default public model: gradient boosting and a linear model of the labelled public rows."""
+"""Default public model: gradient boosting and a linear model fitted to labelled public rows."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from skpublicdp.data.one_hot import fold_rows
 from skpublicdp.typing import Floats, Mask
 
 MAX_NUMBER = 1e300
-"""Larger numbers, and infinity, count as this one in gradient boosting, which refuses infinity."""
+"""Upper limit to which numbers are clipped for gradient boosting, which does not accept
+infinity."""
 
 MAX_CUT = 1e150
-"""Bound of the cuts to which the linear model clips numbers, so that their squares are finite."""
+"""Bound on the cuts to which the linear model clips numbers, which keeps their squares finite."""
 
 
 @dataclass(frozen=True, eq=False)
 class DefaultPublicModel(PublicModel):
-    """Mean of the margins of gradient boosting and of a linear model, both of public rows.
+    """Mean of the margins of gradient boosting and a linear model, both fitted to public rows.
 
     Attributes
     ----------
@@ -33,11 +34,12 @@ class DefaultPublicModel(PublicModel):
     linear : LogisticRegression or RidgeCV
         Fitted linear model of standardised columns.
     binner : Binner
-        Bins of the folded columns, whose categories are the columns' categories.
+        Bins of the folded columns, which define the categories of the models.
     has_values : ndarray of bool, shape (n_columns,)
-        Whether gradient boosting has seen a value of the column; the others are ignored.
+        Whether a column had values in the training data of gradient boosting. Columns without
+        values are ignored.
     centres, widths : ndarray of float64, shape (n_design_columns,)
-        Means and standard deviations of the columns of the linear model.
+        Means and standard deviations of the columns in the linear model.
     target : TargetScale
         Target of the margins.
     """
@@ -59,7 +61,7 @@ class DefaultPublicModel(PublicModel):
     def fit(
         cls, binner: Binner, rows: Floats, outcomes: Floats, target: TargetScale
     ) -> DefaultPublicModel:
-        """Return the model that is fitted to labelled public rows.
+        """Return the model fitted to labelled public rows.
 
         Parameters
         ----------
@@ -68,13 +70,13 @@ class DefaultPublicModel(PublicModel):
         rows : ndarray of float64, shape (m, n_source_columns)
             Encoded rows of the user's table.
         outcomes : ndarray of float64, shape (m,)
-            Codes of labels, or outcomes from 0 to 1.
+            Label codes, or outcomes between 0 and 1.
         target : TargetScale
             Target of the margins.
         """
         features = _tree_features(binner, rows)
         has_values: Mask = ~np.all(np.isnan(features), axis=0)
-        features[:, ~has_values] = 0.0  # gradient boosting refuses columns without values
+        features[:, ~has_values] = 0.0  # gradient boosting does not accept columns without values
         is_categorical = [bins.column.categorical for bins in binner.columns]
         make_trees: Any = HistGradientBoostingClassifier
         if target.classes is None:
@@ -98,7 +100,7 @@ class DefaultPublicModel(PublicModel):
         return cls(trees, linear, binner, has_values, centres, widths, target)
 
     def predict_margins(self, rows: Floats) -> Floats:
-        """Return the mean of both margins of each row."""
+        """Return the mean of the two models' margins for each row."""
         if not len(rows):
             return np.empty((self.target.loss.n_targets, 0))
         features, scores = _tree_features(self.binner, rows), self._linear_scores(rows)
@@ -110,7 +112,7 @@ class DefaultPublicModel(PublicModel):
             scores = np.array([np.zeros(len(rows)), scores[0]])
         exponentials = np.exp(scores - scores.max(axis=0))
         total = np.zeros(len(rows))
-        for exponential in exponentials:  # in a fixed order, as in `_linear_scores`
+        for exponential in exponentials:  # summed in a fixed order, as in `_linear_scores`
             total += exponential
         of_trees, of_linear = (
             self.target.margins_of_probabilities(
@@ -133,8 +135,8 @@ class DefaultPublicModel(PublicModel):
     def _linear_scores(self, rows: Floats) -> Floats:
         """Return the scores of the linear model, shape (n_scores, n).
 
-        The products are added column by column. So the score of a row does not depend on its
-        position, which a product of matrices does not guarantee.
+        The products are added column by column, so that the score of a row does not depend on its
+        position. A matrix product does not guarantee this.
         """
         coefficients = np.atleast_2d(self.linear.coef_)
         intercepts = np.atleast_1d(self.linear.intercept_)
@@ -148,7 +150,7 @@ class DefaultPublicModel(PublicModel):
 
 
 def _tree_features(binner: Binner, rows: Floats) -> Floats:
-    """Return rows for gradient boosting: numbers, and bins of categories, of the folded columns."""
+    """Return the input of gradient boosting: numbers and category bins of the folded columns."""
     folded = fold_rows([bins.column for bins in binner.columns], rows)
     features = np.clip(folded, -MAX_NUMBER, MAX_NUMBER)
     for position, bins in enumerate(binner.columns):
@@ -158,10 +160,10 @@ def _tree_features(binner: Binner, rows: Floats) -> Floats:
 
 
 def _linear_design(binner: Binner, rows: Floats) -> Floats:
-    """Return the columns of the linear model: clipped numbers, and indicators of categories.
+    """Return the input of the linear model: clipped numbers and category indicators.
 
-    Numbers are clipped to the outermost cuts of their bins, as an outlier would have an unbounded
-    effect. Missing numbers are in the middle.
+    Numbers are clipped to the outermost cuts of their column, since an outlier would have an
+    unbounded effect. Missing numbers are replaced by the middle cut.
     """
     folded = fold_rows([bins.column for bins in binner.columns], rows)
     columns = []

@@ -21,24 +21,24 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Shape function: contribution of one column to the log-odds or the mean outcome.
+    """Shape function, which is the contribution of one column to the log-odds or the mean outcome.
 
     Attributes
     ----------
     name : str
         Name of the column.
     cells : tuple of str
-        Texts of its bins; the last one is for missing values.
+        Descriptions of the bins. The last bin is for missing values.
     cuts : ndarray of float64
-        Cut points of a numeric column; empty for a categorical column.
+        Cut points of a numeric column, empty for a categorical column.
     shares : ndarray of float64, shape (n_bins,)
-        Fraction of the public rows in each bin. Scores of bins without public rows come from the
-        prior alone.
+        Fraction of the public rows in each bin. The scores of bins without public rows are
+        determined by the prior alone.
     scores : ndarray of float64, shape (n_targets, n_bins)
         Contribution of each bin, relative to an average public row.
     deviations : ndarray of float64, shape (n_targets, n_bins)
-        Posterior standard deviation of each score, from noise and from the sampling errors of
-        private and public rows. Zero for voting trees.
+        Posterior standard deviation of each score, which accounts for the noise and for the
+        sampling errors of private and public rows. Zero for voting trees.
     """
 
     name: str
@@ -56,15 +56,15 @@ class Tree:
     Attributes
     ----------
     rule : str
-        Text of its splits and of the label each leaf was drawn with. Leaves that no row can reach
-        are left out.
+        Description of the splits and of the label that each leaf was drawn with. Leaves that no row
+        can reach are omitted.
     names : tuple of str
-        Names of the columns it depends on.
+        Names of the columns that the tree depends on.
     shares : ndarray of float64, shape (n_leaves,)
         Fraction of the public rows in each leaf.
     scores : ndarray of float64, shape (n_targets, n_leaves)
-        Contribution of each leaf to the log-odds or the mean outcome. Leaves are ordered from the
-        side where all splits fail to the side where all hold.
+        Contribution of each leaf to the log-odds or the mean outcome. The first leaf is the one
+        where all splits fail, and the last leaf is the one where all splits hold.
     deviations : ndarray of float64, shape (n_targets, n_leaves)
         Posterior standard deviation of each score. Zero for voting trees.
     """
@@ -78,7 +78,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Joint contribution of two columns: the sum of all trees that depend on exactly these two.
+    """Joint contribution of two columns: the sum of all trees that depend on exactly these columns.
 
     Attributes
     ----------
@@ -87,9 +87,9 @@ class Pair:
     trees : tuple of int
         Positions in `trees_`.
     cells : tuple of tuple of str
-        Texts of the bins of each column; the last one is for missing values.
+        Descriptions of the bins of each column. The last bin is for missing values.
     cuts : tuple of ndarray of float64
-        Cut points of each column; empty for a categorical column.
+        Cut points of each column, empty for a categorical column.
     shares : ndarray of float64, shape (n_bins_first, n_bins_second)
         Fraction of the public rows in each pair of bins.
     scores : ndarray of float64, shape (n_targets, n_bins_first, n_bins_second)
@@ -108,21 +108,21 @@ class Pair:
 
 
 def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
-    """Return the shape function of each column, centred on the public rows, and the intercepts.
+    """Return the intercepts and each column's shape function, centred on the public rows.
 
     Parameters
     ----------
     fitted : FittedModel
         Fitted model.
     unit : float, default=1.0
-        Output per unit of margin: 1 gives log-odds.
+        Output per unit of margin. A value of 1 gives log-odds.
 
     Returns
     -------
     tuple of Shape
         Shape function of each column.
     ndarray of float64, shape (n_targets,)
-        Intercepts, which include the public means of all columns.
+        Intercepts, which include the mean contributions of all columns over the public rows.
     """
     model, binner = fitted.model, fitted.data.binner
     intercepts = model.intercepts.copy()
@@ -133,7 +133,7 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
     ):
         shares = np.bincount(bin_of_row, minlength=bins.size) / len(bin_of_row)
         scores = model.scores[:, start : start + bins.size]
-        # an integer, so that sums over columns stay exact
+        # an integer keeps sums over columns exact
         public_mean = np.rint(scores @ shares).astype(np.int64)
         deviations = np.zeros(scores.shape)
         if fitted.covariances:
@@ -146,7 +146,7 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
-    """Return the posterior standard deviations of scores from which the public mean is subtracted.
+    """Return the posterior standard deviations of scores after subtracting the public mean.
 
     Parameters
     ----------
@@ -168,19 +168,19 @@ def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
 def describe_trees(
     fitted: FittedModel, labels: NDArray[Any], unit: float = 1.0
 ) -> tuple[Tree, ...]:
-    """Return the rule, the leaf values and the public leaf shares of each tree.
+    """Return the rule, the leaf values and the public leaf fractions of each tree.
 
     Parameters
     ----------
     fitted : FittedModel
         Fitted model.
     labels : ndarray
-        Names of the labels that leaves are drawn with.
+        Names of the labels that leaves can be drawn with.
     unit : float, default=1.0
-        Output per unit of margin: 1 gives log-odds.
+        Output per unit of margin. A value of 1 gives log-odds.
     """
     model, binner = fitted.model, fitted.data.binner
-    # the rule of a tree needs the names of columns and labels, but no rows
+    # the description of a tree's rule needs column and label names, but no rows
     names_and_labels = PublicSample(np.empty((0, len(binner.names))), labels, binner.names)
     tree_covariances = fitted.covariances[len(binner.columns) :]
     described = []
@@ -201,7 +201,7 @@ def describe_trees(
 
 
 def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
-    """Return the positions of the columns that the value of each tree depends on.
+    """Return the positions of the columns that each tree's value depends on.
 
     A split whose two subtrees give equal scores does not count.
     """
@@ -213,10 +213,10 @@ def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
 
 
 def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tuple[Pair, ...]:
-    """Return the joint contribution of each pair of columns on which some tree depends.
+    """Return the joint contribution of each pair of columns that a tree depends on.
 
-    The trees that depend on exactly these two columns are evaluated on the grid of their bins, and
-    added up. Trees of one column or of more than two are left out.
+    For each pair, the trees that depend on exactly these two columns are evaluated on the grid of
+    bins and summed. Trees that depend on one column or on more than two columns are omitted.
 
     Parameters
     ----------
@@ -234,7 +234,8 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
     for columns, positions in trees_of_pair.items():
         first, second = (binner.columns[column] for column in columns)
         grid = np.indices((first.size, second.size)).reshape(2, -1)
-        # codes of all columns; the trees depend on these two only, so the others are arbitrary
+        # codes of all columns; the trees depend on two columns only, so the other codes are
+        # arbitrary
         grid_codes = [grid[0]] * len(codes)
         grid_codes[columns[1]] = grid[1]
         leaves = [apply_tree(model.trees[position].splits, grid_codes) for position in positions]
@@ -260,7 +261,7 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
 
 
 def _sum_leaf_values(leaf_values: Sequence[Floats], leaves: Sequence[BinCodes]) -> Floats:
-    """Return each row's sum of its leaf values in several trees, shape (n_targets, n).
+    """Return the sum of each row's leaf values over several trees, shape (n_targets, n).
 
     Parameters
     ----------
@@ -277,8 +278,8 @@ def _sum_leaf_values(leaf_values: Sequence[Floats], leaves: Sequence[BinCodes]) 
 def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:
     """Return the importance of each column, shape (n_columns,), in units of the margin.
 
-    It is the mean absolute deviation of the column's contribution over the public rows. The
-    deviation of a tree is divided equally among the columns it depends on.
+    The importance is the mean absolute deviation of the column's contribution over the public rows.
+    The deviation of a tree is divided equally among the columns that the tree depends on.
 
     Parameters
     ----------
@@ -306,8 +307,8 @@ def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCo
     """Return the importance of each column of the user's table, in units of the margin.
 
     The importance of a one-hot column is divided among its members, in proportion to the absolute
-    deviations of the public rows in which each is 1. Without any deviation it is divided in
-    proportion to these rows.
+    deviations of the public rows in which a member is 1. If all deviations are zero, the importance
+    is divided in proportion to the number of these rows.
 
     Parameters
     ----------
@@ -326,19 +327,19 @@ def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCo
             continue
         start, stop = model.offsets[position], model.offsets[position + 1]
         counts = np.bincount(public_codes[position], minlength=bins.size).astype(np.float64)
-        counts[-2] = 0  # the bin of other categories, and of members without public ones
+        counts[-2] = 0  # the bin for other categories and for members that are 0 in all public rows
         scores = model.scores[:, start:stop]
         centred = scores - (scores @ counts)[:, None] / counts.sum()
         bin_of_member = bins.bin_of_category[list(bins.column.category_codes)]
         weights = (np.abs(centred).sum(axis=0) * counts)[bin_of_member]
-        if not weights.any():  # of a model that consists of trees
+        if not weights.any():  # the model consists of trees only
             weights = counts[bin_of_member]
         importances.append(importance * weights / weights.sum())
     return np.concatenate(importances)
 
 
 def _mean_absolute_deviation(contributions: Floats) -> float:
-    """Return the mean absolute deviation from the mean over rows, averaged over targets.
+    """Return the mean absolute deviation over rows, averaged over targets.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.one_hot import OneHotColumn
 
 SCHEMA_VERSION = 2
-"""Version of the JSON schema, which docs/user_guide/boosting.md describes."""
+"""Version of the JSON schema that is described in docs/user_guide/boosting.md."""
 
 
 def model_to_json(estimator: Any, **target_fields: Any) -> str:
@@ -25,7 +25,7 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
     estimator : SemiPrivateBoosting
         Fitted estimator.
     **target_fields
-        Fields that describe the target: its classes or its bounds.
+        Fields that describe the target: its classes or bounds.
     """
     model, binner = estimator._model, estimator._binner
     importances = np.add.reduceat(estimator.feature_importances_, binner.source_starts).tolist()
@@ -67,14 +67,15 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
         },
         ensure_ascii=False,
         allow_nan=False,
-        default=str,  # categories and labels may be of any type
+        default=str,  # categories and labels can have any type
     )
 
 
 def _public_term_to_json(term: PublicTerm | None) -> dict[str, Any] | None:
-    """Return the JSON object of a public model, which cannot be exported itself.
+    """Return a JSON object that refers to the public model, which cannot be exported.
 
-    Its margin is multiplied by the slope, rounded to the unit, and multiplied by the weight.
+    The margin of the public model is multiplied by the slope, rounded to whole units, and
+    multiplied by the weight.
     """
     if term is None:
         return None
@@ -89,10 +90,10 @@ def _public_term_to_json(term: PublicTerm | None) -> dict[str, Any] | None:
 
 
 def _column_to_json(bins: ColumnBins) -> dict[str, Any]:
-    """Return the JSON object of a column: its cut points, or the categories with their own bin."""
+    """Return the JSON object of a column: its cut points, or the categories that have a bin."""
     column = bins.column
     if column.categorical:
-        # `bin_of_category` also has the codes of other and of missing values, which come last
+        # the last two entries of `bin_of_category` are for other and for missing values
         pairs = zip(column.values.tolist(), bins.bin_of_category.tolist(), strict=False)
         other_bin = bins.size - 2
         categories = [category for category, code in pairs if code < other_bin]
@@ -109,7 +110,7 @@ def _column_to_json(bins: ColumnBins) -> dict[str, Any]:
 
 
 def _members_to_json(column: OneHotColumn) -> dict[str, Any]:
-    """Return the JSON fields of a one-hot column: its members with and without public ones."""
+    """Return the JSON fields of a one-hot column: members that are 1 in public rows, and others."""
     has_category = np.array(column.category_codes) < len(column.values)
     names = np.array([member.name for member in column.members], dtype=object)
     return {
@@ -120,7 +121,7 @@ def _members_to_json(column: OneHotColumn) -> dict[str, Any]:
 
 
 def _splits_to_json(splits: BinSplits, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return one JSON object for each split of a tree: its column, range of bins and text."""
+    """Return a JSON object for each split of a tree: its column, range of bins and description."""
     return [
         {
             "column": int(splits.features[node]),

@@ -1,6 +1,6 @@
-"""The fit of a boosting model, as a list of steps in order.
+"""Fit of a boosting model, as an ordered list of steps.
 
-README.md of this folder describes the steps.
+The steps are described in the README.md of this folder.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 
 
 class Algorithm(Enum):
-    """Algorithms of a boosting fit, and what they release about private rows."""
+    """Algorithms of a boosting fit, with the values that each algorithm releases."""
 
     TREES = auto()
-    """Trees alone. Two labels: exact draws of trees that move the log-odds by a constant. More
-    labels: noisy counts for a shift test, then for each tree an exact draw and its noisy leaf
-    sums."""
+    """Trees alone. With two labels, trees that move the log-odds by a constant are drawn exactly.
+    With more labels, noisy counts are released for a shift test, and each tree is drawn exactly
+    before its noisy leaf sums are released."""
     ADDITIVE = auto()
-    """Additive posterior, for small budgets: the noisy class balance, noisy counts for a shift
-    test, one or two noisy gradient histograms of all columns, then perhaps two trees."""
+    """Additive posterior, for small budgets. The releases are the noisy class balance, noisy counts
+    for a shift test, one or two noisy gradient histograms of all columns, and up to two trees."""
     NEWTON = auto()
-    """Newton boosting, for large budgets: an additive posterior from a part of the budget, then
-    noisy sums that split bins, then noisy gradient and hessian sums of one column or one drawn tree
-    at a time."""
+    """Newton boosting, for large budgets. A part of the budget is spent on an additive posterior.
+    The other releases are noisy sums that determine bin splits, and then noisy gradient and hessian
+    sums of one column or one drawn tree at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class FitOptions:
-    """Parameters of an estimator that its fit depends on.
+    """Estimator parameters that the fit depends on.
 
     Attributes
     ----------
     method : {"auto", "moments", "votes"}
-        Any algorithm, models without trees, or trees alone.
+        Allowed algorithms: any algorithm, models without trees, or trees alone.
     max_rounds : int, optional
-        Maximum number of boosting rounds, or number of voting trees. By default it follows from
-        the number of rows and the budget.
+        Maximum number of boosting rounds, or number of voting trees. By default, it is determined
+        by the number of rows and the budget.
     learning_rate : float, optional
-        Half of the absolute score of a voting tree's leaves. By default it follows from the number
-        of trees.
+        Half of the absolute score of a voting tree's leaves. By default, it is determined by the
+        number of trees.
     directions : ndarray of int8, shape (n_columns,), optional
-        Monotone constraints. Only models of one target can have them.
+        Monotone constraints, which are only possible for models with one target.
     """
 
     method: str
@@ -80,12 +80,13 @@ class FitOptions:
 
 
 def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) -> FittedModel:
-    """Fit an additive model with interaction trees to private rows, with the help of public rows.
+    """Fit an additive model with interaction trees to private rows, assisted by public rows.
 
-    1. Set a part of the budget aside for the residuals of a regression, and for a public model.
-    2. Choose an algorithm by public numbers, and run it. All that it reads of private rows are
-       noisy sums and exact draws of trees; `Algorithm` lists them in order.
-    3. With a public model, release two sums that say how far it is believed, and add it.
+    1. Reserve a part of the budget for the residuals of a regression and for a public model.
+    2. Choose an algorithm based on public numbers, and run the algorithm. It accesses the private
+       rows only through noisy sums and exact draws of trees, which `Algorithm` lists in order.
+    3. With a public model, release two sums that determine the model weights, and combine the
+       public with the boosted model.
     4. Project the model onto monotone constraints.
     5. Release a histogram of the residuals of a regression.
     """
@@ -99,7 +100,7 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     max_rounds, may_have_trees = options.max_rounds, options.method == "auto"
     match choose_algorithm(training, ledger, budget, options.method):
         case Algorithm.TREES:
-            # draws are accounted as pure steps, so the budget is the whole ε
+            # draws are accounted for as pure DP steps, so the budget is the entire ε
             fit, stacking_budget = fit_trees(
                 training, ledger, trees, max_rounds, options.learning_rate, stacking_share
             )
@@ -125,7 +126,7 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
         )
         fitted = replace(fitted, model=model)
     if training.is_regression:
-        data = replace(fitted.data, rows=training.rows)  # all rows, if the fit used a sample
+        data = replace(fitted.data, rows=training.rows)  # all rows, even if the fit used a sample
         residual_budget = whole_budget.fraction(residual_share)
         counts = noisy_residual_histogram(replace(fitted, data=data), ledger, residual_budget)
         fitted = replace(fitted, residual_counts=counts)
@@ -135,22 +136,23 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
 def choose_algorithm(
     training: TrainingData, ledger: Ledger, budget: StageBudget, method: str
 ) -> Algorithm:
-    """Choose by public numbers: the sizes of the table, the parameters, and the budget.
+    """Choose the algorithm based on public numbers: table sizes, parameters and budget.
 
-    Newton boosting is for budgets that are large for the number of columns, and for regression
-    without public rows: the additive posterior would take the columns for independent, and add up
-    what correlated columns have in common. Trees alone are for
-    classification without public rows, for several classes where the histograms of all classes and
-    columns cost too much, and for budgets whose histograms would have too much noise to be drawn.
-    Histograms of several classes cost too much under pure differential privacy, and without labels
-    of public rows at a budget that is small for the numbers of columns and classes.
+    Newton boosting is used if the budget is large for the number of columns, and for regression
+    without public rows. In the latter case, the additive posterior would treat the columns as
+    independent and count the shared effect of correlated columns several times. Trees alone are
+    used for classification without public rows, for several classes if histograms of all classes
+    and columns are too expensive, and if the noise of histograms is too large to be sampled.
+    Histograms of several classes are too expensive under pure differential privacy. Without labels
+    of public rows, they are also too expensive if the budget is small for the numbers of columns
+    and classes.
 
     Raises
     ------
     ValueError
-        If the noise is too large to be drawn, and the method does not allow trees alone.
+        If the noise is too large to be sampled, and `method` does not allow trees alone.
     """
-    if method == "votes":  # a parameter of classifiers only
+    if method == "votes":  # only classifiers accept this value
         return Algorithm.TREES
     n_columns = len(training.rows.columns)
     columns = ledger.for_person(count_sensitivity(n_columns))
@@ -163,13 +165,13 @@ def choose_algorithm(
     too_expensive = training.n_targets > 1 and (
         budget.pure
         or (
-            training.public_labels is None  # whose labels have no noise
+            training.public_labels is None  # labels of public rows have no noise
             and label_effects_below_noise(budget, training.rows.n, training.n_targets, columns)
         )
     )
     if trees_are_allowed and (not training.n_public or too_expensive):
         return Algorithm.TREES
-    # a column and the count of rows move by less than 4 MAX_GRADIENT STRATEGY_UNIT each
+    # each column and the row count change by less than 4 MAX_GRADIENT STRATEGY_UNIT
     n_sums, max_change = n_columns + 1, 4 * MAX_GRADIENT * STRATEGY_UNIT
     change = ledger.for_person(Sensitivity(n_sums * max_change, n_sums * max_change**2))
     if noise_is_representable(budget.fraction(MIN_HISTOGRAM_SHARE).event, change):
@@ -184,21 +186,21 @@ def choose_algorithm(
 
 
 def _can_update_columns(budget: StageBudget, columns: Sensitivity) -> bool:
-    """Indicate whether the noise of one update of each column in each pass can be drawn."""
+    """Indicate whether the noise can be sampled if each pass updates each column once."""
     change = Sensitivity(3 * MAX_GRADIENT * columns.absolute, (3 * MAX_GRADIENT) ** 2)
     update = budget.fraction(Fraction(1, N_PASSES * columns.absolute))
     return noise_is_representable(update.event, change)
 
 
 def _may_use_trees_alone(training: TrainingData, method: str) -> bool:
-    """Indicate whether trees alone may be used: for classification, unless trees are excluded."""
+    """Indicate whether trees alone are allowed: for classification, unless trees are excluded."""
     return not training.is_regression and method != "moments"
 
 
 def _warn_about_too_few_rows(
     training: TrainingData, ledger: Ledger, budget: StageBudget, trees: TreeCover, method: str
 ) -> None:
-    """Warn if none of the algorithms that may run can learn, by public numbers only."""
+    """Warn if, judging by public numbers alone, no applicable algorithm can learn from the rows."""
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
     histograms_fail = effects_below_noise(budget, training.rows.n, columns)
     n_persons = training.rows.n / ledger.rows_per_person

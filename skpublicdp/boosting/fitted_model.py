@@ -19,14 +19,14 @@ from skpublicdp.typing import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class PublicTerm:
-    """Contribution of a public model to the margins.
+    """Weighted contribution of a public model to the margins.
 
     Attributes
     ----------
     public : PublicMargins
         The public model.
     weight : float
-        Factor on its margins.
+        Factor applied to the public model's margins.
     variance : float
         Expected squared error of the contribution, in squared logits.
     """
@@ -36,7 +36,7 @@ class PublicTerm:
     variance: float
 
     def of_margins(self, margins: Margins) -> Integers:
-        """Return the contribution to each row's margins, given the public model's margins.
+        """Return the contribution to the margins of each row, given the public model's margins.
 
         Margins and contributions are in units of 1 / MARGIN_UNIT, shape (n_targets, n).
         """
@@ -45,14 +45,14 @@ class PublicTerm:
 
     @property
     def public_means(self) -> Integers:
-        """Mean contribution to the margins of the public rows, rounded, shape (n_targets, 1)."""
+        """Rounded mean contribution to the margins of the public rows, shape (n_targets, 1)."""
         means = self.of_margins(self.public.of_public).mean(axis=1, keepdims=True)
         rounded: Integers = np.rint(means).astype(np.int64)
         return rounded
 
     @property
     def importance(self) -> float:
-        """Mean absolute deviation of its contribution in logits, over public rows and targets."""
+        """Mean absolute deviation, in logits, of the contribution over public rows and targets."""
         contributions = self.of_margins(self.public.of_public)
         return float(np.abs(contributions - self.public_means).mean() / MARGIN_UNIT)
 
@@ -63,7 +63,7 @@ class PublicTerm:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """Result of a fit. All values are released, except for the private rows in `data.rows`.
+    """Result of a fit: values that are all released, and the private rows in `data.rows`.
 
     Attributes
     ----------
@@ -72,12 +72,13 @@ class FittedModel:
     data : BinnedData
         The rows in the bins of the model.
     loss : Loss
-        Maps margins to mean targets.
+        Loss function that maps margins to mean targets.
     covariances : list of ndarray, shape (n_targets, n_bins of a column, n_bins of a column)
-        Posterior covariance of the scores of each column, then of each tree with noisy leaves.
-        Empty for voting trees.
+        Posterior covariance of the scores of each column, followed by those of each tree with noisy
+        leaves. Empty for voting trees.
     drift : float or None
-        Drift statistic of the public rows; about 1 if both samples are of one population.
+        Drift statistic of the public rows, which is about 1 if both samples come from the same
+        population.
     drifted : bool
         Whether the drift is statistically significant.
     row_weights : ndarray of float64, shape (m,)
@@ -88,9 +89,9 @@ class FittedModel:
     residual_counts : ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,), or None
         Noisy histogram of the residuals of a regression, from -1 to 1.
     public_term : PublicTerm, optional
-        Contribution of a public model, which is added to `model`.
+        Contribution of a public model that is added to `model`.
     boosting_weight : float
-        Factor on all scores of `model` that weighs it against the public model.
+        Factor applied to all scores of `model`, which is its weight relative to the public model.
     """
 
     model: AdditiveModel
@@ -118,7 +119,7 @@ def mean_variances(
 ) -> Floats:
     """Return the variance of each target's centred margins, averaged over the public rows.
 
-    Scores of different terms are taken as independent.
+    Scores of different terms are treated as independent.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ def mean_variances(
 
 @dataclass(frozen=True, eq=False)
 class LogisticFit:
-    """Additive model with one logistic margin for each target, before it has its final loss.
+    """Additive model with one logistic margin per target, before conversion to the final loss.
 
     Attributes
     ----------
@@ -162,7 +163,7 @@ class LogisticFit:
     variances : ndarray of float64, shape (n_targets,)
         Posterior variance of the centred margins of an average public row, for each target.
     outcome_range : OutcomeRange
-        Outcomes of a regression that the model predicts as 0 and 1.
+        Range of regression outcomes that the model scales to [0, 1].
     """
 
     model: AdditiveModel
@@ -175,7 +176,7 @@ class LogisticFit:
     outcome_range: OutcomeRange = DECLARED_RANGE
 
     def with_loss(self, loss: Loss) -> FittedModel:
-        """Return the fit with its scores rescaled to a loss."""
+        """Return the fit with scores rescaled for a given loss."""
         codes, weights = self.data.public_codes, self.design.weights
         rates = probabilities(self.model.raw_predict(codes)) @ weights
         factors = self.outcome_range.width * loss.logistic_rescaling(rates)

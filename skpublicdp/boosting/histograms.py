@@ -1,4 +1,4 @@
-"""Histograms of gradients over bins: tabulated in exact integers, released with exact noise."""
+"""Gradient histograms over bins, computed in exact integers and released with exact noise."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 BOOSTING_PROOF = "docs/proofs/moments.md"
-"""Proof page of the sensitivities of all sums that boosting releases, for receipts."""
+"""Proof page, cited in receipts, for the sensitivities of all sums that boosting releases."""
 
 
 def count_sensitivity(n_counts: int) -> Sensitivity:
-    """Return the sensitivity of `n_counts` counts, if one row moves each by at most 1."""
+    """Return the sensitivity of `n_counts` counts, each of which one row changes by at most 1."""
     return Sensitivity(n_counts, n_counts)
 
 
 def noisy_class_balance(training: TrainingData, ledger: Ledger, budget: StageBudget) -> float:
-    """Spend a budget on the number of rows of each label, and return the balance of the classes.
+    """Spend a budget on the number of rows with each label, and return the class balance.
 
-    It is 4 p (1 - p) for two labels, and 2 (1 - Σ p²), at most 1, for more: 1 for equal shares p of
-    the labels.
+    The class balance is 4 p (1 - p) for two labels and min(1, 2 (1 - Σ p²)) for more labels. It
+    equals 1 if all labels have the same frequency p.
     """
     rows, n_targets = training.rows, training.n_targets
 
     def count_chunk(chunk: slice) -> Integers:
-        """Return the class counts of one chunk of rows; of two labels, the number of ones."""
+        """Return the class counts of one chunk of rows (for two labels, the number of ones)."""
         y = rows.y[chunk]
         if n_targets == 1:
             return np.array([y.sum(dtype=np.int64)])
@@ -44,7 +44,7 @@ def noisy_class_balance(training: TrainingData, ledger: Ledger, budget: StageBud
 
     counts = ledger.add_noise(
         rows.sum_over_chunks(count_chunk),
-        # with more than two labels one count loses a row and another one gains it
+        # with more than two labels, one count decreases by 1 and another count increases by 1
         Sensitivity(1, 1) if n_targets == 1 else Sensitivity(2, 2),
         budget.event,
         name="noisy counts of the labels",
@@ -59,7 +59,7 @@ def noisy_class_balance(training: TrainingData, ledger: Ledger, budget: StageBud
 
 
 def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) -> Integers:
-    """Return the sums of scaled gradients and the number of rows in each bin.
+    """Return the sum of scaled gradients and the number of rows in each bin.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
     Returns
     -------
     ndarray of int64, shape (n_targets + 1, n_bins)
-        Gradient sums of each target in units of 1 / (2 MAX_GRADIENT), then counts.
+        Gradient sums of each target, in units of 1 / (2 MAX_GRADIENT), followed by row counts.
     """
 
     def tabulate_chunk(chunk: slice) -> Integers:
@@ -87,12 +87,12 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
 
 
 def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.intp]) -> Integers:
-    """Return the sums of integer values over each bin, and the number of rows in it.
+    """Return the sum of integer values in each bin and the number of rows in each bin.
 
     Parameters
     ----------
     values : ndarray, shape (n_targets, n)
-        Integers, of any type.
+        Integers of any numpy type.
     codes : ndarray of int, shape (n_columns, n)
         Bin codes of the rows.
     offsets : ndarray of intp, shape (n_columns + 1,)
@@ -101,7 +101,7 @@ def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.in
     Returns
     -------
     ndarray of int64, shape (n_targets + 1, n_bins)
-        Sums of each target, then counts.
+        Sums for each target, followed by row counts.
     """
     table = np.empty((len(values) + 1, int(offsets[-1])), dtype=np.int64)
     for bin_of_row, start, stop in zip(codes, offsets[:-1], offsets[1:], strict=True):
@@ -121,12 +121,12 @@ class NoisyHistogram:
     Attributes
     ----------
     sums : ndarray of float64, shape (n_targets, n_measured)
-        Combinations of gradient sums, in units of gradients.
+        Linear combinations of gradient sums, in units of gradients.
     counts : ndarray of float64, shape (n_measured,), or None
-        The same combinations of row counts; ``None`` if counts were not measured.
+        The same linear combinations of row counts, or None if counts were not measured.
     variance, count_variance : float
-        Noise variance of a combination of gradient sums and of counts. Without counts the latter
-        is infinite.
+        Noise variances of a combination of gradient sums and of a combination of counts. Without
+        counts, `count_variance` is infinite.
     """
 
     sums: Floats
@@ -138,7 +138,7 @@ class NoisyHistogram:
 def measure(
     table: Integers, strategy: HistogramStrategy, event: Event, ledger: Ledger, *, counts: bool
 ) -> NoisyHistogram:
-    """Return the measurements of a strategy on a gradient histogram, with exact noise.
+    """Release the measurements of a strategy on a gradient histogram, with exact noise.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def measure(
     ledger : Ledger
         Ledger that pays and draws the noise.
     counts : bool
-        Whether row counts are released with the gradient sums.
+        Whether row counts are released together with the gradient sums.
     """
     weight = strategy.count_weight
     combined = strategy.apply(table)

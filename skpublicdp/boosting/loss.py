@@ -1,9 +1,9 @@
-"""Losses: mean outcome, gradient and hessian as functions of integer margins.
+"""Loss functions: mean outcome, gradient and hessian as functions of integer margins.
 
-The gradient of the log-likelihood is v (y - mean), so it points uphill. The hessian is v times the
-derivative of the mean. The scale v depends on the margins alone and bounds every gradient by 1/2,
-for any outcome. Hessians are then at most 1/4 (docs/proofs/moments.md). Both are integers in units
-of 1 / (2 MAX_GRADIENT).
+The gradient v (y - mean) is that of the log-likelihood, so it is a direction of ascent. The hessian
+is v times the derivative of the mean. The scale v depends on the margins alone and is chosen such
+that every gradient is bounded by 1/2 for any outcome. Consequently, hessians are at most 1/4
+(docs/proofs/moments.md). Gradients and hessians are integers in units of 1 / (2 MAX_GRADIENT).
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from skpublicdp.typing import Floats
 Margins = NDArray[np.integer[Any]]
 
 HESSIAN_SHIFT = float(1 << 28)
-"""Factor of the hessian in a packed float. Absolute gradient sums of a chunk are at most 2^25."""
+"""Factor of the hessian in a packed float. The absolute gradient sums of a chunk are at most
+2^25."""
 
 EXP_TABLE = np.exp(-np.arange(2 * MAX_MARGIN + 1) / MARGIN_UNIT)
-"""exp(-margin) for each integer margin. A table gives equal results for equal margins, whatever the
-position of a row in an array."""
+"""exp(-margin) for each integer margin. A lookup table returns equal results for equal margins,
+regardless of a row's position in an array."""
 
 MAX_RESIDUAL_DEVIATIONS = 2.0
-"""Residuals are clipped at this number of standard deviations. With fewer the noise is smaller, and
-the mean of skewed residuals is biased (ablation: "regression, much")."""
+"""Number of standard deviations at which residuals are clipped. A smaller value reduces the noise
+but biases the mean of skewed residuals (ablation: "regression, much")."""
 
 
 class Loss(ABC):
@@ -52,10 +53,10 @@ class Loss(ABC):
     n_targets : int
         Number of margins of a row.
     hessian_factor : float
-        Factor on the diagonal hessian that accounts for all margins being updated together:
-        K / (K - 1) for the softmax of K classes.
+        Factor on the diagonal hessian that accounts for the joint update of all margins: K / (K -
+        1) for the softmax of K classes.
     gradient_variance : float or None
-        Variance of a gradient as a multiple of its hessian; ``None`` if it must be estimated.
+        Variance of a gradient as a multiple of its hessian, or None if the ratio must be estimated.
     sensitivity : Sensitivity
         Change of the gradient and hessian sums over the bins of any partition of the rows when one
         row is replaced.
@@ -63,12 +64,12 @@ class Loss(ABC):
 
     n_targets: int = 1
     hessian_factor: float = 1.0
-    # factor on the released hessians, see `ClippedSquaredLoss`
+    # factor on the released hessians (see `ClippedSquaredLoss`)
     hessian_unit: float = 1.0
-    # for labels the ratio is the scale v, which lies between 1/2 and 1
+    # for labels, the ratio is the scale v, which lies between 1/2 and 1
     gradient_variance: float | None = 0.8
-    # a flipped outcome reverses the gradient in one bin; in the 1-norm the worst case is a row that
-    # changes bins, with the gradients and hessians of both bins
+    # a flipped outcome reverses the gradient in one bin; in the 1-norm, the worst case is a row
+    # that changes bins, which affects the gradients and hessians of both bins
     sensitivity = Sensitivity(3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + (MAX_GRADIENT // 2) ** 2)
 
     @abstractmethod
@@ -77,13 +78,14 @@ class Loss(ABC):
 
     @abstractmethod
     def link(self, means: Floats) -> Floats:
-        """Return the margins, as floats in units of log-odds, at which rows have given means."""
+        """Return the margins for given means, as floats in units of log-odds."""
 
     @abstractmethod
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return the factor of each target that converts log-odds scores to scores of this loss.
+        """Return the factor for each target that converts log-odds scores to scores of this loss.
 
-        To first order around `rates`, a converted score changes the mean as the log-odds did.
+        To first order around `rates`, a converted score changes the mean as much as the log-odds
+        score.
 
         Parameters
         ----------
@@ -102,7 +104,7 @@ class Loss(ABC):
         margins : ndarray of int, shape (n_targets, n)
             Margins of the rows.
         y : ndarray, shape (n,), optional
-            Labels or outcomes. Without them the gradients are 0.
+            Labels or outcomes. If omitted, the gradients are 0.
 
         Returns
         -------
@@ -128,9 +130,9 @@ class Loss(ABC):
         row_weights: Floats,
         outcome_range: OutcomeRange = DECLARED_RANGE,
     ) -> AdditiveModel:
-        """Return a model of each target's log-odds, converted to this loss to first order.
+        """Convert a model of each target's log-odds to this loss, to first order.
 
-        The mean outcome of the public rows is kept exactly, up to rounding.
+        The mean outcome over the public rows is preserved exactly, up to rounding.
 
         Parameters
         ----------
@@ -141,7 +143,7 @@ class Loss(ABC):
         row_weights : ndarray of float64, shape (m,)
             Weights of the public rows, which sum to 1.
         outcome_range : OutcomeRange, default=DECLARED_RANGE
-            Outcomes that the model predicts as 0 and 1.
+            Range of outcomes that the model scales to [0, 1].
         """
         rates = probabilities(model.raw_predict(codes)) @ row_weights
         if self.n_targets > 1:
@@ -150,7 +152,7 @@ class Loss(ABC):
         rates = outcome_range.low + outcome_range.width * rates
 
         def rescale(scores: NDArray[np.int64]) -> NDArray[np.int64]:
-            """Return the scores of each target times its factor, rounded to integers."""
+            """Return the product of scores and the targets' factors, rounded to integers."""
             return np.rint(factors * scores).astype(np.int64)
 
         leaf_scores = tuple(map(rescale, model.leaf_scores))
@@ -163,14 +165,14 @@ class Loss(ABC):
 
 
 class ScalarLoss(Loss):
-    """Loss of one target in [0, 1], whose mean is a tabulated function of the margin.
+    """Loss for one target in [0, 1], whose mean is a tabulated function of the margin.
 
     Parameters
     ----------
     mean : ndarray of float64, shape (2 MAX_MARGIN + 1,)
         Mean for each margin from -MAX_MARGIN to MAX_MARGIN.
     slope : ndarray of float64, shape (2 MAX_MARGIN + 1,)
-        Derivative of the mean in the margin.
+        Derivative of the mean with respect to the margin.
     """
 
     def __init__(self, mean: Floats, slope: Floats) -> None:
@@ -186,7 +188,7 @@ class ScalarLoss(Loss):
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None
     ) -> tuple[Floats, Floats]:
-        """Return gradients and hessians, rounded to the nearest integer."""
+        """Return gradients and hessians, rounded to the nearest integers."""
         position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN).astype(np.intp)
         position += MAX_MARGIN
         hessians = np.take(self._hessian, position)
@@ -199,7 +201,7 @@ class ScalarLoss(Loss):
 
 
 class LogisticLoss(ScalarLoss):
-    """Logistic loss of two labels, with gradients and hessians from one packed table."""
+    """Logistic loss for two labels, with gradients and hessians from one packed table."""
 
     def __init__(self) -> None:
         super().__init__(SIGMOID_TABLE, SIGMOID_TABLE * (1 - SIGMOID_TABLE))
@@ -225,14 +227,14 @@ class LogisticLoss(ScalarLoss):
         return log_odds
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return ones, since scores of this loss are log-odds already."""
+        """Return ones, since scores of this loss are already log-odds."""
         return np.ones(len(rates))
 
 
 class SquaredLoss(ScalarLoss):
-    """Squared error of outcomes in [0, 1]: the mean is 1/2 + margin / 4, clipped to [0, 1].
+    """Squared error for outcomes in [0, 1], with mean 1/2 + margin / 4 clipped to [0, 1].
 
-    Near 1/2 a margin then has the same effect as log-odds.
+    With this scaling, a margin near 1/2 has the same effect as log-odds.
     """
 
     gradient_variance = None
@@ -247,7 +249,7 @@ class SquaredLoss(ScalarLoss):
         return "SQUARED"  # pickled by reference, without the tables
 
     def scale(self, margins: Margins) -> Floats:
-        """Return the factor of each row's residual in its gradient, shape (1, n)."""
+        """Return the factor that multiplies each row's residual in the gradient, shape (1, n)."""
         position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN
         scale: Floats = np.take(self._scale, position) / (2 * MAX_GRADIENT)
         return scale
@@ -257,19 +259,20 @@ class SquaredLoss(ScalarLoss):
     ) -> float:
         """Return the variance of a gradient as a multiple of its hessian, at most 1.
 
-        Both are means over rows with given margins and weights of sum 1.
+        The variance and the hessian are averaged over rows with given margins, using weights that
+        sum to 1.
         """
         squared_scale = float((self.scale(margins)[0] ** 2) @ row_weights)
         hessian = float((self.scale(margins)[0] / 4) @ row_weights)
         return min(squared_scale * residual_variance / hessian, 1.0)
 
     def clipped(self, residual_variance: float) -> SquaredLoss:
-        """Return the loss with clipped residuals, unless this has no smaller noise.
+        """Return the loss with clipped residuals if clipping reduces the noise, else this loss.
 
         Parameters
         ----------
         residual_variance : float
-            Upper limit of the variance of the residuals.
+            Upper limit for the variance of the residuals.
         """
         max_residual = MAX_RESIDUAL_DEVIATIONS * math.sqrt(residual_variance)
         # the scale of this loss is between 1/2 and 1
@@ -287,17 +290,17 @@ class SquaredLoss(ScalarLoss):
 
 
 class MultinomialLoss(Loss):
-    """Multinomial logistic loss: softmax of one margin per class.
+    """Multinomial logistic loss: the softmax of one margin per class.
 
     Parameters
     ----------
     n_targets : int
         Number of classes.
     pure : bool
-        Whether gradients and hessians are bounded in the 1-norm (else in the Euclidean norm).
+        Whether gradients and hessians are bounded in the 1-norm rather than the Euclidean norm.
     """
 
-    # the hessians of the old and the new row may be of different targets
+    # the hessians of the old and the new row may belong to different targets
     sensitivity = Sensitivity(
         3 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2 + 2 * (MAX_GRADIENT // 2) ** 2
     )
@@ -320,12 +323,12 @@ class MultinomialLoss(Loss):
         return exponentials
 
     def link(self, means: Floats) -> Floats:
-        """Return the logarithms of class probabilities, which are margins of the softmax."""
+        """Return the logarithms of class probabilities, which are valid softmax margins."""
         margins: Floats = np.log(means)
         return margins
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return 1 - rate, since raising one margin lowers the probabilities of other classes."""
+        """Return 1 - rate, since increasing one margin decreases the other class probabilities."""
         factors: Floats = 1 - rates
         return factors
 
@@ -352,22 +355,22 @@ class MultinomialLoss(Loss):
 
 
 class ClippedSquaredLoss(SquaredLoss):
-    """Squared error with clipped residuals: the gradient is that of Huber's loss.
+    """Squared error with clipped residuals, whose gradient is that of the Huber loss.
 
-    All gradients have the scale 1 / (2 max_residual), which is larger than that of `SquaredLoss`.
-    So the noise is smaller relative to the gradients.
+    All gradients have the scale 1 / (2 max_residual), which exceeds the scale in `SquaredLoss`.
+    Therefore the noise is smaller relative to the gradients.
 
     Parameters
     ----------
     max_residual : float
-        Bound of the absolute residual, in (0, 1).
+        Bound on the absolute residual, in (0, 1).
     """
 
     def __init__(self, max_residual: float) -> None:
         super().__init__()
         self._scale = np.full(len(self._mean), MAX_GRADIENT / max_residual)
-        # The hessian is a public constant, so that hessian sums are multiples of counts. They are
-        # released in a unit in which they are no larger than those of other losses.
+        # The hessian is a public constant, so hessian sums are multiples of counts. They are
+        # released in a unit in which they do not exceed those of other losses.
         self._hessian = np.full(len(self._mean), MAX_GRADIENT / 4)
         self.hessian_unit, self._max_residual = 1 / max_residual, max_residual
 

@@ -1,6 +1,6 @@
-"""Additive model with integer scores, and the scaled gradient of each row.
+"""Additive model with integer scores, and the scaled gradients of its rows.
 
-All values are integers, and the values of a row are functions of this row and the model only.
+All values are integers, and the values of each row depend only on this row and the model.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ MARGIN_UNIT = 1024
 """Integer that represents a margin of 1 (in log-odds). Sums of integer scores are exact."""
 
 TARGET_LEVELS = 4096
-"""Outcomes from 0 to 1 are rounded to multiples of 1 / TARGET_LEVELS."""
+"""Number of levels of encoded outcomes, which are multiples of 1 / TARGET_LEVELS between 0 and
+1."""
 
 MAX_MARGIN = 16 * MARGIN_UNIT
-"""Bound of the absolute margin in tables. At ±16 the probability is within 1.2e-7 of 0 or 1."""
+"""Bound on the absolute margin in tables. At ±16, the probability is within 1.2e-7 of 0 or 1."""
 
 MAX_GRADIENT = 256
-"""Largest norm of a scaled gradient, 1/2, as an integer."""
+"""Integer that represents 1/2, the largest norm of a scaled gradient."""
 
 SIGMOID_TABLE = 1 / (1 + np.exp(-np.arange(-MAX_MARGIN, MAX_MARGIN + 1) / MARGIN_UNIT))
-"""Probability for each integer margin. A table gives equal results for equal margins, whatever the
-position of a row in an array."""
+"""Probability for each integer margin. A lookup table returns equal results for equal margins,
+regardless of a row's position in an array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +41,16 @@ class AdditiveModel:
     Attributes
     ----------
     scores : ndarray of int64, shape (n_targets, n_bins)
-        Contribution of each bin to the margin, in units of 1 / MARGIN_UNIT. There is one target
-        for two labels, and one per label otherwise.
+        Contribution of each bin to the margin, in units of 1 / MARGIN_UNIT. There is one target for
+        two labels, and one target per label otherwise.
     intercepts : ndarray of int64, shape (n_targets,)
         Intercept of each target.
     offsets : ndarray of intp, shape (n_columns + 1,)
-        Index of the first bin of each column among all bins, then the number of all bins.
+        Index of the first bin of each column among all bins, followed by the total number of bins.
     trees : tuple of DecisionTree
         Interaction or voting trees.
     leaf_scores : tuple of ndarray of int64, shape (n_targets, n_leaves)
-        Contribution of each leaf of each tree.
+        Contribution of each leaf to the margin, one array for each tree.
     """
 
     scores: Integers
@@ -59,7 +60,7 @@ class AdditiveModel:
     leaf_scores: tuple[Integers, ...] = ()
 
     def raw_predict(self, codes: BinCodes) -> Integers:
-        """Return the margins of binned rows, integers in units of 1 / MARGIN_UNIT.
+        """Return the margins of binned rows, as integers in units of 1 / MARGIN_UNIT.
 
         Parameters
         ----------
@@ -84,36 +85,36 @@ class AdditiveModel:
 
 
 def null_model(offsets: NDArray[np.intp], n_targets: int) -> AdditiveModel:
-    """Return the additive model that gives every label the same probability for all rows."""
-    # one target stands for two labels; the log-odds of probability 1 / K are -log(K - 1)
+    """Return the null model, which assigns the same probability to every label in all rows."""
+    # one target represents two labels; the log-odds of the probability 1 / K are -log(K - 1)
     intercept = 0 if n_targets == 1 else -round(MARGIN_UNIT * np.log(n_targets - 1))
     scores = np.zeros((n_targets, int(offsets[-1])), dtype=np.int64)
     return AdditiveModel(scores, np.full(n_targets, intercept, dtype=np.int64), offsets)
 
 
 def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
-    """Return the logistic function of integer margins, from a table of the same shape."""
+    """Return the logistic function of integer margins, looked up in a table."""
     sigmoid: Floats = np.take(SIGMOID_TABLE, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
     return sigmoid
 
 
 def gradient_scale(probability: Floats, pure: bool) -> Floats:
-    """Return the factor v(x) on the gradient of a row that bounds its norm by 1/2.
+    """Return the factor v(x) that bounds the norm of each row's gradient by 1/2.
 
-    It is 1/2 divided by the largest norm of (1[label] - probability) over all labels. It does not
-    depend on the label of the row.
+    The factor is 1/2 divided by the largest norm of (1[label] - probability) over all labels. It
+    does not depend on the row's own label.
 
     Parameters
     ----------
     probability : ndarray of float64, shape (n_targets, n)
         Probability of each target.
     pure : bool
-        Whether several targets are bounded in the 1-norm (else in the Euclidean norm).
+        Whether several targets are bounded in the 1-norm rather than the Euclidean norm.
 
     Returns
     -------
     ndarray of float64, shape (n,)
-        The factor of each row.
+        Gradient factor of each row.
     """
     if len(probability) == 1:
         max_norm: Floats = np.maximum(probability[0], 1 - probability[0])
@@ -130,25 +131,26 @@ def scaled_gradients(
 ) -> Integers:
     """Return the scaled gradients v(x) (1[y] - probability), shape (n_targets, n).
 
-    They are integers in units of 1 / (2 MAX_GRADIENT). The norm of a row's gradient is at most
-    `MAX_GRADIENT`: the 1-norm over the targets if `pure`, otherwise the Euclidean norm.
+    Gradients are integers in units of 1 / (2 MAX_GRADIENT). The norm of a row's gradient over the
+    targets is at most `MAX_GRADIENT`. The norm is the 1-norm if `pure`, and otherwise the Euclidean
+    norm.
 
     Parameters
     ----------
     margins : ndarray of int, shape (n_targets, n)
         Margins of the rows.
     y : ndarray, shape (n,)
-        Codes of the labels. With one target, the outcomes from 0 to 1.
+        Label codes or, with one target, outcomes between 0 and 1.
     pure : bool
-        Whether the norm is the 1-norm.
+        Whether the gradient norm is the 1-norm.
     """
     probability = probabilities(margins)
     outcome = y
     if len(probability) > 1:
         outcome = y == np.arange(len(probability))[:, None]
     exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * (outcome - probability)
-    # of several targets, rounding towards 0 keeps the norm, up to floating-point errors, which the
-    # factor 1 - 1e-12 absorbs
+    # with several targets, rounding towards 0 does not increase the norm, apart from floating-point
+    # errors that are absorbed by the factor 1 - 1e-12
     integers = np.trunc(exact * (1 - 1e-12)) if len(exact) > 1 else np.rint(exact)
     rounded: Integers = integers.astype(np.int64)
     return rounded
@@ -157,9 +159,9 @@ def scaled_gradients(
 def boosting_weights(
     margins: NDArray[np.integer[Any]], y: NDArray[np.intp], max_weight: int
 ) -> Integers:
-    """Return the boosting weight of each row: min(1, 2 (1 - p)) for the probability p of its label.
+    """Return each row's boosting weight min(1, 2 (1 - p)), where p is the probability of its label.
 
-    A row has the full weight if the model misclassifies it, and less weight otherwise.
+    With two labels, a misclassified row has full weight, and other rows have less weight.
 
     Parameters
     ----------
@@ -173,15 +175,16 @@ def boosting_weights(
     Returns
     -------
     ndarray of int64, shape (n,)
-        Weights from 0 to `max_weight`.
+        Weights between 0 and `max_weight`.
     """
     if len(margins) == 1:
         margin_of_label = np.where(y == 1, margins[0], -margins[0])
     else:
-        # relative to the largest margin of any other label
+        # margin relative to the largest margin of any other label
         rows = np.arange(len(y))
         other_margins = margins.astype(np.int64)
-        # low enough never to be the maximum; half of it, so that no difference overflows
+        # too low to be the maximum, but only half of the lowest integer, so that no difference
+        # overflows
         other_margins[y, rows] = np.iinfo(np.int64).min // 2
         margin_of_label = margins[y, rows] - other_margins.max(axis=0)
     error_probability = probabilities(-margin_of_label)

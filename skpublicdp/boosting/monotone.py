@@ -1,4 +1,4 @@
-"""Monotone constraints: projection of fitted scores, which is post-processing."""
+"""Monotone constraints: projection of fitted scores, a form of post-processing."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion,
 from skpublicdp.typing import Floats
 
 Directions = NDArray[np.int8]
-"""Constraint of each column, (n_columns,): 1 for increasing, -1 for decreasing, 0 for none."""
+"""Constraint of each column: 1 for increasing, -1 for decreasing, 0 for none."""
 
 Projection = Callable[[Floats, Floats], Floats]
-"""Maps the scores of a term and their variances, both of shape (size,), to the nearest scores that
-satisfy a constraint."""
+"""Function that maps the scores of a term and the score variances, both of shape (size,), to the
+nearest scores that satisfy a constraint."""
 
 
 def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | None:
-    """Return the monotone constraint (1, 0 or -1) of each column; ``None`` without any constraint.
+    """Return each column's monotone constraint (1, 0 or -1), or None without any constraint.
 
     Parameters
     ----------
     monotonic_cst : array-like, dict or None
-        The estimator's parameter: directions of all columns, or of some by name or position.
+        Parameter of the estimator: directions of all columns, or a dict of directions by column
+        name or position.
     schema : Schema
         The columns.
 
     Raises
     ------
     ValueError
-        If values or shape are invalid, a column is unknown, or a constrained column is categorical.
+        If the values or the shape are invalid, a column is unknown, or a constrained column is
+        categorical.
     """
     if monotonic_cst is None:
         return None
@@ -73,9 +75,10 @@ def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | N
 
 
 def isotonic_projection(direction: int) -> Projection:
-    """Return a projection of a column's bin scores onto monotone ones, by isotonic regression.
+    """Return a function that projects a column's bin scores onto monotone scores.
 
-    The last bin holds missing values, so its score is not constrained.
+    The projection is an isotonic regression. The score of the last bin is not constrained, since
+    this bin contains missing values.
 
     Parameters
     ----------
@@ -84,7 +87,7 @@ def isotonic_projection(direction: int) -> Projection:
     """
 
     def project(scores: Floats, variances: Floats) -> Floats:
-        """Return the nearest monotone scores in squared distance, weighted by precision."""
+        """Return the monotone scores that minimise the precision-weighted squared distance."""
         projected = scores.copy()
         weights = 1 / variances[:-1]
         projected[:-1] = isotonic_regression(
@@ -98,12 +101,12 @@ def isotonic_projection(direction: int) -> Projection:
 def monotone_leaf_projection(
     tree: DecisionTree, sizes: list[int], directions: Directions
 ) -> Projection | None:
-    """Return the isotonic projection of a tree's leaf values; ``None`` if it is unconstrained.
+    """Return the isotonic projection of a tree's leaf values, or None if they are unconstrained.
 
-    Two leaves are ordered if they contain rows that differ in one constrained column only. A tree
-    whose values respect this partial order is monotone. An upper set contains every leaf above its
-    members, and a lower set every leaf below. There are few leaves, so the projection enumerates
-    all of these sets.
+    Two leaves are ordered if they contain rows that differ only in one constrained column. A tree
+    is monotone if its values respect this partial order. An upper set contains every leaf above any
+    of its members, and a lower set contains every leaf below any of its members. Since there are
+    few leaves, the projection enumerates all upper and lower sets.
 
     Parameters
     ----------
@@ -126,19 +129,19 @@ def monotone_leaf_projection(
         is_lower_set &= ~contains[:, high] | contains[:, low]
 
     def project(scores: Floats, variances: Floats) -> Floats:
-        """Return the maximum over upper sets of the minimum over lower sets of weighted means.
+        """Return the max-min of weighted means over upper and lower sets.
 
         This is the max-min formula of Robertson, Wright and Dykstra (1988), Theorem 1.4.4. The
-        result is ordered exactly, in spite of rounding errors of the means.
+        order of the results is exact despite rounding errors in the means.
         """
         weights = 1 / variances
-        # indexed by the mask of the set; the empty set has no mean
+        # indexed by the bit mask of the set; the empty set has no mean
         mean_of_set = np.append(np.nan, (contains @ (weights * scores)) / (contains @ weights))
         # means of the intersections of upper sets (rows) with lower sets (columns)
         means = mean_of_set[masks[is_upper_set][:, None] & masks[is_lower_set]]
         projected = []
         for leaf in range(n_leaves):
-            # an upper and a lower set that contain the leaf have a nonempty intersection
+            # an upper set and a lower set that both contain the leaf have a nonempty intersection
             means_with_leaf = means[contains[is_upper_set, leaf]][:, contains[is_lower_set, leaf]]
             projected.append(means_with_leaf.min(axis=1).max())
         return np.array(projected)
@@ -149,10 +152,10 @@ def monotone_leaf_projection(
 def _ordered_leaves(
     tree: DecisionTree, sizes: list[int], directions: Directions
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs (lower, higher) of leaves whose values a monotone constraint orders.
+    """Yield pairs (lower, higher) of leaves whose values are ordered by a monotone constraint.
 
-    A pair is ordered if the regions of both leaves overlap in all columns but a constrained one,
-    and some bin of the first region precedes some bin of the second one in this column.
+    Two leaves are ordered if their regions overlap in all columns except one constrained column,
+    and if in this column a bin of the first region precedes a bin of the second region.
 
     Parameters
     ----------
@@ -164,7 +167,7 @@ def _ordered_leaves(
         1 for increasing, -1 for decreasing, 0 for no constraint.
     """
     columns = np.unique(tree.splits.features).tolist()
-    # the bins of each leaf in each column, as unions of half-open intervals (low, high]
+    # bins of each leaf in each column, as unions of half-open intervals (low, high]
     regions = [
         {
             column: intersect_interval(region.get(column, WHOLE_LINE), -1, sizes[column] - 1)
@@ -178,7 +181,7 @@ def _ordered_leaves(
             overlap_elsewhere = all(
                 _overlap(region_a[other], region_b[other]) for other in columns if other != column
             )
-            # without the last bin, which holds missing values
+            # excluding the last bin, which contains missing values
             last_number_bin = sizes[column] - 2
             bins_a = intersect_interval(region_a[column], -1, last_number_bin)
             bins_b = intersect_interval(region_b[column], -1, last_number_bin)
@@ -190,7 +193,7 @@ def _ordered_leaves(
 
 
 def _overlap(first: IntervalUnion, second: IntervalUnion) -> bool:
-    """Indicate whether two unions of intervals have a common point."""
+    """Indicate whether two unions of intervals intersect."""
     return any(intersect_interval(first, low, high) for low, high in second)
 
 
@@ -201,10 +204,10 @@ def project_monotone(
     directions: Directions,
     covariances: list[Floats],
 ) -> AdditiveModel:
-    """Return the nearest monotone model: each column and each tree is projected by itself.
+    """Return the nearest monotone model, by projecting each column and each tree separately.
 
-    A sum of monotone terms is monotone. The mean margin of the public rows is kept. The model must
-    have one target.
+    The sum of monotone terms is monotone. The mean margin of the public rows is preserved. The
+    model must have one target.
 
     Parameters
     ----------
@@ -213,12 +216,12 @@ def project_monotone(
     binner : Binner
         Bins of all columns.
     public_codes : ndarray of int, shape (n_columns, m)
-        Bin codes of the public rows, whose mean margin is kept.
+        Bin codes of the public rows, whose mean margin is preserved.
     directions : ndarray of int8, shape (n_columns,)
         1 for increasing, -1 for decreasing, 0 for no constraint.
     covariances : list of ndarray
-        Posterior covariances of columns, then of trees. Terms without one are weighted by the
-        number of public rows in each bin or leaf.
+        Posterior covariances of columns, followed by trees. Terms without a posterior covariance
+        are weighted by the number of public rows in each bin or leaf.
     """
     mean_margin = model.raw_predict(public_codes).mean()
     scores, leaf_scores = model.scores.copy(), list(model.leaf_scores)
@@ -243,16 +246,17 @@ def project_monotone(
 
 
 def _variances(covariances: Floats | None, codes: BinCodes, size: int) -> Floats:
-    """Return the variances of one term's scores up to a common factor, shape (size,).
+    """Return the relative variances of one term's scores, shape (size,).
 
-    Without a posterior they are one over the number of public rows plus 1/2.
+    Variances are defined up to a common factor. Without a posterior covariance, the variance of a
+    bin with k public rows is 1 / (k + 1/2).
 
     Parameters
     ----------
     covariances : ndarray of float64, shape (1, size, size), or None
         Posterior covariance of the scores.
     codes : ndarray of int, shape (m,)
-        Bins or leaves of the public rows, whose counts replace a missing covariance.
+        Bins or leaves of the public rows, whose counts are used if there is no covariance.
     size : int
         Number of bins or leaves.
     """

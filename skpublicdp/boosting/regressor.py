@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingRegressor: mean outcomes and prediction intervals, from noisy histograms."""
+"""SemiPrivateBoostingRegressor: predicted means and prediction intervals from noisy histograms."""
 
 from __future__ import annotations
 
@@ -35,110 +35,115 @@ _checked: Callable[[_Method], _Method] = validate_params(
 
 
 class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPrivateBoosting):
-    """Private boosting of a numeric outcome on tables of numbers and categories.
+    """Differentially private boosting regressor for tables of numbers and categories.
 
-    Outcomes are clipped to public bounds. Public rows, with or without outcomes, choose the bins of
-    each column. A noisy histogram of the outcomes shows the range of most of them, in which a first
-    fit takes place. Noisy histograms of the gradients, which are clipped, are released in rounds.
-    If the budget suffices, small trees are drawn by the exponential mechanism. Finally a noisy
-    histogram of the residuals is released, for prediction intervals.
+    Outcomes are clipped to public bounds. The bins of each column are chosen from public rows, with
+    or without outcomes. A noisy histogram of the outcomes determines the range of most outcomes,
+    and a first model is fitted within this range. Noisy histograms of clipped gradients are
+    released in rounds. If the budget is large enough, small trees are drawn by the exponential
+    mechanism. Finally, a noisy histogram of the residuals is released for prediction intervals.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=1e-6
-        Privacy budget δ in [0, 1); 0 gives pure ε-differential privacy, with Laplace noise.
+        Privacy budget δ in [0, 1). With δ = 0, the fit satisfies pure ε-differential privacy and
+        the noise is Laplace.
     method : {"auto", "moments"}, default="auto"
-        ``"moments"`` fits noisy histograms only and draws no tree. ``"auto"`` draws trees if the
-        budget suffices.
+        ``"moments"`` uses noisy histograms only and draws no tree. ``"auto"`` also draws trees if
+        the budget is large enough.
     max_rounds : int, default=None
-        Maximum number of rounds of histograms. By default it is chosen by the number of rows and
-        the budget.
+        Maximum number of histogram rounds. By default, it is chosen according to the number of rows
+        and the budget.
     outcome_bounds : pair of float, default=None
         Lowest and highest outcome, which must not depend on private rows. Other outcomes are
-        clipped. By default the bounds are the quantiles 0.005 and 0.995 of the public outcomes.
-        With fewer than 200 of them the bounds are their range, extended by a tenth on either side.
+        clipped. By default, the bounds are the 0.005 and 0.995 quantiles of the public outcomes.
+        With fewer than 200 public outcomes, the bounds are the range of the public outcomes,
+        extended by a tenth on either side.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of numeric columns, which must not depend on private rows. They
-        are used if there are fewer than twelve public rows, or if a column is constant in them.
-        Without public rows and bounds, columns are assumed to be standard normal.
+        Lowest and highest value of numeric columns, which must not depend on private rows. The
+        bounds are used if there are fewer than twelve public rows, or if a column is constant in
+        the public rows. Without public rows and bounds, columns are assumed to be standard normal.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
-        Monotone constraints of numeric columns: 1 if the predicted outcome must not decrease, -1
-        if it must not increase, and 0 for no constraint. Missing values are not constrained. Scores
-        are projected onto the constraints, which costs no privacy. Predictions satisfy them
-        exactly.
+        Monotone constraints of numeric columns: 1 if the predicted outcome must not decrease, -1 if
+        it must not increase, and 0 for no constraint. Missing values are not constrained. Scores
+        are projected onto the constraints, which has no privacy cost. Predictions satisfy the
+        constraints exactly.
     public_model : estimator, "auto" or None, default="auto"
-        Model of public data, which released sums of the private rows weigh against boosting. A
-        fitted estimator, such as last year's model or a published score, is used as it is. It must
-        have been made without the private rows, and predict each row from this row alone. An
-        estimator that is not fitted is fitted to the public rows with outcomes, by
-        cross-fitting. ``"auto"`` does this with the mean of gradient boosting and a linear model,
-        if at least 30 public rows have outcomes and no monotone constraint is set. ``None`` uses no
-        model.
+        Model of public data, which is combined with the boosted model using weights from noisy sums
+        over the private rows. A fitted estimator, such as last year's model or a published score,
+        is used unchanged. The estimator must have been trained without the private rows, and its
+        prediction for a row must depend on this row alone. An unfitted estimator is cross-fitted to
+        the public rows with outcomes. ``"auto"`` cross-fits the average of gradient boosting and a
+        linear model, provided that at least 30 public rows have outcomes and no monotone constraint
+        is set. ``None`` uses no model.
     n_jobs : int, default=None
         Number of threads. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Any other value makes the fit
-        repeatable, for tests and papers only, and is noted in the receipt.
+        With ``None``, random numbers come from the operating system's secure generator. Any other
+        value makes the fit reproducible, which is intended for tests and papers only, and is
+        recorded in the receipt.
     max_rows_per_group : int, default=None
-        Maximum number of rows of each person. With it, persons are protected instead of rows:
-        `fit` requires `groups`, and uses the first `max_rows_per_group` rows of each person.
+        Maximum number of rows per person. If set, privacy is guaranteed for persons instead of
+        rows: `fit` requires `groups` and uses the first `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it is insufficient, `fit` raises an error before it
-        reads a private row.
+        Budget that the fit is charged to. If the budget is insufficient, `fit` raises an error
+        before reading any private row.
 
     Attributes
     ----------
     outcome_bounds_ : tuple of float
-        Bounds to which outcomes were clipped. All predictions are within them.
+        Bounds to which outcomes were clipped. All predictions lie within these bounds.
     shapes_ : tuple of Shape
         Contribution of each bin of each column to the mean outcome, with standard deviations.
-        One-hot columns are one column of categories.
+        Adjacent one-hot columns form a single column of categories.
     trees_ : tuple of Tree
-        Rules of the trees, and the score of each leaf.
+        Rules of the trees, and the scores of their leaves.
     pairs_ : tuple of Pair
         Sum of the trees that split on the same two columns.
     intercept_ : float
-        Mean outcome of an average public row before trees.
+        Mean outcome of an average public row before trees are added.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
-        Mean absolute deviation of a column's contribution, over the public rows. That of one-hot
-        columns is divided among them.
+        Mean absolute deviation of each column's contribution over the public rows. The importance
+        of one-hot columns that form a single column of categories is divided among these columns.
     public_model_ : estimator, tuple of estimators, or None
-        The fitted public model; the two models of ``"auto"``.
+        The fitted public model, or the two fitted models for ``"auto"``.
     public_weight_, boosting_weight_ : float
-        Weights of the margins of the public model and of boosting.
+        Weights of the margins of the public and the boosted model.
     drift_ : float or None
-        Drift statistic of the public rows, about 1 without a covariate shift. ``None`` if no counts
-        were released.
+        Drift statistic of the public rows, which is about 1 without a covariate shift, or ``None``
+        if no counts were released.
     guarantee_ : None
-        No theorem bounds the error in the population.
+        Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str
-        Reason for ``guarantee_ = None``.
+        Explanation of why `guarantee_` is ``None``.
     privacy_ : PrivacyReceipt
         Privacy loss of each step.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the features, if `X` has string column names.
+        Feature names, if the column names of `X` are strings.
 
     Warns
     -----
     DriftWarning
         If the public rows have a significant covariate shift.
     LargeDeltaWarning
-        If `delta` is not far below one over the number of private rows.
+        If `delta` is not much smaller than 1 / n for n private rows.
     LargeEpsilonWarning
-        If `epsilon` is so large that it protects almost nothing.
+        If `epsilon` is so large that it provides almost no protection.
     NoPublicDataWarning
-        If there are no public rows, so that bins are data-independent. Or if a column has too few
-        public values, and neither `bounds` nor its type determine its bins.
+        If there are no public rows, so that bins are data-independent. Also if a column has too few
+        public values, and its bins are determined neither by `bounds` nor by its type.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+        If `X_public` and `X` have the same number of rows, in which case cross-validation would
+        split `X_public` too.
     TooFewRowsWarning
-        If the noise exceeds the strongest effect that a column can have on this number of rows.
+        If the noise exceeds the strongest effect that a column can have with this number of rows.
     UnknownCategoriesWarning
-        If a categorical column has mostly unknown values in the input of a later method call.
+        If most values of a categorical column in the input of a later method are unknown
+        categories.
 
     See Also
     --------
@@ -146,13 +151,14 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one private row, features and outcome. The number of
-    private rows, the types of the columns, `outcome_bounds_` and all public rows are not protected.
-    The noise is exact, on integer sums (docs/proofs/moments.md), and so are the draws.
+    Neighbouring data sets differ in one private row, including its features and its outcome. The
+    number of private rows, the column types, `outcome_bounds_` and all public rows are not
+    protected. Noise is sampled exactly and added to integer sums (docs/proofs/moments.md), and
+    trees are also drawn exactly.
 
-    If the budget is too small for a histogram of the outcomes, the noise is in proportion to the
-    width of the outcome bounds. With narrow bounds outcomes are clipped, and predictions are means
-    of clipped outcomes.
+    If the budget is too small for a histogram of the outcomes, the noise is proportional to the
+    width of the outcome bounds. With narrow bounds, many outcomes are clipped, and predictions are
+    means of clipped outcomes.
 
     References
     ----------
@@ -225,18 +231,21 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows. All are private, except for the rows that `is_public` marks.
+            Rows. All rows are private, except for the rows marked by `is_public`.
         y : array-like, shape (n,)
             Outcomes. NaN marks public rows without an outcome.
         X_public : DataFrame or array-like, shape (m, n_features), optional
-            Separate public rows. In cross-validation it must not have as many rows as `X`.
+            Separate public rows. In cross-validation, `X_public` and `X` must have different
+            numbers of rows.
         y_public : array-like, shape (m,), optional
-            Outcomes of `X_public`, where NaN marks missing outcomes. Outcomes of public rows have
-            no noise. They are weighted by their agreement with released histograms.
+            Outcomes of `X_public`, where NaN marks missing outcomes. No noise is added to outcomes
+            of public rows. These outcomes are weighted by their agreement with the released
+            histograms.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Person of each row, for `max_rows_per_group`; ignored for public rows.
+            Person that each row belongs to, used with `max_rows_per_group`. Ignored for public
+            rows.
 
         Returns
         -------
@@ -246,8 +255,8 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid; the message contains no private value. Or if
-            there are no bounds of outcomes, or `epsilon` is too small for histograms.
+            If a parameter or an input is invalid. The message contains no private value. Also if no
+            outcome bounds are available, or if `epsilon` is too small for histograms.
         PrivacyBudgetError
             If `budget` is insufficient.
         """
@@ -263,7 +272,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         assert training.outcome_bounds is not None
         assert fitted.residual_counts is not None
         low, high = self.outcome_bounds_ = training.outcome_bounds
-        # margin 0 stands for the centre of the bounds
+        # a margin of 0 represents the centre of the bounds
         self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
         self._residual_fractions = residual_fractions(fitted.residual_counts, training.rows.n)
         self._prediction_variance = PredictionVariance(fitted, (high - low) / 4)
@@ -299,17 +308,18 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     def interval(
         self, X: Any, level: float = 0.9, of: Literal["outcome", "mean"] = "outcome"
     ) -> NDArray[np.float64]:
-        """Return prediction intervals of outcomes, or credible intervals of their means.
+        """Return prediction intervals of outcomes, or credible intervals of mean outcomes.
 
-        Intervals are functions of released numbers, so they cost no privacy. Their coverage was
-        measured, but no theorem guarantees it. For rows of another population it may be lower.
+        Intervals are functions of released numbers, so they have no privacy cost. Their coverage
+        was measured but is not guaranteed by a theorem. For rows from another population, the
+        coverage may be lower.
 
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
             Rows.
         level : float, default=0.9
-            Nominal coverage: fraction of the rows whose outcomes are inside.
+            Nominal coverage: the fraction of rows whose outcomes lie inside their intervals.
         of : {"outcome", "mean"}, default="outcome"
             Whether the interval is for the outcome of a new row, clipped to the bounds, or for the
             mean outcome of rows with its features.
@@ -317,7 +327,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Returns
         -------
         ndarray of float64, shape (n, 2)
-            Low and high ends, within `outcome_bounds_`.
+            Lower and upper ends of the intervals, within `outcome_bounds_`.
         """
         check_is_fitted(self)
         binner, margins = self._binner, self._margins_rule()
@@ -332,7 +342,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             quantiles = (high - low) * residual_quantiles(
                 self._residual_fractions, np.array(levels)
             )
-            # variance of the normal distribution with an interval of the same width
+            # variance of a normal distribution with an interval of the same width
             width = max(float(np.ptp(quantiles)) / (2 * norm.isf(tail)), 1e-9 * (high - low))
             residual_variance = width**2
 
@@ -343,7 +353,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             variances = prediction_variance.variances(codes, rows)
             means = low + (high - low) * mean(margins(table))[0]
             if residual_variance is not None:
-                # the residual histogram contains the mean prediction variance already
+                # the residual histogram already includes the mean prediction variance
                 excess = np.maximum(variances - mean_variance, 0)
                 variances = 1 + excess / residual_variance
             intervals = means[:, None] + np.outer(np.sqrt(variances), quantiles)
@@ -358,9 +368,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Returns
         -------
         str
-            Contributions to the mean outcome of the ten most important columns, pairs and trees,
-            with two posterior standard deviations, and the names of the others. Neighbouring bins
-            of a column are merged if there are more than twelve. The text may be published.
+            The ten most important columns, pairs and trees and their contributions to the mean
+            outcome, with error bars of two posterior standard deviations, and the names of the
+            remaining terms. If a column has more than twelve bins, neighbouring bins are merged.
+            The text may be published.
         """
         check_is_fitted(self)
         low, high = self.outcome_bounds_
@@ -368,20 +379,20 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         return self._explain_as_text("mean outcome", [""], decimals)
 
     def to_json(self) -> str:
-        """Return the model as JSON, with all that is needed to predict in another language.
+        """Return the model as JSON, complete enough for prediction in another language.
 
         Returns
         -------
         str
-            A JSON object; the user guide on boosting describes its fields. It holds released
-            numbers, functions of public rows, and the receipt, and may be published.
+            A JSON object, whose fields are described in the user guide on boosting. It contains
+            released numbers, functions of public rows and the receipt, and may be published.
         """
         check_is_fitted(self)
         return model_to_json(self, outcome_bounds=self.outcome_bounds_)
 
     def __sklearn_tags__(self) -> Any:
-        """Declare a low score on the small data of scikit-learn's estimator checks."""
+        """Declare that scores are low on the small data sets of scikit-learn's estimator checks."""
         tags = super().__sklearn_tags__()
-        # a check asks for an R² of 0.5 on 200 rows without public ones
+        # a check requires an R² of 0.5 on 200 rows without public rows
         tags.regressor_tags.poor_score = True
         return tags
