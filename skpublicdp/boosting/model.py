@@ -79,7 +79,7 @@ class AdditiveModel:
         return margins
 
     def with_tree(self, tree: DecisionTree, scores: Integers) -> AdditiveModel:
-        """Return the model with one more tree, given scores of shape (n_targets, n_leaves)."""
+        """Return the model with an additional tree and its scores, shape (n_targets, n_leaves)."""
         trees, leaf_scores = (*self.trees, tree), (*self.leaf_scores, scores)
         return AdditiveModel(self.scores, self.intercepts, self.offsets, trees, leaf_scores)
 
@@ -161,7 +161,7 @@ def boosting_weights(
 ) -> Integers:
     """Return each row's boosting weight min(1, 2 (1 - p)), where p is the probability of its label.
 
-    With two labels, a misclassified row has full weight, and other rows have less weight.
+    Misclassified rows have full weight, and other rows have less weight.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
-"""Newton boosting of binned columns and interaction trees, one term at a time, on noisy sums.
+"""Newton boosting of binned columns and interaction trees, one term at a time, from noisy sums.
 
-Every step adds Gaussian or Laplace noise, or is a draw that is accounted as this noise. The choice
-of the next step may therefore depend on all released values (docs/proofs/moments.md).
+Every step either adds Gaussian or Laplace noise, or is a draw that is accounted for like such
+noise. Therefore the choice of the next step may depend on all values released so far
+(docs/proofs/moments.md).
 """
 
 from __future__ import annotations
@@ -51,33 +52,33 @@ MAX_INTERACTION_TREES = 30
 """Maximum number of trees of each depth."""
 
 LAST_PASSES_SHARE = Fraction(1, 4)
-"""Share of the budget that is reserved for the passes after the trees."""
+"""Share of the budget reserved for the passes after the trees."""
 
 LEAF_SUMS_SHARE = Fraction(1, 3)
-"""Budget of the noisy leaf sums of a tree, relative to the budget of its draw."""
+"""Ratio of the budget for a tree's noisy leaf sums to the budget for its draw."""
 
 TREE_SAMPLE_ROWS = 1 << 17
-"""Maximum size of the random sample of rows on which a tree is drawn, to bound the time."""
+"""Maximum size of the random sample of rows used to draw a tree, which limits the run time."""
 
 MAX_SPLITS_OF_DEPTH = {2: 600, 3: 48}
-"""Maximum number of candidate splits, by the depth of the trees. The size of a table of joint
-splits is this number to the power of the depth."""
+"""Maximum number of candidate splits, for each tree depth. The size of the joint split table is
+this number to the power of the depth."""
 
 
 @dataclass(eq=False, repr=False)
 class _BoostedTerm:
-    """A column or a tree of the model: its scores, and the bins or leaves of all rows.
+    """Column or tree of the model, with its scores and the bins or leaves of all rows.
 
     Attributes
     ----------
     posterior : TermPosterior
-        Posterior of its scores.
+        Posterior of the term's scores.
     public_bins : ndarray of int, shape (m,)
         Bins of the public rows.
     bins_of_rows : callable
-        Maps a slice of the private rows to their bins, shape (n_rows_of_slice,).
+        Function that maps a slice of the private rows to bins, shape (n_rows_of_slice,).
     tree : DecisionTree, optional
-        The tree; ``None`` for a column.
+        The tree, or None for a column.
     """
 
     posterior: TermPosterior
@@ -87,16 +88,16 @@ class _BoostedTerm:
 
     @property
     def integer_scores(self) -> Integers:
-        """Scores in units of 1 / MARGIN_UNIT, rounded, shape (n_targets, size)."""
+        """Scores rounded to integer multiples of 1 / MARGIN_UNIT, shape (n_targets, size)."""
         return np.rint(MARGIN_UNIT * self.posterior.scores).astype(np.int64)
 
 
 @dataclass(eq=False, repr=False)  # a repr would print private rows
 class NewtonBooster:
-    """Newton boosting of one term at a time: the bins of a column, or the leaves of a tree.
+    """Newton boosting of one term (column bins or tree leaves) at a time.
 
-    An update releases noisy sums of gradients and hessians over the bins of a term, takes a Newton
-    step to the posterior mean of its scores, and moves the margins of all rows.
+    An update releases noisy gradient and hessian sums over the bins of a term, takes a Newton step
+    to the posterior mean of the term's scores, and adjusts the margins of all rows.
 
     Attributes
     ----------
@@ -105,11 +106,11 @@ class NewtonBooster:
     data : BinnedData
         Private and public rows in bins.
     margins : ndarray of int32, shape (n_targets, n)
-        Margins of the private rows; updated in place.
+        Margins of the private rows, updated in place.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
     n_public : float
-        Effective number of public rows; 0 if they are only a reference grid.
+        Effective number of public rows, or 0 if only a reference grid is available.
     loss : Loss
         Gradients and hessians.
     ledger : Ledger
@@ -135,11 +136,11 @@ class NewtonBooster:
 
     @property
     def model(self) -> AdditiveModel:
-        """Model after all updates so far, with integer scores."""
+        """Current model, with integer scores."""
         return self._current_model()
 
     def _current_model(self) -> AdditiveModel:
-        """Return the initial model with the current scores of columns, and with all new trees."""
+        """Return the initial model with the current column scores and all new trees."""
         scores = [term.integer_scores for term in self._terms]
         trees = (term.tree for term in self._terms if term.tree is not None)
         return replace(
@@ -151,15 +152,15 @@ class NewtonBooster:
 
     @property
     def covariances(self) -> list[Floats]:
-        """Posterior covariance of each term's scores, columns first, then trees.
+        """Posterior covariance of each term's scores, for columns followed by trees.
 
-        A term of `size` bins or leaves has shape (n_targets, size, size).
+        The covariance of a term with `size` bins or leaves has shape (n_targets, size, size).
         """
         return [term.posterior.covariance for term in self._terms]
 
     @property
     def public_bins(self) -> list[BinCodes]:
-        """Bins or leaves of the public rows in each term, columns first, then trees."""
+        """Bins or leaves of the public rows in each term, for columns followed by trees."""
         return [term.public_bins for term in self._terms]
 
     def fit(
@@ -170,7 +171,7 @@ class NewtonBooster:
         max_passes: int | None,
         all_data: BinnedData | None = None,
     ) -> None:
-        """Spend a budget on a pass over all columns, new trees, and more passes over all terms.
+        """Spend a budget on a pass over all columns, new trees, and further passes over all terms.
 
         Parameters
         ----------
@@ -179,16 +180,16 @@ class NewtonBooster:
         effective_rows : float
             Number of rows with balanced labels that would carry the same information.
         splits : BinSplits, optional
-            Candidate splits of interaction trees; ``None`` for a model without trees.
+            Candidate splits of interaction trees, or None for a model without trees.
         max_passes : int, optional
             Maximum number of passes over all columns.
         all_data : BinnedData, optional
-            All rows, for the last pass over the columns; the other passes use a subsample.
+            All rows, used for the last pass over the columns. The other passes use a subsample.
         """
-        # with trees there is at least one pass after them
+        # if there are trees, at least one pass follows them
         min_passes = 1 if splits is None else 2
         n_passes = max(min(N_PASSES, max_passes or N_PASSES), min_passes)
-        generator = np.random.default_rng(0)  # a public seed, for the order of terms
+        generator = np.random.default_rng(0)  # a public seed that determines the order of terms
         first_pass_share = Fraction(1, n_passes)
         if n_passes == 1:
             self._use_all_rows(all_data)
@@ -203,14 +204,14 @@ class NewtonBooster:
             switch_to_all_rows = passes_left == 1 and all_data is not None
             if switch_to_all_rows:
                 for term in self._terms[: self._n_columns]:
-                    term.posterior.reset_statistics()  # sums over all rows are on another scale
+                    term.posterior.reset_statistics()  # sums over all rows have another scale
             allocation = self._allocate(budget.fraction(unspent_share), passes_left)
             pass_share = unspent_share / passes_left
             unspent_share -= pass_share
             order = generator.permutation(len(self._terms)).tolist()
             positions = [position for position in order if allocation[position]]
             if switch_to_all_rows:
-                # leaves hold so many rows that their sampling error is negligible, so trees are
+                # leaves contain enough rows for the sampling error to be negligible, so trees are
                 # updated on the subsample
                 for position in positions:
                     if position >= self._n_columns:
@@ -222,21 +223,21 @@ class NewtonBooster:
                 self.update_term(position, budget.fraction(pass_share * allocation[position]))
 
     def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
-        """Return the fraction of a pass's budget for each term, by Neyman allocation.
+        """Divide the budget of a pass among the terms by Neyman allocation.
 
-        The allocation minimises the sum of all terms' expected losses after all remaining passes.
+        The allocation minimises the total expected loss of all terms after the remaining passes.
 
         Parameters
         ----------
         budget : StageBudget
             Budget of all remaining passes.
         n_passes : int
-            Number of remaining passes, which have equal allocations.
+            Number of remaining passes, which all have the same allocation.
         """
         sensitivity = self.ledger.for_person(self.loss.sensitivity)
         equal_budget = budget.fraction(Fraction(1, n_passes * len(self._terms)))
         steps = ALLOCATION_STEPS
-        # coarser steps if the noise of the smallest allocation cannot be drawn
+        # use coarser steps if the noise of the smallest allocation cannot be sampled
         while steps > 1 and not noise_is_representable(
             equal_budget.fraction(Fraction(1, steps)).event, sensitivity
         ):
@@ -251,9 +252,9 @@ class NewtonBooster:
         return neyman_allocation(losses, units)
 
     def _use_all_rows(self, all_data: BinnedData | None) -> None:
-        """Replace the subsample of the private rows by all of them, with margins of the model.
+        """Replace the subsample by all private rows, with margins of the current model.
 
-        ``None`` means that there was no subsample, so nothing changes.
+        If there was no subsample, indicated by ``None``, nothing changes.
         """
         if all_data is None:
             return
@@ -265,14 +266,14 @@ class NewtonBooster:
                 term.bins_of_rows = all_data.leaf_indexer(term.tree.splits)
 
     def update_term(self, position: int, budget: StageBudget) -> TermPosterior:
-        """Release the gradient and hessian sums of a term, and take a Newton step on its scores.
+        """Release gradient and hessian sums of a term, and take a Newton step on the term's scores.
 
-        The margins of private and public rows change with the scores.
+        The margins of private and public rows are updated accordingly.
 
         Parameters
         ----------
         position : int
-            Position of the term; columns come first.
+            Position of the term, where columns precede trees.
         budget : StageBudget
             Budget to spend.
 
@@ -309,9 +310,9 @@ class NewtonBooster:
         return term.posterior
 
     def _expected_hessians(self, public_bins: BinCodes, size: int) -> Floats:
-        """Return the hessian sums of a term that the public rows predict for the private rows.
+        """Predict the hessian sums of a term over the private rows from the public rows.
 
-        `PUBLIC_PSEUDO_ROWS` average public rows are added to every bin.
+        To every bin, `PUBLIC_PSEUDO_ROWS` average public rows are added.
 
         Parameters
         ----------
@@ -329,17 +330,18 @@ class NewtonBooster:
         weighted = self.row_weights * hessians
         sums = np.array([np.bincount(public_bins, values, minlength=size) for values in weighted])
         pseudo_weight = PUBLIC_PSEUDO_ROWS / max(self.n_public, 1.0)
-        # at least 1e-9, since the sums become denominators
+        # at least 1e-9, since the sums are used as denominators
         sums += pseudo_weight * weighted.sum(axis=1, keepdims=True) + 1e-9
         return self.data.rows.n * sums
 
     def _add_trees(
         self, budget: StageBudget, share: Fraction, persons: float, cover: TreeCover
     ) -> Fraction:
-        """Draw trees and fit their leaves, until a tree does not improve the model.
+        """Draw trees and fit their leaf values until a tree does not improve the model.
 
-        A tree improves the model if the log Bayes factor of its leaf values against zeros is
-        positive. It spends `tree_share` on its draw, and `LEAF_SUMS_SHARE` of this on its leaves.
+        A tree improves the model if the log Bayes factor of its leaf values against zero values is
+        positive. A share `tree_share` of the budget is spent on drawing the tree, and
+        `LEAF_SUMS_SHARE` times as much on its leaf sums.
 
         Parameters
         ----------
@@ -355,18 +357,18 @@ class NewtonBooster:
         Returns
         -------
         Fraction
-            Share of the budget that is unspent afterwards.
+            Share of the budget that remains unspent.
         """
         n = self.data.rows.n
         n_rows = min(n, TREE_SAMPLE_ROWS)
         draw_share = tree_share(budget, persons * n_rows / n, cover.size)
-        if draw_share is None:  # an affordable draw would be too noisy to find a good tree
+        if draw_share is None:  # any affordable draw would be too noisy to find a good tree
             return share
         share_of_tree = draw_share * (1 + LEAF_SUMS_SHARE)
         for _ in range(MAX_INTERACTION_TREES):
             if share - share_of_tree < LAST_PASSES_SHARE:
                 break
-            # a random set: neighbouring tables need not have their rows in the same places
+            # a random set, since neighbouring tables need not have the same order of rows
             sample = np.arange(n) if n_rows == n else self.ledger.subset(n, n_rows)
             tree = self._draw_tree(cover, budget.fraction(draw_share), sample)
             self._terms.append(self._tree_term(tree))
@@ -380,9 +382,10 @@ class NewtonBooster:
     def _draw_tree(
         self, cover: TreeCover, budget: StageBudget, sample: NDArray[np.intp]
     ) -> DecisionTree:
-        """Draw a tree by the exponential mechanism, with gradient sums as the quality score.
+        """Draw a tree by the exponential mechanism, with gradient sums as the utility.
 
-        The score of a tree adds up the gradients of each row for the label of the row's leaf.
+        The utility of a tree is the sum, over all rows, of the gradient for the label of the row's
+        leaf.
 
         Parameters
         ----------
@@ -391,12 +394,12 @@ class NewtonBooster:
         budget : StageBudget
             Budget of the draw.
         sample : ndarray of intp
-            Indices of the private rows from which the scores are computed.
+            Indices of the private rows from which the utilities are computed.
         """
         data, margins, loss = self.data, self.margins, self.loss
 
         def sum_sample(indices: NDArray[np.intp]) -> Integers:
-            """Return the gradient sums of each target over joint splits, for selected rows."""
+            """Return the gradient sums of each target over joint splits, for the selected rows."""
             gradients, _ = loss.gradient_hessian(margins[:, indices], data.rows.y[indices])
             codes, sizes = data.codes(indices), data.binner.sizes
             return np.array(
@@ -413,8 +416,9 @@ class NewtonBooster:
         path = self.ledger.draw(
             cover.family(table),
             budget.draw_as_gaussian,
-            # a row adds the gradients of all other labels to the errors of a leaf; their sum is
-            # minus the gradient of its label, up to one rounding error for each label
+            # a row adds the gradients of all other labels to the errors of a leaf; the sum of these
+            # gradients is minus the gradient of the row's label, up to one rounding error for each
+            # label
             2 * (MAX_GRADIENT + n_targets),
             name="exponential mechanism, exact draw of a tree",
             proof="docs/proofs/selection.md",
@@ -422,19 +426,19 @@ class NewtonBooster:
         return cover.hypothesis(path)
 
     def _tree_covers(self, splits: BinSplits) -> Iterator[TreeCover]:
-        """Yield the cover of each depth: all trees on the most even splits of the public rows."""
+        """Yield the cover of each depth: all trees on the splits that are most balanced."""
         if not len(splits):
             return
         binner, codes = self.data.binner, self.data.public_codes
         labels = np.arange(max(self.loss.n_targets, 2))
-        # the prior of a split is larger if it divides the public rows evenly, for any depth
+        # for any depth, a split that divides the public rows more evenly has a larger prior
         prior = tree_cover(splits, codes, binner.names, labels, depth=2).prior
         for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
             indices = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
             yield tree_cover(splits[indices], codes, binner.names, labels, depth)
 
     def _column_term(self, position: int) -> _BoostedTerm:
-        """Return the term of a column, with its initial scores."""
+        """Return the term of a column with its initial scores."""
         bins, offsets = self.data.binner.columns[position], self.data.binner.offsets
         public_bins = self.data.public_codes[position]
         scores = self.start.scores[:, offsets[position] : offsets[position + 1]] / MARGIN_UNIT
@@ -448,7 +452,7 @@ class NewtonBooster:
         return _BoostedTerm(posterior, public_bins, partial(self.data.codes_of_column, position))
 
     def _tree_term(self, tree: DecisionTree) -> _BoostedTerm:
-        """Return the term of a new tree, whose leaves have the score 0."""
+        """Return the term of a new tree with leaf scores of 0."""
         n_leaves = len(tree.leaves)
         scores = np.zeros((self.loss.n_targets, n_leaves))
         public_leaves = apply_tree(tree.splits, self.data.public_codes)
@@ -463,9 +467,9 @@ class NewtonBooster:
         Parameters
         ----------
         kernel : ndarray of float64, shape (size, size)
-            Prior covariance of its scores, for prior variance 1.
+            Prior covariance of the term's scores, for prior variance 1.
         scores, guess : ndarray of float64, shape (n_targets, size)
-            Initial scores, and their smooth interpolation.
+            Initial scores, and a smooth interpolation of the initial scores.
         public_bins : ndarray of int, shape (m,)
             Bins of the public rows.
         """
@@ -474,11 +478,11 @@ class NewtonBooster:
         return TermPosterior(kernel, scores, guess, public_rows, self.loss.hessian_factor)
 
     def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
-        """Return the position of each interval of a numeric column in [0, 1], shape (n_bins,).
+        """Return the position in [0, 1] of each interval of a numeric column, shape (n_bins,).
 
-        It is the mean of the interval's rank among the public rows and its rank among the
-        intervals. By the public rank alone, an interval with nearly all rows would be close to all
-        others, and the prior would smooth across it.
+        The position is the mean of the interval's rank among the public rows and its rank among the
+        intervals. With the public rank alone, an interval that contains nearly all rows would be
+        close to all other intervals, and the prior would smooth across it.
         """
         mass = np.bincount(public_bins, self.row_weights, minlength=n_bins + 1)[:n_bins]
         mass = mass / max(mass.sum(), 1e-9)

@@ -1,4 +1,4 @@
-"""Fit for large budgets: an additive fit first, then finer bins and Newton boosting."""
+"""Fit for large budgets: an additive fit, followed by finer bins and Newton boosting."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def fit_newton(
     trees: bool,
     max_rounds: int | None,
 ) -> FittedModel:
-    """Fit the additive posterior with part of a budget, then Newton boosting with the rest.
+    """Fit the additive posterior with a part of a budget, and run Newton boosting with the rest.
 
-    1. Release the class balance, or the range of the outcomes. Draw a random sample of the rows if
-       the table is large. All steps but the last pass of boosting use the sample.
+    1. Release the class balance, or the range of the outcomes. If the table is large, draw a random
+       sample of the rows, which all steps except the last boosting pass use.
     2. If there are public rows, test for covariate shift and fit the additive posterior.
-    3. Refine the bins by quantiles of the public rows.
-    4. Release the variance of the residuals of a regression, and clip larger residuals.
-    5. Split bins whose halves differ, by noisy sums over the halves.
-    6. Run Newton boosting, starting from the scores of the additive posterior: a pass over the
-       columns, trees, and more passes.
+    3. Refine the bins with quantiles of the public rows.
+    4. For regression, release the residual variance, and clip large residuals.
+    5. Split the bins whose halves have significantly different noisy sums.
+    6. Run Newton boosting from the scores of the additive posterior: a pass over the columns,
+       trees, and further passes.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def fit_newton(
     model = _refined_model(start.model, coarse, data.binner)
     model = loss.from_logistic(model, data.public_codes, weights, outcome_range)
     final_loss, gradient_variance = loss, loss.gradient_variance
-    if gradient_variance is None:  # it is known for labels, and released for outcomes
+    if gradient_variance is None:  # it is known for labels and released for outcomes
         assert isinstance(loss, SquaredLoss)
         variance_budget = budget.fraction(CLASS_COUNT_SHARE)
         residuals = noisy_residual_variance(model, data, weights, loss, ledger, variance_budget)
@@ -145,9 +145,9 @@ def _sample_rows(
     loss: Loss,
     balance_factor: float,
 ) -> TrainingData:
-    """Return a random sample of at most half of the rows, or all rows if it would be too small.
+    """Return a random sample of at most half of the rows, or all rows if they are too few.
 
-    `balance_factor` is the number of effective rows per row, which is smaller with unbalanced
+    The `balance_factor` is the number of effective rows per row, which is smaller for unbalanced
     classes.
     """
     n_updates = N_PASSES * len(training.rows.columns)
@@ -163,13 +163,13 @@ def _sample_rows(
 def _start_share(
     training: TrainingData, ledger: Ledger, budget: StageBudget, effective_rows: float
 ) -> Fraction:
-    """Return the share of a budget for the additive fit that boosting starts from."""
-    if not training.n_public:  # a reference grid, whose columns are independent
+    """Return the share of a budget for the initial additive fit."""
+    if not training.n_public:  # the reference grid has independent columns
         return Fraction(0)
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
     gain = CLIPPING_GAIN if training.is_regression else 1.0
     if not can_afford_boosting(budget, gain * effective_rows, columns):
-        return Fraction(1)  # all that is left: one label is too rare
+        return Fraction(1)  # one label is too rare for boosting
     m = WeightedPublicRows.from_data(training.binned).effective_size
     return additive_share(budget, effective_rows, m, columns)
 
@@ -182,9 +182,10 @@ def _fit_start(
     class_balance: float,
     max_rounds: int | None,
 ) -> LogisticFit:
-    """Spend a budget on the additive fit that boosting starts from.
+    """Spend a budget on the initial additive fit.
 
-    Without a budget it starts from a constant: the mean of the outcomes, or equal probabilities.
+    Without a budget, the initial model is constant: the mean of the outcomes, or equal
+    probabilities.
     """
     if budget.amount:
         if training.is_regression:
@@ -200,11 +201,11 @@ def _fit_start(
 
 
 def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:
-    """Return the same model on bins that refine the `coarse` ones."""
+    """Return the same model expressed in bins that refine the `coarse` bins."""
     return replace(model, scores=refine_scores(model.scores, coarse, fine), offsets=fine.offsets)
 
 
 def _refined_splits(coarse: BinnedData, fine: Binner) -> BinSplits:
-    """Return the candidate splits of trees on coarse bins, in terms of finer ones."""
+    """Return the candidate splits of trees on coarse bins, expressed in finer bins."""
     splits = candidate_splits(coarse.binner, coarse.public_codes)
     return refine_splits(splits, coarse.binner, fine)

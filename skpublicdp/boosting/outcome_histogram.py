@@ -1,7 +1,7 @@
-"""Noisy histogram of the outcomes of a regression, and the range of most outcomes.
+"""Noisy histogram of regression outcomes, and the range of most outcomes.
 
-Declared bounds are often several times wider than the distribution of the outcomes, and noise is in
-proportion to their distance. In the range of most outcomes the additive fit has less noise.
+Declared bounds are often several times wider than the outcome distribution, and noise is
+proportional to their distance. Within the range of most outcomes, the additive fit has less noise.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 N_OUTCOME_BINS = 32
-"""Number of bins of the outcomes between the declared bounds."""
+"""Number of outcome bins between the declared bounds."""
 
 MAX_COUNT_NOISE = 1 / 32
-"""Largest allowed noise (standard deviation) of a count, as a fraction of the rows. With more noise
-there is no histogram, and the range is that of the declared bounds."""
+"""Maximum noise (standard deviation) of a count, as a fraction of the rows. With more noise, no
+histogram is released, and the declared bounds are used as the range."""
 
 MAX_OUTCOME_SHARE = Fraction(1, 6)
-"""Largest share of the budget for the histogram or the sum of the outcomes."""
+"""Maximum share of the budget for the outcome histogram or outcome sum."""
 
 TAIL_FRACTION = 0.1
-"""Fraction of the outcomes below the lower and above the upper quantile that give the range."""
+"""Fraction of outcomes below the lower and above the upper quantile that determine the range."""
 
 EXTENSION = 0.28
-"""The range extends beyond these quantiles by this multiple of their distance. For a normal
-distribution it then ends two standard deviations from the mean."""
+"""Extension of the range beyond these quantiles, as a multiple of the distance between the
+quantiles. For a normal distribution, the resulting range ends two standard deviations from the
+mean."""
 
 
 def restrict_outcomes(training: TrainingData, outcome_range: OutcomeRange) -> TrainingData:
-    """Return the training data with all outcomes, private and public, encoded in a range."""
+    """Return the training data with private and public outcomes encoded relative to a range."""
     labels = training.public_labels
     if labels is not None:
         labels = replace(labels, outcomes=outcome_range.encode(labels.outcomes))
@@ -52,10 +53,10 @@ def restrict_outcomes(training: TrainingData, outcome_range: OutcomeRange) -> Tr
 def noisy_outcome_range(
     training: TrainingData, ledger: Ledger, budget: StageBudget
 ) -> tuple[OutcomeRange, Fraction]:
-    """Release a histogram of the outcomes, and return the range of most outcomes with their mean.
+    """Release a noisy outcome histogram, and return the mean and the range of most outcomes.
 
-    If the histogram is too expensive, the sum of the outcomes is released in its place, and the
-    range is that of the declared bounds.
+    If the histogram is too expensive, a noisy sum of the outcomes is released instead, and the
+    declared bounds are used as the range.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def noisy_outcome_range(
     """
     share = _share_for_noise(MAX_COUNT_NOISE, Sensitivity(2, 2), training, ledger, budget)
     if share > MAX_OUTCOME_SHARE:
-        # without public rows the mean is where boosting starts, so it has more of the budget
+        # without public rows, boosting starts from the mean, which therefore has more of the budget
         share = CLASS_COUNT_SHARE if training.n_public else MAX_OUTCOME_SHARE
         return OutcomeRange(mean=_noisy_mean(training, ledger, budget.fraction(share))), share
     fractions = _noisy_fractions(training, ledger, budget.fraction(share))
@@ -96,14 +97,14 @@ def _share_for_noise(
     ledger: Ledger,
     budget: StageBudget,
 ) -> Fraction:
-    """Return the share of a budget, at least `CLASS_COUNT_SHARE`, at which a sum has little noise.
+    """Return the budget share, at least `CLASS_COUNT_SHARE`, for a sum with acceptable noise.
 
-    It is a function of public numbers, and may exceed 1.
+    The share is a function of public numbers and can exceed 1.
 
     Parameters
     ----------
     max_noise : float
-        Standard deviation of the noise, as a fraction of the rows.
+        Maximum standard deviation of the noise, as a fraction of the rows.
     sensitivity : Sensitivity
         Sensitivity of the sum.
     training, ledger, budget
@@ -111,23 +112,23 @@ def _share_for_noise(
     """
     deviation = math.sqrt(budget.variance(ledger.for_person(sensitivity)))
     relative_noise = deviation / (training.rows.n * max_noise)
-    # the noise is in proportion to 1 / ε, or to 1 / μ
+    # the noise is proportional to 1 / ε or to 1 / μ
     needed = relative_noise if budget.pure else relative_noise**2
     return max(Fraction(math.ceil(1000 * needed), 1000), CLASS_COUNT_SHARE)
 
 
 def _noisy_fractions(training: TrainingData, ledger: Ledger, budget: StageBudget) -> Floats:
-    """Spend a budget on a histogram of the outcomes; return the fraction of rows in each bin."""
+    """Release an outcome histogram with a budget, and return the fraction of rows in each bin."""
     rows = training.rows
 
     def count_chunk(chunk: slice) -> Integers:
-        """Return the number of outcomes of one chunk of rows in each bin."""
+        """Return the number of outcomes in each bin for one chunk of rows."""
         bins = np.minimum(np.floor(N_OUTCOME_BINS * rows.y[chunk]), N_OUTCOME_BINS - 1)
         return np.bincount(bins.astype(np.intp), minlength=N_OUTCOME_BINS)
 
     counts = ledger.add_noise(
         rows.sum_over_chunks(count_chunk),
-        Sensitivity(2, 2),  # one bin loses a row and another one gains it
+        Sensitivity(2, 2),  # one count decreases by 1 and another count increases by 1
         budget.event,
         name="noisy histogram of the outcomes",
         proof=BOOSTING_PROOF,
@@ -136,11 +137,11 @@ def _noisy_fractions(training: TrainingData, ledger: Ledger, budget: StageBudget
 
 
 def _noisy_mean(training: TrainingData, ledger: Ledger, budget: StageBudget) -> float:
-    """Spend a budget on the sum of the outcomes; return their mean, away from 0 and 1."""
+    """Release the outcome sum with a budget, and return the mean, bounded away from 0 and 1."""
     rows = training.rows
 
     def sum_chunk(chunk: slice) -> Integers:
-        """Return the sum of the outcomes of one chunk of rows, in units of 1 / TARGET_LEVELS."""
+        """Return the outcome sum of one chunk of rows, in units of 1 / TARGET_LEVELS."""
         return np.array([np.rint(TARGET_LEVELS * rows.y[chunk]).sum(dtype=np.int64)])
 
     total = ledger.add_noise(

@@ -1,4 +1,4 @@
-"""Outcome range: the part of the declared bounds in which most private outcomes lie."""
+"""Outcome range: the part of the declared bounds that contains most private outcomes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skpublicdp.typing import Floats
 
 
 class OutcomeRange(NamedTuple):
-    """Range of encoded outcomes, within [0, 1].
+    """Range of encoded outcomes, contained in [0, 1].
 
     Attributes
     ----------
     low, high : float
-        Multiples of 1 / TARGET_LEVELS.
+        Ends of the range, which are multiples of 1 / TARGET_LEVELS.
     mean : float
-        Estimated mean of the outcomes, between them.
+        Estimated mean outcome, between `low` and `high`.
     """
 
     low: float = 0.0
@@ -33,7 +33,7 @@ class OutcomeRange(NamedTuple):
 
     @property
     def balance(self) -> float:
-        """4 p (1 - p) for the mean p of the outcomes, relative to the range."""
+        """Class balance 4 p (1 - p), where p is the mean outcome relative to the range."""
         p = (self.mean - self.low) / self.width
         return 4 * p * (1 - p)
 
@@ -44,7 +44,7 @@ class OutcomeRange(NamedTuple):
         return round(MARGIN_UNIT * math.log(p / (1 - p)))
 
     def encode(self, y: Floats) -> Floats:
-        """Return outcomes clipped to the range and scaled to [0, 1], as multiples of a level."""
+        """Clip outcomes to the range, scale them to [0, 1], and round to the encoding levels."""
         shares = np.clip((y - self.low) / self.width, 0.0, 1.0)
         levels: Floats = np.rint(TARGET_LEVELS * shares) / TARGET_LEVELS
         return levels

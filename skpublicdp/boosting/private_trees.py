@@ -1,4 +1,4 @@
-"""Trees drawn by the exponential mechanism: voting trees, and trees with noisy leaf values."""
+"""Trees drawn by the exponential mechanism: voting trees and trees with noisy leaf values."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 MAX_ROW_WEIGHT = 16
-"""Maximum boosting weight of a row. Weights are integers from 0, and large where the current model
-is wrong."""
+"""Maximum boosting weight of a row. Weights are nonnegative integers, which are large for rows that
+the current model predicts incorrectly."""
 
 LEAF_SENSITIVITY = Sensitivity(2 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2)
-"""Sensitivity of gradient sums over leaves: a flipped label moves one leaf by 2 MAX_GRADIENT, a row
-that changes leaves moves two by MAX_GRADIENT."""
+"""Sensitivity of the gradient sums over leaves. A flipped label changes the sum of one leaf by 2
+MAX_GRADIENT. A row that moves to another leaf changes two sums by MAX_GRADIENT each."""
 
 LEAF_VALUE_PRIOR = 0.8
-"""Prior mean of the absolute leaf value in logits, and also its prior standard deviation (ablation:
+"""Prior mean and prior standard deviation of the absolute leaf value, in logits (ablation:
 "little")."""
 
 
@@ -78,7 +78,7 @@ def fit_trees(
     learning_rate: float | None,
     later_share: Fraction,
 ) -> tuple[LogisticFit, StageBudget]:
-    """Plan the whole budget, and spend it on trees: voting trees for two labels, else noisy leaves.
+    """Spend the budget on voting trees (two labels) or trees with noisy leaves (more labels).
 
     Parameters
     ----------
@@ -89,11 +89,11 @@ def fit_trees(
     trees : TreeCover
         Candidate trees on the bins `training.binned`.
     max_trees : int, optional
-        Maximum number of trees; for two labels, their number.
+        Maximum number of trees or, for two labels, the number of trees.
     learning_rate : float, optional
         Half of the absolute score of a voting tree's leaves.
     later_share : Fraction
-        Share of the budget for a release after the trees.
+        Share of the budget that is reserved for a release after the trees.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def _fit_voting_trees(
     learning_rate: float | None,
     later_share: Fraction,
 ) -> tuple[LogisticFit, StageBudget]:
-    """Fit trees for two labels, each of which changes the log-odds. Arguments as in `fit_trees`."""
+    """Fit voting trees, each of which changes the log-odds. Arguments as in `fit_trees`."""
     data = training.binned
     if n_trees is None:
         budget = StageBudget(ledger.epsilon, pure=True)
@@ -136,10 +136,10 @@ def _fit_voting_trees(
 def _plan_equal_draws(
     ledger: Ledger, n_trees: int, later_share: Fraction
 ) -> tuple[Draw, StageBudget]:
-    """Set the plan of equal draws and of noise afterwards, and return the draw and the noise.
+    """Register a plan of equal draws followed by noise, and return the draw and the noise.
 
-    The plan has either Laplace noise, so that all steps add up in ε, or Gaussian noise. The one
-    with the better draws is chosen.
+    The plan uses either Laplace noise, for which all steps add up in ε, or Gaussian noise,
+    whichever allows better draws.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _plan_equal_draws(
     n_trees : int
         Number of draws.
     later_share : Fraction
-        Share of the budget for the noise; if it is 0 there is no noise.
+        Share of the budget for the noise. A share of 0 means that no noise is planned.
     """
     if not later_share:
         draw = Draw(ledger.equal_draws(n_trees))
@@ -157,7 +157,7 @@ def _plan_equal_draws(
     share_of_draw = (1 - later_share) / n_trees
 
     def make_plan(budget: StageBudget) -> Steps:
-        """Return the plan of all steps with a budget."""
+        """Return the plan of all steps for a given budget."""
         draws = (budget.fraction(share_of_draw).draw,) * n_trees
         return Steps((*draws, budget.fraction(later_share).event))
 
@@ -180,14 +180,14 @@ def _fit_trees_with_noisy_leaves(
     max_trees: int | None,
     later_share: Fraction,
 ) -> tuple[LogisticFit, StageBudget]:
-    """Estimate the covariate shift, then spend the rest on trees with noisy leaves.
+    """Estimate the covariate shift, and spend the remaining budget on trees with noisy leaves.
 
-    Arguments and returned values are as in `fit_trees`.
+    Arguments and return values are as in `fit_trees`.
     """
     budget, data = StageBudget(ledger.epsilon, pure=True), training.binned
     if ledger.fits(budget.event):
         ledger.plan(budget.event)
-    else:  # an accountant of Gaussian noise charges too much for pure steps
+    else:  # accounting for pure steps as Gaussian noise would overestimate their cost
         budget = make_stage_budget(ledger)
     later_budget = budget.fraction(later_share)
     budget = budget.fraction(1 - later_share)
@@ -210,7 +210,7 @@ def _fit_trees_with_noisy_leaves(
     starts = warm_starts(data.binner, design, training.n_targets, public_labels)
     booster = PrivateTreeBooster(starts, trees, data, ledger)
     budget = budget.fraction(1 - spent)
-    # `_check_leaf_noise` holds for at most `n_trees` trees; new bins may allow more
+    # `_check_leaf_noise` is valid for at most `n_trees` trees; new bins might allow more trees
     n_trees = min(n_trees, n_affordable_trees(budget))
     tree_budget = budget.fraction(Fraction(1, n_trees))
     draw = tree_budget.fraction(1 - LEAF_SHARE).draw_as_gaussian
@@ -228,12 +228,12 @@ def _fit_trees_with_noisy_leaves(
 def _signal_to_noise(
     budget: StageBudget, data: BinnedData, ledger: Ledger, trees: TreeCover
 ) -> float:
-    """Return the signal of a draw, which pays for persons rather than rows."""
+    """Return the signal of a draw, whose cost depends on persons rather than rows."""
     return signal_to_noise(budget, data.rows.n / ledger.rows_per_person, math.log(trees.size))
 
 
 def _check_leaf_noise(budget: StageBudget, ledger: Ledger) -> None:
-    """Raise if the sampler cannot draw the noise of one tree's leaves."""
+    """Raise an error if the noise of one tree's leaf sums cannot be sampled."""
     if not noise_is_representable(budget.event, ledger.for_person(LEAF_SENSITIVITY)):
         raise ValueError(
             f"epsilon = {float(ledger.epsilon):g} is so small that the noise of the leaf sums is "
@@ -242,19 +242,19 @@ def _check_leaf_noise(budget: StageBudget, ledger: Ledger) -> None:
 
 
 class PrivateTreeBooster:
-    """Boosting of trees that are drawn by the exponential mechanism, with weights on errors.
+    """Boosting of trees drawn by the exponential mechanism with larger weights on errors.
 
     Parameters
     ----------
     warm_starts : list of WarmStart
-        Candidate initial models. The last one is used until the first tree's noisy leaf sums are
-        released. Then the candidates are mixed by their evidence.
+        Candidate initial models. The last candidate is used until the noisy leaf sums of the first
+        tree are released. The candidates are then mixed with weights given by their evidence.
     cover : TreeCover
         All candidate trees.
     data : BinnedData
         Binned private and public rows.
     ledger : Ledger
-        Ledger that pays and draws.
+        Ledger that is charged and draws the noise.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class PrivateTreeBooster:
     column_covariances : list of ndarray, shape (n_targets, n_bins, n_bins)
         Posterior covariances of the bin scores of each column of the initial model.
     tree_covariances : list of ndarray, shape (n_targets, n_leaves, n_leaves)
-        Posterior covariances of the leaf values of each tree; empty for voting trees.
+        Posterior covariances of the leaf values of each tree, empty for voting trees.
     """
 
     def __init__(
@@ -285,14 +285,14 @@ class PrivateTreeBooster:
         return mean_variances(leaves, self.tree_covariances, row_weights)
 
     def add_voting_tree(self, event: Draw, rate: float) -> None:
-        """Draw a tree for two labels and add it: its leaves change the log-odds by ± 2 `rate`.
+        """Draw a tree for two labels, and add it with leaf scores of ± 2 `rate` logits.
 
         Parameters
         ----------
         event : Draw
             Privacy event of the draw.
         rate : float
-            Half of the absolute score of a leaf, in logits, as the vote weight in AdaBoost.
+            Half of the absolute score of a leaf, in logits, like the vote weight in AdaBoost.
         """
         tree = self._draw_tree(event)
         signs = 2 * tree.leaves[None].astype(np.int64) - 1  # -1 or 1, shape (1, n_leaves)
@@ -301,7 +301,7 @@ class PrivateTreeBooster:
     def add_tree_with_noisy_leaves(
         self, event: Draw, noise: Gaussian | Pure, design: WeightedPublicRows
     ) -> float:
-        """Draw a tree, release the gradient sums of its leaves and set the leaf values.
+        """Draw a tree, release the gradient sums of its leaves, and set the leaf values.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class PrivateTreeBooster:
         for i, model in enumerate(models):
             offsets = model.raw_predict(self._data.public_codes) / MARGIN_UNIT
             # the tree was drawn on rows that a model of the public labels misclassifies, so it may
-            # explain nothing beyond this model (all warm starts but the first)
+            # explain nothing beyond this model (all warm starts except the first)
             posterior = _leaf_posterior(
                 leaf_rows, statistics, offsets, is_positive, may_be_zero=i > 0
             )
@@ -350,7 +350,7 @@ class PrivateTreeBooster:
     def _noisy_leaf_sums(
         self, tree: DecisionTree, Z: Floats, noise: Gaussian | Pure
     ) -> list[NoisyStatistic]:
-        """Return the gradient sums of a tree's leaves with noise, one statistic for each target.
+        """Return the noisy gradient sums of a tree's leaves, one statistic for each target.
 
         Parameters
         ----------
@@ -379,15 +379,15 @@ class PrivateTreeBooster:
         ]
 
     def _draw_tree(self, event: Draw) -> DecisionTree:
-        """Draw a tree by the exponential mechanism that prefers a small weighted error.
+        """Draw a tree by the exponential mechanism, which favours a small weighted error.
 
         The weighted error is the total boosting weight of misclassified rows. The weight of a row
-        depends on its own margin and label only, so the sensitivity is `MAX_ROW_WEIGHT`.
+        depends only on its own margin and label, so the sensitivity is `MAX_ROW_WEIGHT`.
         """
         data, cover, margins = self._data, self._cover, self._margins
 
         def tabulate_chunk(chunk: slice) -> Integers:
-            """Return the weighted table of joint splits of one chunk of rows."""
+            """Return the weighted joint split table of one chunk of rows."""
             y = data.rows.y[chunk]
             weights = boosting_weights(margins[:, chunk], y, MAX_ROW_WEIGHT)
             X: NDArray[Any] = data.codes(chunk).T
@@ -403,7 +403,7 @@ class PrivateTreeBooster:
         return self._cover.hypothesis(path)
 
     def _add_tree(self, tree: DecisionTree, scores: Integers) -> None:
-        """Add a tree to the model, and its leaf scores to the margins of all rows."""
+        """Add a tree to the model, and add its leaf scores to the margins of all rows."""
         self.model = self.model.with_tree(tree, scores)
         self._data.add_scores(self._margins, scores, self._data.leaf_indexer(tree.splits))
 
@@ -411,9 +411,9 @@ class PrivateTreeBooster:
 def leaf_gradients(
     tree: DecisionTree, data: BinnedData, margins: NDArray[np.int32], *, pure: bool
 ) -> Integers:
-    """Return the gradient sums of the private rows in each leaf, shape (n_targets, n_leaves).
+    """Return the gradient sum of the private rows in each leaf, shape (n_targets, n_leaves).
 
-    They are integers in units of 1 / (2 MAX_GRADIENT), without noise.
+    The sums are integers in units of 1 / (2 MAX_GRADIENT), without noise.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ def leaf_gradients(
     def tabulate_chunk(chunk: slice) -> Integers:
         """Return the gradient sums of one chunk of rows, shape (n_targets, n_leaves)."""
         gradients = scaled_gradients(margins[:, chunk], data.rows.y[chunk], pure)
-        # the leaves are the bins of a single column
+        # the leaves are treated as the bins of a single column
         offsets = np.array([0, len(tree.leaves)])
         sums_and_counts = histogram_sums(gradients, leaf_of_row(chunk)[None], offsets)
         return sums_and_counts[:-1]
@@ -472,8 +472,9 @@ def _leaf_posterior(
 ) -> _LeafPosterior:
     """Return the posterior of leaf values given the noisy gradient sums of each target.
 
-    The prior means follow the drawn labels: leaves with the target's label raise its margin, others
-    lower it. With `may_be_zero` all values are zero with a prior probability of 1/2.
+    The prior means depend on the drawn labels: leaves with the target's label have positive prior
+    means, and other leaves negative ones. If `may_be_zero`, all values are zero with a prior
+    probability of 1/2.
 
     Parameters
     ----------
@@ -484,15 +485,16 @@ def _leaf_posterior(
     offsets : ndarray of float64, shape (n_targets, m)
         Margins of the public rows without the tree.
     is_positive : ndarray of bool, shape (n_targets, n_leaves)
-        Whether a leaf was drawn with the label of the target.
+        Whether each leaf was drawn with the label of the target.
     may_be_zero : bool
         Whether to average over the alternative that all leaf values are zero.
     """
 
     def fit(prior_mean: float) -> list[tuple[GaussianPosterior, float]]:
-        """Return the posterior and the log evidence of each target.
+        """Return the posterior and the log evidence for each target.
 
-        The prior standard deviation equals the prior mean, so a mean of 0 fixes all values at 0.
+        The prior standard deviation equals the absolute prior mean, so a mean of 0 fixes all values
+        at 0.
         """
         signed_means = np.where(is_positive, prior_mean, -prior_mean)
         means = np.pad(signed_means, ((0, 0), (0, 1)))  # the intercept is fixed at 0
@@ -513,6 +515,6 @@ def _leaf_posterior(
     # law of total covariance for the mixture with zero values
     between = (1 - weight) * scores[:, :, None] * scores[:, None]
     if may_be_zero:
-        # marginal likelihood of the mixture, with a prior probability of 1/2 for each component
+        # marginal likelihood of the mixture, where each component has a prior probability of 1/2
         evidence = float(np.logaddexp(evidence, zero_evidence) - np.log(2))
     return _LeafPosterior(weight * scores, weight * (covariances + between), evidence, gain)

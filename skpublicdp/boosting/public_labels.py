@@ -1,4 +1,4 @@
-"""Public labels as a power prior, whose exponent is averaged by evidence from private sums."""
+"""Power prior from public labels, averaged over exponents by the evidence of private sums."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, null_model
 from skpublicdp.typing import Floats
 
 POWER_PRIORS = (0.0, 0.1, 0.3, 1.0)
-"""Exponents of the public likelihood. Fits are averaged by evidence (ablation: "public labels")."""
+"""Exponents of the public likelihood. Fits are averaged with weights given by their evidence
+(ablation: "public labels")."""
 
 MAX_NEWTON_STEP = 4.0
-"""Largest change of a margin in one Newton step."""
+"""Maximum change in a margin in one Newton step."""
 
 MAX_NEWTON_STEPS = 200
-"""Maximum number of Newton steps, which end earlier at the mode."""
+"""Maximum number of Newton steps. Iterations stop early at the mode."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +41,7 @@ class PublicLabels:
     rows : ndarray of intp, shape (k,)
         Indices of the labelled public rows.
     outcomes : ndarray of float64, shape (n_targets, k)
-        Their targets, from 0 to 1.
+        Targets of the labelled rows, between 0 and 1.
     """
 
     rows: NDArray[np.intp]
@@ -50,10 +51,11 @@ class PublicLabels:
 def laplace_approximation(
     prior: GaussianPosterior, X: Floats, outcomes: Floats, exponent: float
 ) -> GaussianPosterior:
-    """Return the Laplace approximation of a power prior: a prior times a likelihood to a power.
+    """Return the Laplace approximation of a power prior (a prior times a likelihood to a power).
 
-    The likelihood is the logistic one of labelled public rows (Ibrahim and Chen 2000). The mode is
-    found by damped Newton steps, and the covariance is the inverse of the hessian at the mode.
+    The likelihood is the logistic likelihood of labelled public rows (Ibrahim and Chen 2000). The
+    mode is found by damped Newton steps, and the covariance is the inverse of the hessian at the
+    mode.
 
     Parameters
     ----------
@@ -62,9 +64,9 @@ def laplace_approximation(
     X : ndarray of float64, shape (k, n_coefficients)
         Labelled rows.
     outcomes : ndarray of float64, shape (k,)
-        Their targets, from 0 to 1.
+        Targets of the labelled rows, between 0 and 1.
     exponent : float
-        Exponent of the likelihood, from 0 to 1.
+        Exponent of the likelihood, between 0 and 1.
     """
     extended = np.hstack([X, np.ones((len(X), 1))])
     precision, mode = np.linalg.inv(prior.covariance), prior.mean.astype(np.float64)
@@ -90,7 +92,7 @@ def laplace_approximation(
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """Initial model of boosting, with its uncertainty.
+    """Initial model for boosting, with its uncertainty.
 
     Attributes
     ----------
@@ -110,10 +112,10 @@ def warm_starts(
     n_targets: int,
     public_labels: PublicLabels | None,
 ) -> list[WarmStart]:
-    """Return candidate initial models: the null model, then a fit for each power prior.
+    """Return candidate initial models: the null model, followed by a fit for each power prior.
 
-    A fit conditions the prior of bin scores on the public labels, whose likelihood is raised to one
-    of the positive `POWER_PRIORS`.
+    Each fit conditions the prior of the bin scores on the likelihood of the public labels, raised
+    to one of the positive exponents in `POWER_PRIORS`.
 
     Parameters
     ----------
@@ -124,7 +126,7 @@ def warm_starts(
     n_targets : int
         1 for two labels, otherwise the number of labels.
     public_labels : PublicLabels or None
-        Targets of public rows. Without them only the null model is returned.
+        Targets of public rows. If None, only the null model is returned.
     """
     null = null_model(binner.offsets, n_targets)
     starts = [WarmStart(null, [np.zeros((n_targets, size, size)) for size in binner.sizes])]
@@ -152,7 +154,7 @@ def warm_starts(
 
 
 def clipped_rates(public_labels: PublicLabels) -> Floats:
-    """Return the mean of each public target, kept away from 0 and 1, shape (n_targets,)."""
+    """Return the mean of each public target, bounded away from 0 and 1, shape (n_targets,)."""
     min_rate = 1 / (public_labels.outcomes.shape[1] + 2)
     rates: Floats = np.clip(public_labels.outcomes.mean(axis=1), min_rate, 1 - min_rate)
     return rates
@@ -161,8 +163,8 @@ def clipped_rates(public_labels: PublicLabels) -> Floats:
 def evidence_weights(log_evidence: Floats) -> Floats:
     """Return the posterior weights of the power-prior exponents.
 
-    Exponent 0, which ignores the public labels, has a prior weight of 1/2. The other exponents have
-    equal parts of the rest.
+    Exponent 0, which ignores the public labels, has a prior weight of 1/2. The other exponents
+    share the remaining prior weight equally.
 
     Parameters
     ----------
@@ -178,14 +180,14 @@ def evidence_weights(log_evidence: Floats) -> Floats:
 def mix_models(starts: list[WarmStart], weights: Floats) -> WarmStart:
     """Return the mean and the covariances of a mixture of initial models.
 
-    Covariances follow by the law of total covariance, within and between the models.
+    The covariances include the variation within and between the models (law of total covariance).
 
     Parameters
     ----------
     starts : list of WarmStart
         The models.
     weights : ndarray of float64, shape (n_models,)
-        Their weights, of sum 1.
+        Weights of the models, which sum to 1.
     """
 
     def mean(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
@@ -208,7 +210,7 @@ def mix_models(starts: list[WarmStart], weights: Floats) -> WarmStart:
 
 
 def mix_gaussians(components: list[GaussianPosterior], weights: Floats) -> GaussianPosterior:
-    """Return the Gaussian with the mean and the covariance of a mixture of Gaussians."""
+    """Return a Gaussian with the same mean and covariance as a mixture of Gaussians."""
     means = np.array([component.mean for component in components])
     mean: Floats = weights @ means
     covariance = np.einsum("b,bi,bj->ij", weights, means - mean, means - mean)

@@ -1,4 +1,4 @@
-"""Public margins: the public model of a fit, calibrated, and its margins of the public rows."""
+"""Public margins: the calibrated public model of a fit, and its margins for the public rows."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from skpublicdp.data.schema import Schema
 from skpublicdp.typing import Floats
 
 N_FOLDS = 10
-"""Number of folds for out-of-fold margins of the labelled public rows."""
+"""Number of folds for computing out-of-fold margins of the labelled public rows."""
 
 MIN_LABELLED_ROWS = 30
-"""Smallest number of labelled public rows from which ``"auto"`` makes a model."""
+"""Minimum number of labelled public rows for which ``"auto"`` fits a model."""
 
 SLOPE_DEVIATION = 0.5
-"""Prior standard deviation of the slope of public labels on out-of-fold margins. Its mean is 1."""
+"""Prior standard deviation of the slope that relates public labels to out-of-fold margins. Its mean
+is 1."""
 
 MAX_SLOPE = 3.0
 """Largest slope."""
@@ -42,19 +43,19 @@ MAX_SLOPE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class PublicMargins:
-    """Public model of a fit, calibrated to public labels, and its margins of the public rows.
+    """Public model of a fit, calibrated to public labels, and its margins for the public rows.
 
     Attributes
     ----------
     model : PublicModel
         The model.
     slope : float
-        Factor on its margins, from public labels.
+        Factor applied to the margins, estimated from public labels.
     of_public : ndarray of int16, shape (n_targets, m)
-        Margins of the public rows. Those of labelled rows are out of fold if the model was fitted
-        to them.
+        Margins of the public rows. Margins of labelled rows are out-of-fold if the model was fitted
+        to these rows.
     assumptions : tuple of str
-        Assumptions about the model, for the receipt.
+        Assumptions about the model, listed in the receipt.
     """
 
     model: PublicModel
@@ -75,9 +76,9 @@ def make_public_margins(
     public_labels: PublicLabels | None,
     target: TargetScale,
 ) -> PublicMargins | None:
-    """Return the public model of a fit with its margins of public rows, or ``None`` without one.
+    """Return the public model with its margins for the public rows, or None without a model.
 
-    Nothing here depends on private rows.
+    The result does not depend on private rows.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def make_public_margins(
             return None
 
         def fit_default(X: Floats, outcomes: Floats) -> PublicModel:
-            """Return the default model of labelled rows."""
+            """Return the default model fitted to the labelled rows."""
             return DefaultPublicModel.fit(binner, X, outcomes, target)
 
         return _cross_fitted(fit_default, rows, public_labels, codes, target)
@@ -125,7 +126,7 @@ def make_public_margins(
         )
 
     def fit_clone(X: Floats, outcomes: Floats) -> PublicModel:
-        """Return a clone of the estimator that is fitted to labelled rows."""
+        """Return a clone of the estimator fitted to the labelled rows."""
         y: NDArray[Any] = outcomes
         if target.classes is not None:
             y = target.classes[outcomes.astype(np.intp)]
@@ -143,14 +144,14 @@ def make_public_margins(
 
 
 def _outcome_codes(public_labels: PublicLabels) -> Floats:
-    """Return codes of labels, or outcomes from 0 to 1, shape (k,)."""
+    """Return label codes, or outcomes between 0 and 1, shape (k,)."""
     outcomes = public_labels.outcomes
     codes: Floats = outcomes[0] if len(outcomes) == 1 else outcomes.argmax(axis=0).astype(float)
     return codes
 
 
 def _are_enough(codes: Floats, target: TargetScale) -> bool:
-    """Indicate whether there are enough labelled rows for a model, of at least two labels."""
+    """Indicate whether there are enough labelled rows, with at least two labels, to fit a model."""
     if len(codes) < MIN_LABELLED_ROWS:
         return False
     if target.classes is None:
@@ -166,16 +167,16 @@ def _cross_fitted(
     codes: Floats,
     target: TargetScale,
 ) -> PublicMargins:
-    """Return a model of all labelled rows, with out-of-fold margins of these rows.
+    """Return a model fitted to all labelled rows, with out-of-fold margins for these rows.
 
     Parameters
     ----------
     fit : callable
-        Maps encoded rows and their outcomes to a `PublicModel`.
+        Function that maps encoded rows and their outcomes to a `PublicModel`.
     rows, public_labels, target
         As in `make_public_margins`.
     codes : ndarray of float64, shape (k,)
-        Codes of labels, or outcomes from 0 to 1, of the labelled rows.
+        Label codes or outcomes (between 0 and 1) of the labelled rows.
     """
     labelled = rows[public_labels.rows]
     model = fit(labelled, codes)
@@ -200,11 +201,11 @@ def make_folds(codes: Floats) -> NDArray[np.intp]:
 
 
 def _slope(margins: Floats, public_labels: PublicLabels, target: TargetScale) -> float:
-    """Return the most probable factor on the margins, given the labels of public rows."""
+    """Return the posterior mode of the factor applied to the margins, given public labels."""
     of_labelled, outcomes = margins[:, public_labels.rows], public_labels.outcomes
 
     def loss(slope: float) -> float:
-        """Return the negative log posterior of a slope."""
+        """Return the negative log posterior density of a slope."""
         means = target.loss.mean(to_integers(slope * of_labelled).astype(np.int64))
         likelihood = log_likelihood(means, outcomes, is_regression=target.classes is None)
         return ((slope - 1) / SLOPE_DEVIATION) ** 2 / 2 - likelihood
@@ -215,8 +216,8 @@ def _slope(margins: Floats, public_labels: PublicLabels, target: TargetScale) ->
 def log_likelihood(means: Floats, outcomes: Floats, *, is_regression: bool) -> float:
     """Return the log likelihood of outcomes given their means, both of shape (n_targets, k).
 
-    It is Bernoulli or multinomial for labels. For outcomes it is normal, with the most likely
-    variance.
+    The likelihood is Bernoulli or multinomial for labels. For outcomes it is normal, with the
+    maximum likelihood estimate of the variance.
     """
     if is_regression:
         mean_square = max(float(((outcomes - means) ** 2).mean()), 1e-12)

@@ -1,6 +1,6 @@
-"""Public models: the margins that a model of public data predicts, as integers for each row.
+"""Public models: integer margins predicted by a model of public data.
 
-The margin of a row depends on this row and on public data alone, which the proof of privacy needs.
+The privacy proof requires that the margin of a row depend only on this row and on public data.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from skpublicdp.data.schema import Schema
 from skpublicdp.typing import Floats
 
 MIN_PROBABILITY = 0.005
-"""Probabilities of a public model are clipped to at least this number, for two labels."""
+"""Lower bound to which a public model's probabilities are clipped, for two labels."""
 
 MIN_PROBABILITY_SEVERAL = 0.01
-"""Lower bound of the probabilities of a public model for more than two labels."""
+"""Lower bound to which a public model's probabilities are clipped, for more than two labels."""
 
 
 ROWWISE_SAMPLE, N_SINGLE_ROWS = 64, 4
-"""Number of public rows whose predictions must not depend on each other, and how many of them are
-predicted alone. Predictions take time."""
+"""Number of public rows that are checked for mutually independent predictions, and number of these
+rows that are predicted individually. Predictions take time."""
 
 EXTREME_NUMBER = 1e30
-"""Number in all columns of a row beside which other rows must have the same predictions."""
+"""Value in all columns of an extreme row, whose presence must not change the predictions for other
+rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class TargetScale:
-    """Target of a public model: its labels or the bounds of its outcomes, and the loss.
+    """Target of a public model: the labels or outcome bounds, and the loss.
 
     Attributes
     ----------
     classes : ndarray or None
-        Sorted labels; ``None`` for a regression.
+        Sorted labels, or None for a regression.
     bounds : tuple of float, or None
-        Outcomes that are 0 and 1; ``None`` for labels.
+        Outcomes that are encoded as 0 and 1, or None for labels.
     loss : Loss
-        Loss that the margins are for.
+        Loss for which margins are predicted.
     """
 
     classes: NDArray[Any] | None
@@ -55,7 +56,7 @@ class TargetScale:
     loss: Loss
 
     def margins_of_probabilities(self, probabilities: Floats) -> Floats:
-        """Return the margins of clipped probabilities, shape (n_targets, n), in logits.
+        """Convert clipped probabilities to margins in logits, shape (n_targets, n).
 
         Parameters
         ----------
@@ -70,12 +71,12 @@ class TargetScale:
         return several
 
     def margins_of_shares(self, shares: Floats) -> Floats:
-        """Return the margins of mean outcomes that are scaled to [0, 1], shape (1, n)."""
+        """Convert mean outcomes, scaled to [0, 1], to margins, shape (1, n)."""
         return self.loss.link(np.clip(shares, 0.0, 1.0))[None]
 
 
 class PublicModel(ABC):
-    """Model of public data, whose margin of a row depends on this row alone."""
+    """Model of public data whose margin for a row depends on this row alone."""
 
     @abstractmethod
     def predict_margins(self, rows: Floats) -> Floats:
@@ -90,12 +91,12 @@ class PublicModel(ABC):
     @property
     @abstractmethod
     def estimator(self) -> Any:
-        """The fitted estimator or estimators, for `public_model_`."""
+        """Fitted estimator or estimators, which become `public_model_`."""
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorModel(PublicModel):
-    """Public model that calls an estimator of the user on decoded rows.
+    """Public model that applies the user's estimator to decoded rows.
 
     Attributes
     ----------
@@ -117,7 +118,7 @@ class EstimatorModel(PublicModel):
         return self.fitted
 
     def predict_margins(self, rows: Floats) -> Floats:
-        """Return the margins of rows; an error does not quote a row."""
+        """Return the margins of rows. Errors never quote a row."""
         if not len(rows):
             return np.empty((self.target.loss.n_targets, 0))
         refusal = RefusedError(
@@ -131,7 +132,7 @@ class EstimatorModel(PublicModel):
         return margins
 
     def margins_of_rows(self, rows: Floats) -> Floats:
-        """Return the margins of at least one row, in logits. An error may quote the rows."""
+        """Return the margins of one or more rows, in logits. Errors can quote the rows."""
         X, classes = self.schema.decode_rowwise(rows), self.target.classes
         if classes is None:
             assert self.target.bounds is not None
@@ -152,19 +153,19 @@ class EstimatorModel(PublicModel):
 
 
 def columns_of_classes(probabilities: Floats, of: NDArray[Any], classes: NDArray[Any]) -> Floats:
-    """Return probabilities with one column for each of `classes`; labels not in `of` have 0."""
+    """Return probabilities for each of `classes`, which are 0 for labels that are not in `of`."""
     columns = np.zeros((len(probabilities), len(classes)))
     columns[:, np.searchsorted(classes, of)] = probabilities
     return columns
 
 
 def to_integers(margins: Floats) -> NDArray[np.int16]:
-    """Return margins as integers in units of 1 / MARGIN_UNIT, at most 16 in absolute value."""
+    """Convert margins to integers in units of 1 / MARGIN_UNIT, clipped to ±16 logits."""
     return np.rint(MARGIN_UNIT * np.clip(margins, -16.0, 16.0)).astype(np.int16)
 
 
 def check_kind(estimator: Any, target: TargetScale) -> None:
-    """Raise if an estimator cannot predict the kind of target."""
+    """Raise an error if the estimator cannot predict this kind of target."""
     methods = ("predict_proba", "decision_function")
     is_suitable = any(hasattr(estimator, method) for method in methods)
     needed = "a classifier with predict_proba or decision_function"
@@ -181,13 +182,13 @@ def is_fitted(estimator: Any) -> bool:
     """Indicate whether an estimator is fitted."""
     try:
         check_is_fitted(estimator)
-    except (NotFittedError, TypeError, AttributeError):  # also of what is no estimator
+    except (NotFittedError, TypeError, AttributeError):  # or not an estimator at all
         return False
     return True
 
 
 def check_classes(estimator: Any, target: TargetScale) -> None:
-    """Raise if a fitted classifier has labels that the target does not have."""
+    """Raise an error if a fitted classifier has labels that the target does not have."""
     if target.classes is None:
         return
     known = np.asarray(getattr(estimator, "classes_", []))
@@ -201,11 +202,11 @@ def check_classes(estimator: Any, target: TargetScale) -> None:
 
 
 def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
-    """Raise if the margin of a public row depends on the other rows of a table, or if it fails."""
+    """Raise an error if prediction fails, or if a row's margin depends on other rows."""
     sample = rows[:: max(1, len(rows) // ROWWISE_SAMPLE)][:ROWWISE_SAMPLE]
     try:
         model.margins_of_rows(sample)
-    except Exception as error:  # of public rows, so that it may be shown
+    except Exception as error:  # the error may be shown, since it only concerns public rows
         kind = type(model.schema.decode_rowwise(sample))
         raise ValueError(
             "public_model cannot predict the public rows. They have the columns of X and are "
@@ -222,7 +223,7 @@ def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
         )
     )
     beside_others = [apart]
-    with contextlib.suppress(Exception):  # estimators may refuse such numbers
+    with contextlib.suppress(Exception):  # estimators may reject such numbers
         extreme = np.where(model.schema.numeric, EXTREME_NUMBER, sample[:1])
         margins = model.margins_of_rows(np.vstack([sample, extreme]))
         beside_others.append(to_integers(margins[:, : len(sample)]).astype(np.int64))

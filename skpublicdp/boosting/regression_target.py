@@ -1,4 +1,4 @@
-"""Target encoder of a regression: outcomes are clipped, scaled to [0, 1] and rounded."""
+"""Target encoder for regression: outcomes are clipped, scaled to [0, 1] and rounded."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
 
 MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
-"""Smallest number of public outcomes whose quantiles at 0.005 and 0.995 are the default bounds.
-With fewer, the bounds are the range of public outcomes, extended by `RANGE_EXTENSION` of its length
-on either side."""
+"""Minimum number of public outcomes for which the default bounds are the 0.005 and 0.995 quantiles.
+With fewer public outcomes, the bounds are their range, extended on either side by the fraction
+`RANGE_EXTENSION` of its length."""
 
 RANGE_EXTENSION = 0.1
-"""Extension of the range of few public outcomes, since private outcomes may lie beyond it."""
+"""Relative extension of the range of few public outcomes, since private outcomes can lie
+outside."""
 
 
 @dataclass(frozen=True)
 class RegressionTarget(TargetReader):
-    """Reader of a numeric target, which is clipped to declared or public bounds.
+    """Reader of a numeric target that clips outcomes to declared or public bounds.
 
     Attributes
     ----------
     bounds : array-like of shape (2,), or None
-        Lowest and highest outcome. By default they are functions of the public outcomes.
+        Lowest and highest outcome. By default, the bounds are computed from the public outcomes.
     """
 
     bounds: ArrayLike | None
 
     def column(self, y: Any, name: str = "y") -> Floats:
-        """Return the outcomes `y` as an array of floats, shape (n,); NaN marks a missing one."""
+        """Return the outcomes `y` as floats, shape (n,), where NaN marks missing outcomes."""
         refusal = RefusedError(_NOT_NUMBERS.format(name=name))
         y = call_or_raise(np.asarray, y, error=refusal)
         refuse_types(y, "outcomes, finite numbers")
@@ -56,14 +57,14 @@ class RegressionTarget(TargetReader):
         return column
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return encoded private and public outcomes, and a mask of public rows with an outcome.
+        """Return encoded private and public outcomes, and a mask of public rows with outcomes.
 
         Parameters
         ----------
         private : ndarray of float64, shape (n,)
             Outcomes of private rows.
         public : list of ndarray of float64
-            Outcomes of public rows, by source; NaN marks a missing one.
+            Outcomes of public rows from each source, where NaN marks missing outcomes.
         """
         outcomes = np.concatenate(public)
         is_labelled = ~np.isnan(outcomes)
@@ -75,11 +76,11 @@ class RegressionTarget(TargetReader):
         return Targets(*codes, is_labelled, bounds=(low, high))
 
     def distinct(self, y: Floats) -> Floats:
-        """Return an empty array, since the encoding does not depend on distinct outcomes."""
+        """Return an empty array, since the encoding does not depend on the distinct outcomes."""
         return y[:0]
 
     def encode(self, y: Floats, targets: Targets) -> NDArray[np.float32]:
-        """Return outcomes encoded by the bounds in `targets`: multiples of 1 / TARGET_LEVELS."""
+        """Encode outcomes using the bounds in `targets`, as multiples of 1 / TARGET_LEVELS."""
         assert targets.bounds is not None
         if not np.isfinite(y).all():
             raise RefusedError(_NOT_NUMBERS.format(name="y"))
@@ -87,9 +88,9 @@ class RegressionTarget(TargetReader):
 
 
 def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
-    """Return outcomes that are clipped to bounds, scaled to [0, 1] and rounded.
+    """Return outcomes clipped to the bounds, scaled to [0, 1] and rounded.
 
-    They are multiples of 1 / TARGET_LEVELS, which are exact in float32.
+    The results are multiples of 1 / TARGET_LEVELS, which are exact in float32.
     """
     shares = (np.clip(outcomes, low, high) - low) / (high - low)
     # the levels are exact in float32
@@ -105,14 +106,14 @@ _NOT_NUMBERS = (
 
 
 def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, float]:
-    """Return the bounds (low, high) to which outcomes are clipped.
+    """Return the bounds (low, high) used to clip outcomes.
 
     Parameters
     ----------
     declared : array-like of shape (2,), or None
-        Bounds that the user declares.
+        Bounds declared by the user.
     public : ndarray of float64, shape (m,)
-        Public outcomes, which give the bounds if none are declared.
+        Public outcomes, from which the bounds are computed if none are declared.
     """
     if declared is not None:
         ends = np.array(read_outcome_bounds(declared))

@@ -1,4 +1,4 @@
-"""Residuals of a regression: noisy histogram for prediction intervals, and noisy variance."""
+"""Regression residuals: a noisy histogram for prediction intervals, and a noisy variance."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 RESIDUAL_SHARE = Fraction(1, 25)
-"""Share of the budget for the histogram of residuals."""
+"""Share of the budget for the residual histogram."""
 
 EDGE_DISTANCES = 2.0 ** (np.arange(-32, 1) / 4)
-"""Distances of edges from 0: from 2^-8 to 1, four per doubling."""
+"""Distances of the bin edges from 0, which range from 2^-8 to 1 with four edges per doubling."""
 
 RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
-"""Edges of the bins of residuals, from -1 to 1. Distances from 0 are geometric, so that bins are
-fine enough for any variance of the residuals."""
+"""Edges of the residual bins, from -1 to 1. Their distances from 0 are geometric, so that bins are
+fine enough for any residual variance."""
 
 MIN_RESIDUAL_VARIANCE = 1e-5
-"""Lower bound of the estimated variance of the residuals, for outcomes from 0 to 1."""
+"""Lower bound of the estimated residual variance, for outcomes scaled to [0, 1]."""
 
 
 class ResidualVariance(NamedTuple):
-    """Noisy variance of the residuals, in squared units of encoded outcomes.
+    """Noisy residual variance, in squared units of encoded outcomes.
 
     Attributes
     ----------
     estimate : float
-        Estimated variance, at least `MIN_RESIDUAL_VARIANCE`.
+        Estimated variance, bounded below by `MIN_RESIDUAL_VARIANCE`.
     upper : float
         Upper confidence limit: the estimate plus two standard deviations of the noise.
     """
@@ -56,10 +56,10 @@ def noisy_residual_variance(
     ledger: Ledger,
     budget: StageBudget,
 ) -> ResidualVariance:
-    """Return a noisy estimate of the mean squared residual of a model, and an upper limit.
+    """Return a noisy estimate of a model's mean squared residual, and an upper confidence limit.
 
-    The noisy sum of squared gradients is divided by the number of rows and the mean squared scale
-    of a gradient, which is estimated on the public rows.
+    The noisy sum of squared gradients is divided by the number of rows and by the mean squared
+    gradient scale, which is estimated on the public rows.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def noisy_residual_variance(
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
     loss : SquaredLoss
-        Gradients and their scale.
+        Loss that defines the gradients and their scale.
     ledger : Ledger
         Ledger that is charged for the release and draws the noise.
     budget : StageBudget
@@ -104,7 +104,7 @@ def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageB
     Parameters
     ----------
     fitted : FittedModel
-        Final model, with the private rows.
+        Final model and the private rows.
     ledger : Ledger
         Ledger that is charged for the release and draws the noise.
     budget : StageBudget
@@ -118,13 +118,13 @@ def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageB
     size = len(RESIDUAL_EDGES) - 1
 
     def count_chunk(chunk: slice) -> Integers:
-        """Return the number of residuals of one chunk of rows in each bin, shape (size,)."""
+        """Return the number of residuals in each bin for one chunk of rows, shape (size,)."""
         residuals = fitted.data.rows.y[chunk] - fitted.loss.mean(fitted.margins(chunk))[0]
         bins = np.searchsorted(RESIDUAL_EDGES, residuals, side="right") - 1
         return np.bincount(bins.clip(0, size - 1), minlength=size)
 
     counts = fitted.data.rows.sum_over_chunks(count_chunk)
-    # a row that changes bins lowers one count and raises another
+    # a row that changes bins decreases one count and increases another
     sensitivity, name = Sensitivity(2, 2), "noisy histogram of residuals"
     return ledger.add_noise(
         counts, sensitivity, budget.event, name=name, proof=BOOSTING_PROOF
@@ -132,10 +132,10 @@ def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageB
 
 
 def residual_fractions(counts: Integers, n: int) -> Floats:
-    """Return fractions of residuals: noisy ``counts / n``, projected onto the probability simplex.
+    """Return noisy fractions ``counts / n``, projected onto the probability simplex.
 
     The Euclidean projection subtracts a threshold and clips at 0 (Held, Wolfe and Crowder 1974).
-    Most bins with pure noise become 0.
+    Most bins that contain only noise become 0.
     """
     fractions = counts / n
     descending = np.sort(fractions)[::-1]
@@ -146,9 +146,9 @@ def residual_fractions(counts: Integers, n: int) -> Floats:
 
 
 def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
-    """Return quantiles of the residuals, given the fraction of the residuals in each bin.
+    """Return quantiles of the residuals, given the fraction in each bin.
 
-    The CDF is interpolated by a monotone cubic spline, because bins may be wide compared with the
+    The CDF is interpolated with a monotone cubic spline, because bins can be wide compared with the
     distribution.
 
     Parameters
@@ -156,10 +156,10 @@ def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
     fractions : ndarray of float64, shape (len(RESIDUAL_EDGES) - 1,)
         Fraction of the residuals in each bin.
     levels : ndarray of float64
-        Levels of the quantiles, from 0 to 1.
+        Levels of the quantiles, between 0 and 1.
     """
     cdf = PchipInterpolator(RESIDUAL_EDGES, np.append(0.0, np.cumsum(fractions)))
-    # the CDF is inverted on a fine grid, since the spline has no closed inverse
+    # the CDF is inverted on a fine grid, since the spline has no closed-form inverse
     grid = np.linspace(-1.0, 1.0, 1 << 14)
     quantiles: Floats = np.interp(levels, cdf(grid), grid)
     return quantiles

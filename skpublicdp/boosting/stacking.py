@@ -1,8 +1,9 @@
-"""Stacking: two noisy sums over the private rows say how far a public model is believed.
+"""Stacking: two noisy sums over the private rows determine the weight of a public model.
 
-The final margin is α F + β s + c, for the margin F of the boosted model and the margin s of the
-public model, both centred. The sums are of the gradient at a mixture of both times F, and times s.
-Everything else is a function of public rows and of released values (docs/proofs/moments.md).
+The final margin is α F + β s + c, where F is the margin of the boosted model and s is the margin of
+the public model, both centred. The gradient is evaluated at a mixture of both models, and the two
+sums are those of the gradient times F and the gradient times s. Everything else is a function of
+public rows and released values (docs/proofs/moments.md).
 """
 
 from __future__ import annotations
@@ -32,58 +33,62 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 STACKING_SHARE = Fraction(1, 25)
-"""Share of the budget for the two sums that weigh a public model."""
+"""Share of the budget for the two sums that determine the weight of a public model."""
 
 SWAP_DEVIATION, SCALE_DEVIATION = 0.4, 0.2
-"""Prior standard deviations of the weights: of what one gains and the other loses, and of a common
-factor."""
+"""Prior standard deviations of the weights, for a shift of weight between the models and for a
+common factor."""
 
 OTHER_POPULATION = 0.1
-"""Prior probability that the public model is of another population, and should have no weight."""
+"""Prior probability that the public model describes another population and should have no
+weight."""
 
 MAX_WEIGHT = 2.0
-"""Largest weight of either model."""
+"""Maximum weight of either model."""
 
 MAX_GROWTH = 2.0
-"""Bound of the factor by which the disagreement of both models may raise the error of the public
-one."""
+"""Bound on the factor by which disagreement between the models can increase the public model's
+error."""
 
 MIXTURES = np.linspace(0.0, 1.0, 11)
-"""Weights of the public model, beside a fit of the public labels, that the labels choose among."""
+"""Candidate weights of the public model relative to a fit of the public labels, among which the
+labels select one."""
 
 SHARE_BOUNDS = (0.05, 0.95)
-"""Bounds of the weight that public labels give to the public model."""
+"""Bounds on the weight that public labels assign to the public model."""
 
 UNKNOWN_SHARE = 0.75
-"""Prior weight of the public model beside trees that vote, whose error is unknown."""
+"""Prior weight of the public model relative to voting trees, whose error is unknown."""
 
 LENGTH_QUANTILE = 0.95
-"""Margins are divided by this quantile of their lengths on public rows, and clipped to length 1."""
+"""Quantile of the margin lengths on public rows. Margins are divided by it and clipped to length
+1."""
 
 MIN_LENGTH = 0.1
-"""Smallest such divisor, in logits."""
+"""Minimum length, in logits, by which margins are divided."""
 
 DIRECTION_UNIT = 64
 """Integer that represents a clipped margin of length 1."""
 
 LARGEST_PRODUCT = MAX_GRADIENT * DIRECTION_UNIT
-"""Bound of one row's contribution to each sum: the length of its gradient is at most MAX_GRADIENT,
-and that of its clipped margins is at most DIRECTION_UNIT."""
+"""Bound on the contribution of one row to each sum. The gradient of a row has a length of at most
+MAX_GRADIENT, and its clipped margins have a length of at most DIRECTION_UNIT."""
 
 STACKING_SENSITIVITY = Sensitivity(4 * LARGEST_PRODUCT, 2 * (2 * LARGEST_PRODUCT) ** 2)
-"""Sensitivity of both sums: a replaced row moves each by at most twice a row's contribution."""
+"""Sensitivity of the two sums, each of which a replaced row changes by at most twice the bound on a
+contribution."""
 
 
 def stack_public_model(
     fitted: FittedModel, training: TrainingData, ledger: Ledger, budget: StageBudget
 ) -> FittedModel:
-    """Return a model that adds up a boosted model and a public model, weighted by two noisy sums.
+    """Combine a boosted model and a public model, with weights determined by two noisy sums.
 
-    1. Estimate from public values how far each of them is from the truth. This gives the weights
-       that are expected.
-    2. Release the sums of the private rows' gradients, at the expected weights, times either
-       margin. If their noise is too large to be drawn, the weights remain the expected ones.
-    3. Compute the posterior of the weights, and the model with their mean.
+    1. Estimate the errors of both models from public values, and compute the expected weights.
+    2. Release two sums over the private rows: the gradient at the expected weights, multiplied by
+       the margin of either model. If the noise is too large to be sampled, keep the expected
+       weights.
+    3. Compute the posterior of the weights, and return the model with the posterior mean weights.
 
     Parameters
     ----------
@@ -92,7 +97,7 @@ def stack_public_model(
     training : TrainingData
         Private and public rows, and the public model.
     ledger : Ledger
-        Pays for the sums and draws their noise.
+        Ledger that is charged for the sums and draws the noise.
     budget : StageBudget
         Budget to spend.
     """
@@ -113,20 +118,20 @@ def stack_public_model(
 
 @dataclass(frozen=True, eq=False)
 class _ModelPair:
-    """A boosted model and a public model, with their margins of the public rows.
+    """A boosted model and a public model, with their margins for the public rows.
 
     Attributes
     ----------
     fitted : FittedModel
         The boosted model.
     of_public : ndarray of int64, shape (2, n_targets, m)
-        Margins of the public rows: of the boosted model, then of the public model.
+        Margins of the boosted model and of the public model for the public rows.
     means : ndarray of int64, shape (2, n_targets, 1)
-        Their weighted means, rounded. Centred margins are relative to these.
+        Rounded weighted means of these margins, which are subtracted to centre margins.
     lengths : ndarray of float64, shape (2,)
-        Lengths to which the centred margins of a row are clipped, in logits.
+        Maximum lengths of a row's centred margins, in logits. Longer margins are clipped.
     is_calibrated : bool
-        Whether public labels tell the mean outcome of the public model, too.
+        Whether the mean outcome of the public model is also calibrated to public labels.
     """
 
     fitted: FittedModel
@@ -139,7 +144,7 @@ class _ModelPair:
     def from_public_rows(
         cls, fitted: FittedModel, public: PublicMargins, *, is_calibrated: bool
     ) -> _ModelPair:
-        """Return the pair with its means and lengths over the public rows."""
+        """Return the pair, with means and lengths computed on the public rows."""
         boosted = fitted.model.raw_predict(fitted.data.public_codes)
         of_public = np.array([boosted, public.of_public.astype(np.int64)])
         means = np.rint(of_public @ fitted.row_weights).astype(np.int64)[..., None]
@@ -158,8 +163,8 @@ class _ModelPair:
     def directions(self, margins: Integers) -> Floats:
         """Return the centred margins of both models in logits, shape (2, n_targets, n).
 
-        With several targets a constant is subtracted from a row's margins, so that they add up to
-        0. The softmax does not depend on it.
+        With several targets, a constant is subtracted from each row's margins, so that the margins
+        sum to 0. The softmax does not depend on this constant.
         """
         centred: Floats = (margins - self.means) / MARGIN_UNIT
         if centred.shape[1] > 1:
@@ -170,14 +175,14 @@ class _ModelPair:
         return centred
 
     def clipped(self, directions: Floats) -> Floats:
-        """Return directions over their `lengths`, with a length of at most 1 for each row."""
+        """Return directions divided by `lengths`, clipped to a length of at most 1 in each row."""
         scaled = directions / self.lengths[:, None, None]
         longest = np.array([_lengths(rows) for rows in scaled])
         clipped: Floats = scaled / np.maximum(longest, 1.0)[:, None]
         return clipped
 
     def baseline(self, margins: Integers, weights: Floats) -> Integers:
-        """Return the weighted sum of both centred margins, plus a mixture of their means."""
+        """Return the weighted sum of the centred margins, plus a mixture of the mean margins."""
         boosted, public = margins - self.means
         levels = np.array([1 - self.public_share(weights), self.public_share(weights)])
         mixed = weights[0] * boosted + weights[1] * public
@@ -186,14 +191,14 @@ class _ModelPair:
         return total
 
     def public_share(self, weights: Floats) -> float:
-        """Return the share of the public model in the mean outcome, given the weights of both."""
+        """Return the public model's share in the mean outcome, given the weights of both models."""
         return float(weights[1] / weights.sum()) if self.is_calibrated and weights.any() else 0.0
 
 
 def _lengths(directions: Floats) -> Floats:
-    """Return the Euclidean length of each row's margins, shape (n,), for (n_targets, n) margins."""
+    """Return the Euclidean length of each row's margins, shape (n,)."""
     squares = np.zeros(directions.shape[1])
-    for values in directions:  # in a fixed order, so that a row's length depends on it alone
+    for values in directions:  # in a fixed order, independent of the row's position
         squares += values**2
     return np.sqrt(squares)
 
@@ -205,7 +210,7 @@ def _noisy_sums(
     ledger: Ledger,
     budget: StageBudget,
 ) -> tuple[Floats, float]:
-    """Release the sums of gradient times clipped margin of both models, at given weights.
+    """Release the sums of gradient times clipped margin for both models, at given weights.
 
     Returns
     -------
@@ -215,7 +220,7 @@ def _noisy_sums(
         Variance of their noise.
     """
     rows = training.rows
-    data = replace(pair.fitted.data, rows=rows)  # all rows, if the fit used a sample
+    data = replace(pair.fitted.data, rows=rows)  # all rows, even if the fit used a sample
 
     def sum_chunk(chunk: slice) -> Integers:
         """Return the sums over one chunk of rows, shape (2,)."""
@@ -249,17 +254,18 @@ def _weights_given_sums(
     *,
     pure: bool,
 ) -> Floats:
-    """Return the posterior mean of both weights, given the noisy sums at the expected ones.
+    """Return the posterior mean of both weights, given the noisy sums at the expected weights.
 
-    The prior is normal around the expected weights, or the weights are 1 and 0 if the public model
-    is of another population. The sums are normal, and linear in the weights to first order.
+    The prior is a normal distribution centred at the expected weights, mixed with the weights 1 and
+    0 for the case that the public model describes another population. The sums are approximately
+    normal and, to first order, linear in the weights.
 
     Parameters
     ----------
     pair : _ModelPair
         Both models.
     expected : ndarray of float64, shape (2,)
-        Expected weights, which the sums were released at.
+        Expected weights, at which the sums were released.
     noisy_sums : ndarray of float64, shape (2,)
         The released sums.
     noise_variance : float
@@ -301,30 +307,31 @@ def _weights_given_sums(
 
 
 def _log_normal(deviation: Floats, covariance: Floats) -> float:
-    """Return the log density of a normal distribution, up to a constant."""
+    """Return the log density of a normal distribution, up to an additive constant."""
     _, log_determinant = np.linalg.slogdet(covariance)
     return -float(deviation @ np.linalg.solve(covariance, deviation) + log_determinant) / 2
 
 
 def _mean_change(loss: Loss, margins: Integers, direction: Floats) -> Floats:
-    """Return the derivative of each row's mean outcomes along a direction of its margins.
+    """Return the derivative of each row's mean outcomes along a direction of the margins.
 
-    All arrays have the shape (n_targets, m); the direction is in logits.
+    All arrays have the shape (n_targets, m). The direction is in logits.
     """
     means = loss.mean(margins)
     if loss.n_targets > 1:
         change: Floats = means * (direction - (means * direction).sum(axis=0))
         return change
     _, hessians = loss.gradient_hessian(margins)
-    # a hessian is the derivative of the mean times the scale of the gradient, in integer units
+    # a hessian is the derivative of the mean times the gradient scale, in integer units
     slope: Floats = hessians / (2 * MAX_GRADIENT) / gradient_scale(means, pure=False)
     return slope * direction
 
 
 def _outcome_covariance(loss: Loss, margins: Integers, direction: Floats) -> Floats:
-    """Return the covariance matrix of each row's outcomes times a direction.
+    """Multiply the covariance matrix of each row's outcomes by a direction.
 
-    For a regression it is the largest one that outcomes from 0 to 1 with these means can have.
+    For regression, the largest possible variance of outcomes in [0, 1] with the given means is
+    used.
     """
     means = loss.mean(margins)
     if loss.n_targets > 1:
@@ -334,14 +341,15 @@ def _outcome_covariance(loss: Loss, margins: Integers, direction: Floats) -> Flo
 
 
 def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair) -> float:
-    """Return the expected squared error of the public model's margins, in squared logits.
+    """Estimate the squared error of the public model's margins, in squared logits.
 
-    Without public labels it is the squared distance D of both models. With labels, these choose a
-    weight p of the public model beside a fit of the same labels by bins. If both errors are
-    independent, that weight is V / (V + error), for the variance V of the fit, and V + error is
-    their squared distance. The variance is known for labels. For outcomes the distance is used,
-    since the logistic likelihood of the fit overstates the variance. The error is larger if the
-    boosted model, which knows more, is farther from the public one than this fit.
+    Without public labels, the estimate is the squared distance D between both models. With public
+    labels, the labels select a weight p of the public model relative to a binned fit of the same
+    labels. If the errors of these two models are independent, p = V / (V + error), where V is the
+    variance of the fit, and V + error is the squared distance between the models. For
+    classification, V is known. For regression, the squared distance is used instead, since the
+    logistic likelihood of the fit overstates the variance. The estimate is increased if the boosted
+    model, which is based on more data, is farther from the public model than this fit.
     """
     boosted, public = pair.directions(pair.of_public)
     distance = float((((boosted - public) ** 2).sum(axis=0)) @ fitted.row_weights)
@@ -358,16 +366,16 @@ def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair)
 def _compare_on_labels(
     training: TrainingData, public_labels: PublicLabels, pair: _ModelPair
 ) -> tuple[float, float, float]:
-    """Compare the public model with a fit of the public labels by bins, both out of fold.
+    """Compare out-of-fold predictions of the public model and a binned fit of the public labels.
 
     Returns
     -------
     share : float
-        Weight of the public model that the public labels prefer.
+        Weight of the public model that best fits the public labels.
     variance : float
         Posterior variance of the fit's margins, in squared logits.
     distance : float
-        Mean squared distance of the fit's margins from the public model's.
+        Mean squared distance between the margins of the fit and of the public model.
     """
     data = training.binned
     design = WeightedPublicRows.from_data(data)
@@ -417,7 +425,7 @@ def _compare_on_labels(
 
 
 def _as_margins(log_odds: Floats, loss: Loss, *, is_regression: bool) -> Floats:
-    """Return the margins of a loss, in logits, for the log-odds of each target."""
+    """Convert the log-odds of each target to margins of a loss, in logits."""
     if len(log_odds) == 1 and not is_regression:
         return log_odds
     means = expit(log_odds)
@@ -430,8 +438,8 @@ def _stacked(
 ) -> FittedModel:
     """Return the weighted sum of both models.
 
-    Its mean outcome on the public rows is that of the boosted model. If public labels tell the mean
-    outcome, too, it is a mixture of those of both models.
+    The mean outcome over the public rows equals that of the boosted model. If the public model is
+    calibrated to public labels, the mean outcome is a mixture of those of both models.
 
     Parameters
     ----------
@@ -447,7 +455,7 @@ def _stacked(
     fitted, (boosted_weight, public_weight) = pair.fitted, weights.tolist()
 
     def scale(scores: Integers) -> Integers:
-        """Return scores times the weight of the boosted model, rounded."""
+        """Multiply scores by the weight of the boosted model, and round."""
         scaled: Integers = np.rint(boosted_weight * scores).astype(np.int64)
         return scaled
 

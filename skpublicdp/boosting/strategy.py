@@ -1,4 +1,4 @@
-"""Measurement strategies for gradient histograms (the matrix mechanism), and their sensitivity."""
+"""Measurement strategies for gradient histograms (matrix mechanism), and their sensitivities."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ STRATEGY_UNIT = 32
 """Integer that represents an entry of 1 in a strategy matrix. Entries are multiples of 1/32."""
 
 MAX_OPTIMISED_BINS = 40
-"""Maximum number of bins of a column with an optimised strategy, to bound the time."""
+"""Maximum number of bins of a column for which the strategy is optimised, to limit run time."""
 
 PRIOR_SCALE = np.exp(-1.0)
-"""Prior variance of bin scores for which strategies are optimised (ablation: "little")."""
+"""Prior variance of bin scores assumed when strategies are optimised (ablation: "little")."""
 
 MAX_OPTIMISER_STEPS = 60
-"""Maximum number of L-BFGS iterations. A rough minimum is enough, since any strategy is valid."""
+"""Maximum number of L-BFGS iterations. An approximate minimum is enough, since any strategy is
+valid."""
 
 
 @dataclass(frozen=True, eq=False)
 class HistogramStrategy:
-    """Strategy of the matrix mechanism: an integer matrix for each column, and a weighted total.
+    """Matrix mechanism strategy: an integer matrix for each column, and a weighted total.
 
     Attributes
     ----------
     blocks : tuple of ndarray of int64, shape (n_measured, n_bins)
         Strategy matrix of each column, in units of 1 / STRATEGY_UNIT.
     is_identity : tuple of bool
-        Whether the block of a column measures every bin separately.
+        Whether a column's strategy measures every bin separately.
     total_weight : int
-        Weight of the sum over all rows, which is the last measurement.
+        Weight of the total over all rows, which is the last measurement.
     count_weight : int
-        Weight of a row in the counts, in the integer units of gradients. The gradient of a row has
-        a norm of at most `MAX_GRADIENT`.
+        Weight of each row in the counts, in the integer units of gradients, whose norm is at most
+        `MAX_GRADIENT`.
     """
 
     blocks: tuple[Integers, ...]
@@ -55,12 +56,12 @@ class HistogramStrategy:
     count_weight: int
 
     def noise_variance(self, budget: StageBudget, ledger: Ledger) -> float:
-        """Return the noise variance of one histogram that takes a whole budget, in rows²."""
+        """Return the noise variance, in rows², of one histogram that spends the entire budget."""
         sensitivity = ledger.for_person(self.sensitivity(counts=False))
         return budget.variance(sensitivity) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the measured combinations of bin values. The last one is the weighted total.
+        """Return the measured combinations of bin values, the last of which is the weighted total.
 
         Parameters
         ----------
@@ -70,31 +71,32 @@ class HistogramStrategy:
         inner_ends = np.cumsum([block.shape[1] for block in self.blocks])[:-1]
         columns = np.split(values, inner_ends, axis=-1)
         combined = [column @ block.T for column, block in zip(columns, self.blocks, strict=True)]
-        # the bins of any column add up to the total over all rows
+        # the bins of every column add up to the total over all rows
         total = self.total_weight * columns[0].sum(-1, keepdims=True)
         return np.concatenate([*combined, total], axis=-1)
 
     @property
     def column_slices(self) -> list[slice]:
-        """Position of each column's measurements in the result of `apply`."""
+        """Positions of each column's measurements in the result of `apply`."""
         ends = np.cumsum([len(block) for block in self.blocks]).tolist()
         pairs = zip(ends, self.blocks, strict=True)
         return [slice(end - len(block), end) for end, block in pairs]
 
     def sensitivity(self, *, counts: bool) -> Sensitivity:
-        """Return a bound of the change of all measurements when one row is replaced.
+        """Return a bound on the change in all measurements when one row is replaced.
 
-        A row adds its scaled gradient, whose norm is at most `MAX_GRADIENT`, times the entries of
-        its bins. It adds `count_weight` times the same entries to the counts. The change is convex
-        in the gradients, so the maximum is at extreme gradients (docs/proofs/moments.md).
+        A row contributes its scaled gradient, whose norm is at most `MAX_GRADIENT`, times the
+        strategy entries of its bins. To the counts it contributes `count_weight` times the same
+        entries. Since the change is convex in the gradients, its maximum is attained at extreme
+        gradients (docs/proofs/moments.md).
 
         Parameters
         ----------
         counts : bool
-            Whether counts are measured along with gradient sums.
+            Whether counts are measured together with gradient sums.
         """
         weight = self.count_weight if counts else 0
-        # the total count is the fixed number of rows, so only the total gradient changes
+        # the total count is the number of rows, which is fixed, so only the total gradient changes
         total_change = 2 * MAX_GRADIENT * self.total_weight
         absolute, squared = total_change, total_change**2
         for block in self.blocks:
@@ -102,11 +104,11 @@ class HistogramStrategy:
             # and a pair of equal bins represents a change of the label alone
             bin_vectors = block.T.astype(np.float64)  # (n_bins, n_measured)
             norms = np.abs(bin_vectors).sum(axis=1)
-            # in the 1-norm the two gradients may be of different targets
+            # in the 1-norm, the two gradients may belong to different targets
             changes = MAX_GRADIENT * np.add.outer(norms, norms)
             distances = cdist(bin_vectors, bin_vectors, "cityblock")
             absolute += int((changes + weight * distances).max())
-            # the old and the new gradient may have equal or opposite signs
+            # the old and the new gradient can have equal or opposite signs
             distances = cdist(bin_vectors, bin_vectors, "sqeuclidean")
             opposite_distances = cdist(bin_vectors, -bin_vectors, "sqeuclidean")
             changes = MAX_GRADIENT**2 * np.maximum(distances, opposite_distances)
@@ -121,7 +123,7 @@ def choose_strategy(
     budget: StageBudget,
     class_balance: float,
 ) -> HistogramStrategy:
-    """Return the HDMM strategy for Gaussian noise and balanced classes, else the identity."""
+    """Return the HDMM strategy for Gaussian noise and balanced classes, otherwise the identity."""
     identity = identity_strategy(binner, design.X, pure=budget.pure)
     if budget.pure or class_balance < BALANCED:
         return identity
@@ -138,12 +140,12 @@ def choose_strategy(
 
 
 def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStrategy:
-    """Return the strategy that measures every bin of every column, and half the total.
+    """Return the strategy that measures every bin of every column, and half of the total.
 
-    With Laplace noise a column with two public bins is measured by their difference. With Gaussian
-    noise counts of weight `MAX_GRADIENT` do not raise the sensitivity. A row that changes bins then
-    changes two gradients and two counts, and the norm of this change equals the norm of the change
-    by a flipped label.
+    With Laplace noise, a column with two nonempty public bins is measured by the difference between
+    these bins. With Gaussian noise, counts of weight `MAX_GRADIENT` do not increase the
+    sensitivity: a row that changes bins affects two gradients and two counts, and the norm of this
+    change equals that of a flipped label.
 
     Parameters
     ----------
@@ -181,12 +183,12 @@ def optimised_strategy(
     information: float,
     sampling: float,
 ) -> HistogramStrategy:
-    """Return a strategy that minimises the posterior variance of the scores (HDMM).
+    """Return the strategy that minimises the posterior variance of the scores (HDMM).
 
-    The matrix of each column is optimised separately, over matrices whose columns have norm 1.
-    Bins without public rows are left out, and so is a column with one public bin. Counts have half
-    the weight of the largest gradient, because this strategy is for balanced classes, where counts
-    inform the scores less.
+    The matrix of each column is optimised separately, over matrices whose columns have norm 1. Bins
+    without public rows and columns with a single public bin are omitted. Counts have half the
+    weight of the largest gradient, because this strategy is used for balanced classes, where counts
+    provide less information about the scores.
 
     References
     ----------
@@ -216,11 +218,11 @@ def optimised_strategy(
             blocks.append(STRATEGY_UNIT * np.eye(size, dtype=np.int64))
             is_identity.append(True)
             continue
-        if len(bins) == 1:  # its sum equals the total, which is measured anyway
+        if len(bins) == 1:  # the bin equals the total, which is measured anyway
             blocks.append(np.zeros((1, size), dtype=np.int64))
             is_identity.append(False)
             continue
-        # in units of scores: a change of all scores by 1 changes the total by `information`
+        # in units of scores: increasing all scores by 1 changes the total by `information`
         noise = (variance + sampling / len(bins)) / information**2
         A = _minimise_posterior_variance(
             PRIOR_SCALE * kernel[np.ix_(bins, bins)], mass[bins] / mass[bins].sum(), noise
@@ -238,34 +240,34 @@ def optimised_strategy(
 
 
 def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) -> Floats:
-    """Return the strategy A that minimises tr C (K⁻¹ + C AᵀA C / noise)⁻¹, with columns of norm 1.
+    """Return the strategy A, with columns of norm 1, that minimises tr C (K⁻¹ + C AᵀA C / noise)⁻¹.
 
-    This is the posterior variance of the scores, weighted by rows. C is the covariance of a row's
-    bin indicators and K the prior covariance.
+    The trace is the row-weighted posterior variance of the scores, where C is the covariance of a
+    row's bin indicators and K is the prior covariance.
 
     Parameters
     ----------
     prior : ndarray of float64, shape (n_bins, n_bins)
         Prior covariance K.
     shares : ndarray of float64, shape (n_bins,)
-        Fraction of the rows in each bin, of sum 1.
+        Fraction of the rows in each bin. The fractions sum to 1.
     noise : float
-        Variance of a measurement, in units of scores.
+        Noise variance of a measurement, in units of scores.
 
     Returns
     -------
     ndarray of float64, shape (n_measured, n_bins)
-        An equivalent of A without the directions that it hardly measures.
+        A strategy equivalent to A, without the directions that A hardly measures.
     """
     size = len(shares)
     C = np.diag(shares) - np.outer(shares, shares)
     values, vectors = np.linalg.eigh(prior)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    # the loss is relative to the prior variance, so that the optimiser's tolerances fit
+    # the loss is relative to the prior variance, which suits the optimiser's tolerances
     scale = 1 / max(float(np.trace(C @ prior)), 1e-12)
 
     def loss(flat: Floats) -> tuple[float, Floats]:
-        """Return the scaled trace and its gradient in B, whose columns A has at norm 1."""
+        """Return the scaled trace and its gradient in B, where A is B with normalised columns."""
         B = flat.reshape(size, size)
         norms = np.sqrt((B**2).sum(axis=0))
         A = B / norms
@@ -275,14 +277,14 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
         slope = (slope - A * (A * slope).sum(axis=0)) / norms
         return scale * float(np.trace(C @ posterior)), scale * slope.ravel()
 
-    # start near AᵀA = K^(1/2); the random part breaks symmetries, at which gradients vanish
+    # start near AᵀA = K^(1/2), with a random part that breaks symmetries, where gradients vanish
     start = (vectors * np.maximum(values, 1e-9) ** 0.25).T
     start = start + 0.05 * np.random.default_rng(0).normal(size=start.shape)
     options = {"maxiter": MAX_OPTIMISER_STEPS}
     result = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     B = result.x.reshape(size, size)
     A = B / np.sqrt((B**2).sum(axis=0))
-    # the posterior depends on AᵀA only, so scaled eigenvectors of AᵀA are an equivalent strategy
+    # the posterior depends only on AᵀA, so scaled eigenvectors of AᵀA form an equivalent strategy
     weights, directions = np.linalg.eigh(A.T @ A)
     is_measured = weights > 1e-3
     reduced: Floats = (directions[:, is_measured] * np.sqrt(weights[is_measured])).T

@@ -1,7 +1,7 @@
-"""Gaussian posterior of the scores of one term: a column's bins or a tree's leaves.
+"""Gaussian posterior of the scores of one term (bins of a column or leaves of a tree).
 
-The prior variance and the prior mean are averaged over a grid, by marginal likelihood. The
-expected losses of all terms determine the Neyman allocation of a budget among them.
+The posterior is averaged over a grid of prior variances and prior means, weighted by marginal
+likelihood. A budget is divided among terms by Neyman allocation, based on their expected losses.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ import numpy as np
 from skpublicdp.typing import Floats, Integers
 
 ROUGHNESS = 0.1
-"""Weight of the rough part of a numeric column's prior covariance, relative to the smooth part."""
+"""Weight of the rough component of a numeric column's prior covariance, relative to the smooth
+component."""
 
 PRIOR_VARIANCES = np.exp(np.linspace(-9, 2, 23))
-"""Grid of prior variances, equally likely a priori. They are averaged by marginal likelihood."""
+"""Grid of prior variances, which are equally likely a priori and averaged by marginal
+likelihood."""
 
 MAX_SCORE = 6.0
-"""Bound of the absolute score, in logits. In a bin with one label only, the score would diverge."""
+"""Bound on the absolute score, in logits. Without it, the score of a bin with a single label would
+diverge."""
 
 PUBLIC_PSEUDO_ROWS = 0.3
-"""Public rows that are added to each bin, so that the hessian of an empty bin is above 0."""
+"""Number of public pseudo-rows added to each bin, which keeps the hessian of an empty bin
+positive."""
 
 ALLOCATION_STEPS = 32
-"""Number of units that each item would have in an equal division of the budget. The smallest
-positive allocation is one unit."""
+"""Number of units per item if the budget is divided equally. The smallest positive allocation is
+one unit."""
 
 
 class TermPosterior:
@@ -38,8 +42,8 @@ class TermPosterior:
     kernel : ndarray of float64, shape (n_bins, n_bins)
         Prior covariance of the scores, for prior variance 1.
     scores, guess : ndarray of float64, shape (n_targets, n_bins)
-        Initial scores, and a piecewise linear interpolation of them. The prior mean is one of these
-        or zero, averaged by marginal likelihood.
+        Initial scores, and their piecewise linear interpolation. The candidate prior means are the
+        initial scores, their interpolation and zero, which are averaged by marginal likelihood.
     public_rows : ndarray of float64, shape (n_bins,)
         Effective number of public rows in each bin.
     hessian_factor : float
@@ -68,7 +72,7 @@ class TermPosterior:
         self.covariance = np.zeros((n_targets, n_bins, n_bins))
         self.gain = 0.0
         self._kernel = kernel
-        # equal candidates are dropped, as each component of the mixture has the same prior weight
+        # duplicate candidates are dropped, since all mixture components have the same prior weight
         prior_means = [scores]
         for candidate in (guess, np.zeros(scores.shape)):
             if not any(np.array_equal(candidate, mean) for mean in prior_means):
@@ -89,27 +93,27 @@ class TermPosterior:
         expected: Floats,
         gradient_variance: float,
     ) -> None:
-        """Average new noisy sums with earlier ones, and take a Newton step to the posterior mean.
+        """Average new noisy sums with earlier sums, and take a Newton step to the posterior mean.
 
-        With H for the hessian sums, the working response (gradients + H scores) / deviation has a
-        Gaussian likelihood N(H scores / deviation, 1), as in iteratively reweighted least squares.
-        `scores`, `covariance` and `gain` are replaced.
+        Let H denote the hessian sums. As in iteratively reweighted least squares, the working
+        response (gradients + H scores) / deviation has the Gaussian likelihood N(H scores /
+        deviation, 1). The values of `scores`, `covariance` and `gain` are replaced.
 
         Parameters
         ----------
         gradients, hessians : ndarray of float64, shape (n_targets, n_bins)
-            Noisy sums over the rows of each bin.
+            Noisy sums over the rows in each bin.
         variance : float
             Variance of their noise.
         expected : ndarray of float64, shape (n_targets, n_bins)
-            Hessian sums that the public rows predict.
+            Hessian sums predicted from the public rows.
         gradient_variance : float
             Variance of a row's gradient, as a multiple of its hessian.
         """
         self._average_sums(gradients, hessians, variance)
         H = self._last_hessian = self._hessian_factor * self._pool_hessians(expected)
         self._gradient_variance = gradient_variance
-        # privacy noise and sampling error of the gradient sums
+        # variance of privacy noise and sampling error in the gradient sums
         deviation = np.sqrt(1 / self._precision + gradient_variance * H)
         response = (self._gradients + H * self.scores) / deviation
         posterior_mean = self._update_posterior(H / deviation, response)
@@ -119,16 +123,16 @@ class TermPosterior:
         self.scores = scores
 
     def expected_loss(self, precisions: Floats) -> Floats:
-        """Return the expected excess loss ½ tr(H C) of the scores after one more noisy update.
+        """Return the expected excess loss ½ tr(H C) after one more noisy update.
 
-        H is the diagonal matrix of the last hessian sums, and C the posterior covariance of the
-        scores after the additional update. The result is averaged over the posterior of the prior
-        variance.
+        Here H is the diagonal matrix of the last hessian sums, and C is the posterior covariance of
+        the scores after the update. The result is averaged over the posterior distribution of the
+        prior variance.
 
         Parameters
         ----------
         precisions : ndarray of float64, shape (n,)
-            Precision (1 / noise variance) of the additional sums; 0 stands for no update.
+            Precision (1 / noise variance) of the additional sums, where 0 stands for no update.
 
         Returns
         -------
@@ -136,7 +140,7 @@ class TermPosterior:
             Loss for each precision, in nats over all rows.
         """
         H = self._last_hessian
-        # the minimum avoids a division by zero if there are no sums at all
+        # the lower bound avoids a division by zero if there are no sums at all
         total_precisions = np.maximum(self._precision + precisions, 1e-300)[:, None, None]
         deviations = np.sqrt(1 / total_precisions + self._gradient_variance * H)
         A = H / deviations  # design of the working response, shape (n, n_targets, n_bins)
@@ -151,15 +155,15 @@ class TermPosterior:
         return losses
 
     def reset_statistics(self) -> None:
-        """Discard all released sums, but keep the scores and the prior.
+        """Discard all released sums, and keep the scores and the prior.
 
-        It is called before sums over another set of rows, which have another scale.
+        This is necessary before using sums over another set of rows, which have another scale.
         """
         self._gradients, self._hessians = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
         self._precision = 0.0
 
     def _average_sums(self, gradients: Floats, hessians: Floats, variance: float) -> None:
-        """Average new noisy sums with all earlier ones, weighted by precision (1 / variance)."""
+        """Average new noisy sums with all earlier sums, weighted by precision (1 / variance)."""
         old_precision, precision = self._precision, 1 / variance
         total = old_precision + precision
         self._gradients = (old_precision * self._gradients + precision * gradients) / total
@@ -167,28 +171,28 @@ class TermPosterior:
         self._precision = total
 
     def _pool_hessians(self, expected: Floats) -> Floats:
-        """Return the average of public and released hessian sums, weighted by precision.
+        """Return the precision-weighted average of public and released hessian sums.
 
         Parameters
         ----------
         expected : ndarray of float64, shape (n_targets, n_bins)
-            Estimate from public rows. Its relative variance in a bin is one over the number of
-            public rows in the bin.
+            Estimate from public rows. In a bin with k public rows, the relative variance of the
+            estimate is 1 / k.
         """
         public_precision = (self._public_rows + PUBLIC_PSEUDO_ROWS) / expected**2
         pooled = public_precision * expected + self._precision * self._hessians
         pooled /= public_precision + self._precision
-        # noise can make the average negative, but Newton steps divide by it
+        # noise can make the average negative, but Newton steps divide by the average
         min_hessians = 0.02 * expected + 0.05
         hessians: Floats = np.maximum(pooled, min_hessians)
         return hessians
 
     def _update_posterior(self, A: Floats, z: Floats) -> Floats:
-        """Return posterior mean scores for z = A scores + N(0, 1); store covariance and gain.
+        """Return the posterior mean scores given z = A scores + N(0, 1).
 
-        The prior is a mixture of N(mean, v K) over prior means and variances v, for the kernel K,
-        and of scores that are exactly zero. Its components are averaged by marginal likelihood. In
-        the eigenbasis of A K A all of them are diagonal.
+        The prior is a mixture of N(mean, v K), over prior means and variances v with the kernel K,
+        and of a point mass at zero scores. The mixture components are averaged by marginal
+        likelihood. All components are diagonal in the eigenbasis of A K A.
 
         Parameters
         ----------
@@ -200,19 +204,19 @@ class TermPosterior:
         Returns
         -------
         ndarray of float64, shape (n_targets, n_bins)
-            Posterior means. `covariance` and `gain` are stored.
+            Posterior means. The attributes `covariance` and `gain` are set.
         """
         values, vectors = np.linalg.eigh(A[:, :, None] * self._kernel * A[:, None, :])
         residuals = z - A * self._prior_means
         projected = np.einsum("tij,cti->ctj", vectors, residuals)
-        # prior variance over noise variance of each eigenvector, (n_targets, n_bins, n_variances)
+        # ratio of prior to noise variance of each eigenvector, (n_targets, n_bins, n_variances)
         ratios = PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
-        # log evidence of each mixture component, up to a constant that all of them share
+        # log evidence of each mixture component, up to a common constant
         explained = projected[..., None] ** 2 * (ratios / (1 + ratios)) - np.log1p(ratios)
         squares = (residuals**2).sum(axis=(1, 2))[:, None]
         log_evidence = (explained.sum(axis=(1, 2)) - squares) / 2  # (n_means, n_variances)
         zero_evidence = -float((z**2).sum()) / 2
-        # subtract the maximum, so that no exponential overflows
+        # subtract the maximum to avoid overflow in the exponential
         max_evidence = max(float(log_evidence.max()), zero_evidence)
         weights = np.exp(log_evidence - max_evidence)
         self.gain = float(np.log(weights.mean())) + max_evidence - zero_evidence
@@ -235,9 +239,9 @@ class TermPosterior:
 
 
 def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
-    """Return scores interpolated linearly between the centres of runs of equal scores.
+    """Interpolate scores linearly between the centres of runs of equal scores.
 
-    Beyond the first and the last centre, the outermost line is extrapolated.
+    Beyond the first and the last centre, the outermost lines are extrapolated.
 
     Parameters
     ----------
@@ -249,7 +253,7 @@ def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
     Returns
     -------
     ndarray of float64, shape (n_bins,)
-        The interpolated scores; the same scores if there is only one run.
+        The interpolated scores, or the original scores if there is only one run.
 
     Examples
     --------
@@ -269,7 +273,7 @@ def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
 
 
 def smooth_kernel(ranks: Floats) -> Floats:
-    """Return the covariance of a smooth function of the rank, for prior variance 1.
+    """Return the prior covariance of a smooth function of the rank, for prior variance 1.
 
     The function is the sum of a linear trend, a Gaussian process with a squared-exponential kernel
     and variance 0.5, and white noise of variance 0.1.
@@ -277,11 +281,11 @@ def smooth_kernel(ranks: Floats) -> Floats:
     Parameters
     ----------
     ranks : ndarray of float64, shape (n,)
-        Arguments of the function, from 0 to 1.
+        Arguments of the function, between 0 and 1.
     """
     length_scale = 0.25  # of the Gaussian process, in units of rank
     distance = (ranks[:, None] - ranks) / length_scale
-    # from rank 0 to 1 the trend rises by a standard deviation of √6
+    # the trend between rank 0 and rank 1 has a standard deviation of √6
     trend = 6 * np.outer(ranks - 0.5, ranks - 0.5)
     kernel: Floats = trend + 0.5 * np.exp(-(distance**2) / 2) + 0.1 * np.eye(len(ranks))
     return kernel
@@ -290,14 +294,14 @@ def smooth_kernel(ranks: Floats) -> Floats:
 def smoothing_prior(ranks: Floats) -> Floats:
     """Return the prior covariance of a numeric column's scores, for prior variance 1.
 
-    It is the sum of a smooth part, `smooth_kernel`, and `ROUGHNESS` times a rough part: an
-    exponential kernel and white noise. The last bin, for missing values, is independent of the
-    others and has variance 1.
+    The covariance is the sum of a smooth component, `smooth_kernel`, and `ROUGHNESS` times a rough
+    component, which consists of an exponential kernel and white noise. The last bin, for missing
+    values, is independent of all other bins and has variance 1.
 
     Parameters
     ----------
     ranks : ndarray of float64, shape (n_bins - 1,)
-        Positions of the bins in the public population, from 0 to 1.
+        Positions of the bins in the public population, between 0 and 1.
     """
     length_scale = 0.06  # of the rough part, in units of rank
     distance = np.abs(ranks[:, None] - ranks)
@@ -309,16 +313,16 @@ def smoothing_prior(ranks: Floats) -> Floats:
 
 
 def allocation_grid(n_items: int, steps: int = ALLOCATION_STEPS) -> Integers:
-    """Return the allocations, in units, at which the loss of an item is evaluated.
+    """Return the allocations (in units) at which the loss of each item is evaluated.
 
-    They are 0, powers of 2, and the total of all units.
+    The allocations are 0, powers of 2, and the total number of units.
 
     Parameters
     ----------
     n_items : int
         Number of items.
     steps : int
-        Number of units in an equal share, so that the total is ``n_items * steps``.
+        Number of units in an equal share. The total is ``n_items * steps``.
     """
     total = n_items * steps
     powers = 1 << np.arange(total.bit_length())
@@ -326,22 +330,22 @@ def allocation_grid(n_items: int, steps: int = ALLOCATION_STEPS) -> Integers:
 
 
 def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
-    """Return the division of a budget that minimises the sum of expected losses (Neyman 1934).
+    """Divide a budget such that the sum of expected losses is minimised (Neyman 1934).
 
     Units are allocated greedily along the steepest segments of the lower convex hulls of the
-    losses. The result is optimal if the losses are convex, and linear between the grid points.
+    losses. The result is optimal if the losses are convex and are linear between the grid points.
 
     Parameters
     ----------
     losses : ndarray of float64, shape (n_items, n_allocations)
         Expected loss of each item with each allocation.
     units : ndarray of int64, shape (n_allocations,)
-        The allocations, as `allocation_grid` returns them; the last one is the total.
+        The allocations returned by `allocation_grid`. The last allocation is the total.
 
     Returns
     -------
     list of Fraction
-        Fraction of the budget for each item, of sum 1.
+        Fraction of the budget for each item. The fractions sum to 1.
 
     Examples
     --------
@@ -357,11 +361,11 @@ def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
         segments += _hull_segments(units, losses[item], item)
     total_units = int(units[-1])
     allocation, remaining = np.zeros(n_items, dtype=np.int64), total_units
-    for segment in sorted(segments):  # the steepest one first
+    for segment in sorted(segments):  # steepest segments first
         n_units = min(segment.n_units, remaining)
         allocation[segment.item] += n_units
         remaining -= n_units
-    # units that reduce no loss are divided equally
+    # units that would not reduce any loss are divided equally
     allocation += remaining // n_items
     allocation[0] += remaining % n_items
     return [Fraction(int(n_units), total_units) for n_units in allocation]
@@ -373,11 +377,11 @@ class _HullSegment(NamedTuple):
     Attributes
     ----------
     slope : float
-        Change of the loss per unit; negative.
+        Change in the loss per unit, which is negative.
     item : int
         Position of the item.
     n_units : int
-        Length of the segment, in units.
+        Length of the segment in units.
     """
 
     slope: float
@@ -386,22 +390,22 @@ class _HullSegment(NamedTuple):
 
 
 def _hull_segments(units: Integers, losses: Floats, item: int) -> list[_HullSegment]:
-    """Return the decreasing segments of the lower convex hull of an item's loss, from the left.
+    """Return the decreasing segments of the lower convex hull of an item's loss, in order.
 
     Parameters
     ----------
     units : ndarray of int64, shape (n_allocations,)
-        The allocations, in increasing order.
+        Allocations in increasing order.
     losses : ndarray of float64, shape (n_allocations,)
         Expected loss with each allocation.
     item : int
-        Position of the item, which is copied to the result.
+        Position of the item, which is copied to the segments.
     """
     segments, start = [], 0
     while start < len(units) - 1:
         slopes = (losses[start + 1 :] - losses[start]) / (units[start + 1 :] - units[start])
         steepest = int(np.argmin(slopes))
-        if slopes[steepest] >= 0:  # no larger allocation has a smaller loss
+        if slopes[steepest] >= 0:  # no larger allocation reduces the loss
             break
         end = start + 1 + steepest
         n_units = int(units[end] - units[start])

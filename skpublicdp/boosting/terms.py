@@ -1,4 +1,4 @@
-"""Terms of a fitted model: their importance, their text, and their contributions to a row."""
+"""Terms of a fitted model: importances, descriptions, and contributions to predictions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.typing import Floats
 
 PUBLIC_MODEL = "public model"
-"""Name of the term of a public model."""
+"""Name of the term that represents a public model."""
 
 N_TERMS_SHOWN = 10
-"""Number of terms that are shown in full; the others are only named."""
+"""Number of terms that are described in full. The remaining terms are only named."""
 
 MAX_LINES_PER_COLUMN = 12
-"""Maximum number of lines for a column: neighbouring bins are merged, rare categories left out."""
+"""Maximum number of lines per column. Neighbouring bins are merged, and rare categories omitted."""
 
 
 @dataclass(frozen=True)
 class Term:
     """Summand of a fitted model with its importance.
 
-    It is a column, a pair of columns, another tree, or a public model.
+    A term is a column, a pair of columns, another tree, or a public model.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Term:
         Name of the column, names of the pair joined by " & ", the number of the tree, or
         `PUBLIC_MODEL`.
     columns : tuple of int
-        Positions of the columns it depends on; empty for a public model.
+        Positions of the columns that the term depends on, empty for a public model.
     trees : tuple of int
-        Positions of its trees in `trees_`; empty for the shape function of a column and for a
-        public model.
+        Positions of the term's trees in `trees_`, empty for the shape function of a column and for
+        a public model.
     importance : float
-        Mean absolute deviation of its contribution, over the public rows and the targets.
+        Mean absolute deviation of the contribution, over the public rows and the targets.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Term:
 
     @property
     def is_public_model(self) -> bool:
-        """Whether it is the contribution of a public model."""
+        """Whether the term is the contribution of a public model."""
         return not self.columns and not self.trees
 
 
@@ -64,7 +64,7 @@ def list_terms(
     columns_of_trees: Sequence[tuple[int, ...]],
     public_importance: float | None,
 ) -> tuple[Term, ...]:
-    """Return the terms of a model: columns, pairs, trees that are in no pair, the public model.
+    """Return the terms of a model: columns, pairs, trees outside of pairs, and the public model.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def list_terms(
     columns_of_trees : sequence of tuple of int
         Positions of the columns that each tree depends on.
     public_importance : float, optional
-        Importance of the public model; ``None`` without one.
+        Importance of the public model, or None without a public model.
     """
     terms = [
         Term(shape.name, (position,), (), term_importance(shape))
@@ -97,7 +97,7 @@ def list_terms(
 
 def term_importance(term: Shape | Pair | Tree) -> float:
     """Return the mean absolute deviation of a term's contribution over public rows and targets."""
-    # a pair has a table of bins, which is flattened like the bins of a column
+    # a pair has a two-way table of bins, which is flattened to one axis
     scores, shares = term.scores.reshape(len(term.scores), -1), term.shares.ravel()
     public_means = (scores @ shares)[:, None]
     return float((np.abs(scores - public_means) @ shares).mean())
@@ -111,7 +111,7 @@ def describe_terms(
     labels: Sequence[str],
     decimals: int,
 ) -> str:
-    """Return the text of the most important terms, and the names of the others.
+    """Return a description of the most important terms, and the names of the remaining terms.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def describe_terms(
     shapes, trees
         Descriptions of its columns and trees.
     model : AdditiveModel
-        The model, for the splits of its trees.
+        The model, which contains the splits of its trees.
     labels : sequence of str
         Name of each target; an empty name is not printed.
     decimals : int
@@ -129,10 +129,10 @@ def describe_terms(
     suffixes = label_suffixes(labels)
 
     def format_scores(scores: Floats, deviations: Floats) -> str:
-        """Return the text of a bin's or leaf's scores, "0.52 ± 0.11 for label, ...".
+        """Format the scores of a bin or leaf as "0.52 ± 0.11 for label, ...".
 
-        The interval is two posterior standard deviations. A deviation of 0 stands for an unknown
-        one and is not printed.
+        The error bar is two posterior standard deviations. A deviation of 0 means that the
+        deviation is unknown, and is not printed.
         """
         texts = []
         for score, deviation, suffix in zip(scores, deviations, suffixes, strict=True):
@@ -164,21 +164,21 @@ def describe_terms(
 
 
 def label_suffixes(labels: Sequence[str]) -> list[str]:
-    """Return the text " for LABEL" that follows the score of each target; "" for a label ""."""
+    """Return the suffix " for LABEL" of each target's score, which is empty for an empty label."""
     return [f" for {label}" if label else "" for label in labels]
 
 
 def _describe_column(shape: Shape, format_scores: Callable[[Floats, Floats], str]) -> list[str]:
-    """Return the text lines of a column: the score of each bin, or group of bins.
+    """Return the lines of text for a column, with the score of each bin or group of bins.
 
-    Bins without public rows are left out, as their scores come from the prior alone.
+    Bins without public rows are omitted, since their scores are determined by the prior alone.
 
     Parameters
     ----------
     shape : Shape
         Shape function of the column.
     format_scores : callable
-        Maps the scores and deviations of all targets, both of shape (n_targets,), to text.
+        Function that formats the scores and deviations of all targets, both of shape (n_targets,).
     """
     bins = np.flatnonzero(shape.shares).tolist()
     n_rare = 0
@@ -203,10 +203,11 @@ def _describe_column(shape: Shape, format_scores: Callable[[Floats, Floats], str
 
 
 def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[list[int]]:
-    """Merge neighbouring groups of bins greedily, by the smallest increase of squared error.
+    """Merge neighbouring groups of bins greedily, with the smallest increase in squared error.
 
-    The squared error is between the scores and their mean in the group, weighted by public rows.
-    The bin of missing values stays separate. Each group is a list of the positions of its bins.
+    The error is the squared difference between the scores and their group mean, weighted by the
+    number of public rows. The bin for missing values remains separate. Each group is a list of bin
+    positions.
 
     Parameters
     ----------
@@ -215,14 +216,14 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
     shape : Shape
         Scores and public shares of the bins.
     max_groups : int
-        Maximum number of groups that are returned.
+        Maximum number of returned groups.
     """
     missing_bin = len(shape.shares) - 1
     missing = [group for group in groups if group[-1] == missing_bin]
     groups = [group for group in groups if group not in missing]
 
     def squared_error(group: list[int]) -> float:
-        """Return the weighted squared error of a group around its mean, summed over targets."""
+        """Return the weighted squared error of a group about its mean, summed over targets."""
         mass, scores = shape.shares[group], shape.scores[:, group]
         return float(((scores - (scores @ mass)[:, None] / mass.sum()) ** 2 @ mass).sum())
 
@@ -237,7 +238,7 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
 
 
 def range_text(cells: Sequence[str], first: int, last: int) -> str:
-    """Return the text of the bins from `first` to `last`, both included, as one interval.
+    """Describe the bins from `first` to `last`, both included, as one interval.
 
     Parameters
     ----------
@@ -257,7 +258,7 @@ def range_text(cells: Sequence[str], first: int, last: int) -> str:
         return cells[first]
     low = cells[first].split(" to ")[0].removeprefix("> ")
     high = cells[last].split(" to ")[-1].removeprefix("<= ")
-    # a prefix that remains marks an end without a number: the first or the last bin of numbers
+    # a remaining prefix marks an open end, in the first or the last numeric bin
     if low.startswith("<= "):
         return "any" if high.startswith("> ") else f"<= {high}"
     return f"> {low}" if high.startswith("> ") else f"{low} to {high}"
@@ -265,14 +266,14 @@ def range_text(cells: Sequence[str], first: int, last: int) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalExplanation:
-    """Predictions of rows as sums of the contributions of a model's terms.
+    """Predictions decomposed into the contributions of a model's terms.
 
     Attributes
     ----------
     terms : tuple of str
-        Names of the terms: columns, pairs of columns that trees split on, and other trees.
+        Names of the terms: columns, pairs of columns used by trees, and other trees.
     cells : ndarray of object, shape (n, n_terms)
-        Text of the bins of each row in the columns of each term.
+        Description of each row's bins in the columns of each term.
     contributions : ndarray of float64, shape (n, n_terms) or (n, n_terms, n_classes)
         Contribution of each term to the log-odds of the second of two labels, to the log-odds of
         each of more labels, or to the mean outcome.
@@ -298,8 +299,8 @@ class LocalExplanation:
         return "\n\n".join(self._describe_row(row) for row in range(len(self)))
 
     def _describe_row(self, row: int) -> str:
-        """Return a text table of one row: its strongest terms, the sum of the others, the total."""
-        # one column of numbers for each target
+        """Return a text table for one row: the strongest terms, the remainder, and the total."""
+        # one column of numbers per target
         contributions = self.contributions[row].reshape(len(self.terms), -1)
         order = np.argsort(-np.abs(contributions).max(axis=1), kind="stable")
         strong, weak = order[:N_TERMS_SHOWN], order[N_TERMS_SHOWN:]
@@ -335,11 +336,11 @@ def explain_rows(
     codes : ndarray of int, shape (n_columns, n)
         Bin codes of the rows.
     model : AdditiveModel
-        The model, for the splits of its trees.
+        The model, which contains the splits of its trees.
     terms : sequence of Term
         All terms of the model.
     shapes, pairs, trees
-        Descriptions of its columns, pairs and trees, with their scores.
+        Descriptions of the model's columns, pairs and trees, with their scores.
     intercepts : ndarray of float64, shape (n_targets,)
         Intercepts of the model, on the output scale.
     of_public_model : ndarray of float64, shape (n_targets, n), optional
@@ -365,15 +366,15 @@ def explain_rows(
     # from (n_terms, n_targets, n) to (n, n_terms, n_targets)
     contributions = np.array(contributions_by_term).transpose(2, 0, 1)
     intercept: Any = intercepts
-    if len(intercepts) == 1:  # one target has no axis of its own
+    if len(intercepts) == 1:  # with one target, the target axis is dropped
         contributions, intercept = contributions[:, :, 0], float(intercepts[0])
     return LocalExplanation(tuple(term.name for term in terms), cells, contributions, intercept)
 
 
 def _cell_texts(shapes: Sequence[Shape], bins: Sequence[BinCodes]) -> list[str] | str:
-    """Return the text of each row's bins in the columns of a term, joined by commas.
+    """Describe each row's bins in the columns of a term, joined by commas.
 
-    A term without columns is a constant tree or a public model, and has one empty text for all
+    A term without columns is a constant tree or a public model, whose description is empty for all
     rows.
     """
     if not shapes:

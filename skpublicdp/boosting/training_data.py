@@ -1,4 +1,4 @@
-"""Training data: the inputs of `fit`, validated, encoded, and split into private and public."""
+"""Training data: inputs of `fit`, validated, encoded, and split into private and public rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats
 
 BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]
-"""Fine bins, one array for each column, targets, and margins of a public model, of some rows."""
+"""Chunk of binned rows: an array of fine bins for each column, targets, and public margins."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -43,30 +43,31 @@ class TrainingData:
     Attributes
     ----------
     schema : Schema
-        The columns, from public rows. Runs of one-hot columns are one column of categories.
+        Columns, determined from public rows. Adjacent one-hot columns form one column of
+        categories.
     rows : FineBinnedRows
-        Training rows with their targets: the private rows, and for voting trees also the labelled
-        public rows.
+        Training rows with their targets. For voting trees, these include the labelled public rows.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows. Columns without public values are filled from a reference sample.
-        Without public rows it is a reference grid.
+        Without public rows, the array is a reference grid.
     n_private : int
         Number of private rows.
     n_public : int
         Number of public rows.
     classes : ndarray or None
-        Sorted labels. ``None`` for a regression, whose targets are multiples of 1 / TARGET_LEVELS
-        from 0 to 1.
+        Sorted labels, or None for a regression, whose targets are multiples of 1 / TARGET_LEVELS
+        between 0 and 1.
     outcome_bounds : tuple of float, or None
         Outcomes that are encoded as 0 and 1.
     assumptions : tuple of str
-        Assumptions about the columns, for the receipt.
+        Assumptions about the columns, listed in the receipt.
     public_labels : PublicLabels, optional
         Labels or targets of public rows.
     directions : ndarray of int8, shape (n_columns,), optional
         Monotone constraints of the columns of `schema`.
     public_margins : PublicMargins, optional
-        Public model, with its margins of the public rows. Those of private rows are in `rows`.
+        Public model, with its margins for the public rows. The margins for private rows are stored
+        in `rows`.
     """
 
     schema: Schema
@@ -83,7 +84,7 @@ class TrainingData:
 
     @property
     def n_targets(self) -> int:
-        """Number of targets: the number of labels if it exceeds 2, otherwise 1."""
+        """Number of targets: the number of labels if there are more than two, otherwise 1."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
     @property
@@ -94,7 +95,7 @@ class TrainingData:
     def loss(self, *, pure: bool) -> Loss:
         """Return the loss of the target: squared, logistic or multinomial.
 
-        `pure` is whether δ = 0, for which several targets have other units.
+        The argument `pure` indicates that δ = 0, in which case several targets use other units.
         """
         return target_loss(self.classes, pure=pure)
 
@@ -107,26 +108,26 @@ class TrainingData:
 
     @cached_property
     def binned(self) -> BinnedData:
-        """All rows in at most `N_BINS` bins a column, at quantiles of the public rows."""
+        """All rows with at most `N_BINS` bins per column, cut at quantiles of the public rows."""
         return self.bin(N_BINS)
 
     def bin(self, max_bins: int, weights: Floats | None = None) -> BinnedData:
-        """Return all rows in new bins, at quantiles of the public rows, which may be weighted."""
+        """Return all rows in new bins, cut at (weighted) quantiles of the public rows."""
         return self.with_bins(make_binner(self.schema, self.X_public, max_bins, weights))
 
     def candidate_trees(self, data: BinnedData) -> TreeCover:
-        """Return all trees of depth 2 on the bins of `data`, with the labels of this target."""
+        """Return all trees of depth 2 on the bins of `data` with the labels of this target."""
         labels = np.arange(2) if self.classes is None else self.classes
         codes, names = data.public_codes, data.binner.names
         return tree_cover(candidate_splits(data.binner, codes), codes, names, labels, depth=2)
 
     def with_bins(self, binner: Binner) -> BinnedData:
-        """Return all rows binned by `binner`, with cuts moved to the nearest fine cuts."""
+        """Return all rows binned by `binner`, after moving its cuts to the nearest fine cuts."""
         return BinnedData.from_fine_bins(binner, self.rows, self.public)
 
 
 def target_loss(classes: NDArray[Any] | None, *, pure: bool) -> Loss:
-    """Return the loss of labels, or of outcomes if `classes` is None, as `TrainingData.loss`."""
+    """Return the loss for labels, or for outcomes if `classes` is None."""
     if classes is None:
         return SQUARED
     return LOGISTIC if len(classes) == 2 else MultinomialLoss(len(classes), pure=pure)
@@ -144,18 +145,18 @@ def read_training_data(
     groups: Any = None,
     train_on_public_labels: bool = False,
 ) -> TrainingData:
-    """Return the validated inputs of `fit`, split into private and public rows and encoded.
+    """Validate the inputs of `fit`, split them into private and public rows, and encode them.
 
     Parameters
     ----------
     estimator : SemiPrivateBoosting
-        Estimator, for its parameters.
+        Estimator whose parameters are used.
     X, y, X_public, y_public, is_public, groups
         As in `fit`.
     target_reader : TargetReader, optional
-        Validates and encodes `y`; labels by default.
+        Reader that validates and encodes `y`. By default, `y` contains labels.
     train_on_public_labels : bool, default=False
-        Whether public rows with one of two labels are training rows, like private ones.
+        Whether, with two labels, labelled public rows are also training rows.
     """
     target_reader = target_reader or LabelReader(estimator.classes, min_classes=2)
     dataset = read_fit_inputs(
@@ -183,7 +184,7 @@ def read_training_data(
     schema = folded_schema(dataset.schema, dataset.X_public, runs)
     classes, encoded = targets.classes, fold_rows(schema.columns, dataset.X_public)
     fine_binner = make_binner(schema, encoded, max_bins=None)
-    # the smallest type for label codes; outcomes are floats
+    # label codes have the smallest sufficient type, and outcomes are floats
     dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
     public_labels = _public_labels(targets, dataset.is_synthetic)
     public_margins = make_public_margins(
@@ -205,7 +206,7 @@ def read_training_data(
     if dataset.sites is None:
         rows = bin_rows(dataset, dataset.n_private, labelled, *arguments)
     else:
-        # the labelled public rows follow the rows of the last site
+        # the labelled public rows are appended to the rows of the last site
         sizes = list(dataset.sites.sizes)
         n_others = len(sizes) - 1
         extra_rows = PerSite([[]] * n_others + [labelled])
@@ -229,10 +230,10 @@ def read_training_data(
 
 
 def _public_model_parameter(estimator: Any, directions: Directions | None) -> Any:
-    """Return the parameter `public_model`, where ``"auto"`` is None if it has no use.
+    """Return the parameter `public_model`, replacing ``"auto"`` by None if it has no use.
 
-    A model that is not monotone would break monotone constraints. Voting trees are trained on
-    labelled public rows already.
+    A public model that is not monotone would violate monotone constraints. Voting trees are already
+    trained on the labelled public rows.
     """
     parameter = estimator.public_model
     if not isinstance(parameter, str):
@@ -246,9 +247,10 @@ def _public_model_parameter(estimator: Any, directions: Directions | None) -> An
 
 
 def _in_container_of(X_public: Any, schema: Schema) -> Schema:
-    """Return the schema with the library of the frame `X_public`, if it is one.
+    """Return the schema with the data frame library of `X_public`, if it is a data frame.
 
-    A public model then gets the same kind of table whether `X` is in memory or streamed.
+    With this schema, a public model receives the same kind of table whether `X` is in memory or
+    streamed.
     """
     if X_public is None or not is_frame(X_public):
         return schema
@@ -265,16 +267,16 @@ def bin_rows(
     dtype: DTypeLike,
     n_jobs: int | None,
 ) -> FineBinnedRows:
-    """Return the private rows in fine bins, followed by labelled public rows.
+    """Return the private rows in fine bins, followed by the labelled public rows.
 
     Parameters
     ----------
     dataset : Dataset
-        Private rows. At a site it is the data set with the rows of this site.
+        Private rows. Data set, which at a site contains only the rows of this site.
     n_private : int
         Number of private rows.
     labelled : list of BinnedChunk
-        Labelled public rows that are training rows.
+        Labelled public rows that are used as training rows.
     fine_binner, public_margins, dtype, n_jobs
         As in `_encoded_chunks`.
     """
@@ -292,7 +294,7 @@ def _encoded_chunks(
     dtype: DTypeLike,
     n_jobs: int | None,
 ) -> Iterator[BinnedChunk]:
-    """Yield the fine bins, the targets and the margins of a public model, of private rows.
+    """Yield the fine bins, targets and public margins of the private rows, chunk by chunk.
 
     Parameters
     ----------
@@ -311,31 +313,32 @@ def _encoded_chunks(
         for codes, y in dataset.codes(fine_binner.source_encoders, dtype, n_jobs):
             yield fine_binner.fold(codes), y, NO_MARGINS
         return
-    public = deepcopy(public_margins)  # an estimator might keep the rows that it predicts
+    public = deepcopy(public_margins)  # an estimator might store the rows that it predicts
 
     def encode_chunk(X: Floats, y: NDArray[Any]) -> tuple[Any, Any, Any]:
-        """Return the fine bins, the targets and the margins of one chunk of encoded rows."""
+        """Return the fine bins, targets and public margins of one chunk of encoded rows."""
         return (*encode_rows(fine_binner, dtype, fine_binner.fold_rows(X), y), public.margins(X))
 
     yield from dataset.map(encode_chunk, n_jobs)
 
 
 def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLabels | None:
-    """Return the labels or outcomes of public rows, one-hot for more than two classes.
+    """Return the labels or outcomes of public rows, one-hot encoded for more than two classes.
 
-    Rows with an imputed value are excluded, since their label was not observed with this value.
+    Rows with an imputed value are excluded, since their labels were not observed together with the
+    imputed value.
 
     Parameters
     ----------
     targets : Targets
         Encoded targets.
     is_imputed : ndarray of bool, shape (m,)
-        Whether a public row has an imputed value.
+        Indicator of public rows with an imputed value.
 
     Returns
     -------
     PublicLabels or None
-        ``None`` without any labelled row.
+        The labels or outcomes, or None if no public row is labelled.
     """
     rows = np.flatnonzero(targets.has_target)
     is_observed = ~is_imputed[rows]

@@ -1,4 +1,4 @@
-"""Posterior variance of the predicted mean of a row, from released numbers and public rows."""
+"""Posterior variance of predicted means, computed from released numbers and public rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats
 
 SLOPE_WINDOW = 12
-"""The slope of a shape function at a bin is a finite difference over n_bins / SLOPE_WINDOW bins on
-either side."""
+"""Window for the slope of a shape function. The slope at a bin is a finite difference over n_bins /
+SLOPE_WINDOW bins on either side."""
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """Linear interpolation of a column's step function through the centres of its bins.
+    """Linear interpolation of a column's step function through the bin centres.
 
     Attributes
     ----------
     bin_centres, slopes : ndarray of float64, shape (n_bins - 1,)
-        Centre and local slope of each bin except the bin of missing values.
+        Centre and local slope of each bin, except the bin for missing values.
     low, high : float
         Range of the public values.
     """
@@ -39,7 +39,7 @@ class PiecewiseLinear:
     def deviation_from_steps(self, bins: BinCodes, values: Floats) -> Floats:
         """Return the interpolated score of each value minus the score of its bin.
 
-        The difference estimates the discretisation error. It is 0 for a missing value.
+        This difference estimates the discretisation error. It is 0 for missing values.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class PiecewiseLinear:
         """
         width = self.high - self.low
         is_number = bins < len(self.bin_centres)
-        # extrapolate by at most the range of the public values
+        # extrapolate by at most the width of the public range
         clipped = np.clip(values[is_number], self.low - width, self.high + width)
         distances = clipped - self.bin_centres[bins[is_number]]
         deviations = np.zeros(len(bins))
@@ -61,14 +61,15 @@ class PiecewiseLinear:
 def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
     """Return the piecewise linear interpolation of a numeric column's shape function.
 
-    The centre of a bin is the mean of its public values, or else the midpoint of its ends.
+    The centre of a bin is the mean of its public values. If it has no public values, the centre is
+    the midpoint of its ends.
 
     Parameters
     ----------
     bins : ColumnBins
         Bins of the column.
     scores : ndarray of float64, shape (n_bins,)
-        Score of each bin; the last one is for missing values.
+        Score of each bin. The last bin is for missing values.
     """
     public_values = np.asarray(bins.column.values, dtype=np.float64)
     public_values = public_values[np.isfinite(public_values)]
@@ -87,7 +88,7 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
     lower = np.maximum(np.arange(n_intervals) - window, 0)
     runs, rises = centres[upper] - centres[lower], scores[upper] - scores[lower]
     slopes = np.divide(rises, runs, out=np.zeros(len(runs)), where=runs > 0)
-    # the outermost bins are wide, so the steepest slope is assumed there, to be conservative
+    # the outermost bins are wide, so the steepest slope is conservatively assumed there
     slopes[[0, -1]] = np.abs(slopes).max()
     return PiecewiseLinear(centres, slopes, low, high)
 
@@ -95,10 +96,10 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
 class PredictionVariance:
     """Posterior variance of the predicted mean, for one target.
 
-    It is the sum of the posterior variances of a row's bins and leaves, of the expected squared
-    error of a public model's contribution, and of an estimated squared discretisation error for
-    each numeric column: the squared difference between the step function and its linear
-    interpolation.
+    The variance is the sum of three components: the posterior variances of a row's bins and leaves,
+    the expected squared error of a public model's contribution, and an estimated squared
+    discretisation error for each numeric column. The discretisation error is estimated as the
+    difference between the step function and its linear interpolation.
 
     Parameters
     ----------
@@ -118,14 +119,14 @@ class PredictionVariance:
         self._trees: tuple[DecisionTree, ...] = model.trees
         term = fitted.public_term
         self._constant = 0.0 if term is None else margin_size**2 * term.variance
-        self._variances = []  # of each bin or leaf, by term
+        self._variances = []  # variances of each bin or leaf, by term
         terms = self._codes_of_terms(fitted.data.public_codes)
         for codes, covariances in zip(terms, fitted.covariances, strict=True):
             shares = np.bincount(codes, minlength=covariances.shape[-1]) / len(codes)
             self._variances.append((margin_size * centred_deviations(covariances, shares)[0]) ** 2)
 
     def _codes_of_terms(self, codes: BinCodes) -> list[BinCodes]:
-        """Return each row's bin in all columns, then its leaf in all trees; shape (n,) each."""
+        """Return the rows' bins in each column, followed by the leaves in each tree, shape (n,)."""
         return [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
 
     def variances(self, codes: BinCodes, rows: Floats) -> Floats:
