@@ -1,4 +1,4 @@
-"""Learning on private data with the help of public data, under differential privacy."""
+"""Differentially private learning and query release, assisted by public data."""
 
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
@@ -12,7 +12,7 @@ from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 StatisticsRelease = PAPQueryRelease
-"""Another name, under which people search."""
+"""Alias of `PAPQueryRelease` that is easier to find."""
 
 __version__ = "0.2.0.dev0"
 

@@ -24,7 +24,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
-    """Return a decorator of methods that exist if the inner estimator has `method`."""
+    """Return a decorator that makes a method available if the inner estimator has `method`."""
 
     def check(self: DelegatingClassifier) -> bool:
         """Indicate whether the inner estimator has the method."""
@@ -38,10 +38,10 @@ class DelegatingClassifier:
     """Mixin that delegates predictions to a fitted inner estimator."""
 
     protects_all_rows = True
-    """Whether all rows of `fit` are protected, which holds if it holds for the inner estimator."""
+    """Whether all rows passed to `fit` are protected, as declared by the inner estimator."""
 
     def _inner_estimator(self) -> Any:
-        """Return the fitted inner estimator, or the unfitted one before `fit`."""
+        """Return the fitted inner estimator, or the unfitted estimator before `fit`."""
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -55,7 +55,7 @@ class DelegatingClassifier:
         Returns
         -------
         ndarray, shape (n,)
-            A label of `classes_` for each row.
+            Predicted label, from `classes_`, for each row.
         """
         return self._delegate("predict", X)
 
@@ -71,7 +71,7 @@ class DelegatingClassifier:
         Returns
         -------
         ndarray, shape (n, n_classes)
-            One column for each label of `classes_`.
+            Probabilities, with one column for each label in `classes_`.
         """
         return self._delegate("predict_proba", X)
 
@@ -87,12 +87,12 @@ class DelegatingClassifier:
         Returns
         -------
         ndarray, shape (n,) or (n, n_classes)
-            Its values.
+            Values of the decision function.
         """
         return self._delegate("decision_function", X)
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
-        """Return the result of a method of the fitted inner estimator for rows `X`."""
+        """Call a method of the fitted inner estimator on the rows `X`."""
         check_is_fitted(self)
         result: NDArray[Any] = getattr(self._inner_estimator(), method)(X)
         return result
@@ -117,12 +117,12 @@ class BaseDelegatingClassifier(DelegatingClassifier):
 
 
 def mechanism_event(epsilon: Fraction, delta: Fraction) -> Event:
-    """Return the privacy event of a mechanism that is (ε, δ)-differentially private."""
+    """Return the privacy event of an (ε, δ)-differentially private mechanism."""
     return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
 
 def epsilon_delta(event: Event) -> tuple[float, float]:
-    """Return (ε, δ) of an event as floats, rounded down so as not to exceed the exact prices."""
+    """Return (ε, δ) of an event as floats, rounded down so as not to exceed the exact values."""
     epsilon, delta = (max(0.0, written_below(Fraction(price))) for price in basic_price(event))
     return epsilon, delta
 
@@ -133,12 +133,12 @@ def check_base(estimator: BaseEstimator) -> None:
     Parameters
     ----------
     estimator : classifier
-        Base learner. If it has a base learner itself, that is checked, too.
+        Base learner. If it contains a base learner itself, the inner base learner is also checked.
 
     Raises
     ------
     ValueError
-        If it has no parameter `epsilon`, has a `budget` of its own, or does not declare
+        If the base learner has no parameter `epsilon`, has its own `budget`, or does not declare
         ``protects_all_rows = True``.
     """
     name, parameters = type(estimator).__name__, _parameters(estimator)
@@ -169,16 +169,17 @@ def check_base(estimator: BaseEstimator) -> None:
 
 
 def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> None:
-    """Raise ValueError if the parameter `classes` of the base learner lacks one of the labels.
+    """Raise ValueError if a label is missing in the base learner's parameter `classes`.
 
-    Otherwise its `fit` would fail only if the label occurs in private rows, and thus reveal it.
+    Otherwise, `fit` would fail only if the label occurs in private rows, which would reveal this
+    fact.
 
     Parameters
     ----------
     estimator : classifier
         Base learner.
     classes : ndarray or None
-        All possible labels; nothing is checked without them.
+        All possible labels. If None, nothing is checked.
     """
     base_classes = _parameters(estimator).get("classes")
     if base_classes is None or classes is None:
@@ -191,9 +192,9 @@ def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> Non
 
 
 def is_repeatable(base: Any) -> bool:
-    """Indicate whether the fit of a base learner can be repeated exactly, since it used a seed.
+    """Indicate whether a base learner was fitted with a seed, so that its fit is reproducible.
 
-    Its receipt shows this, or else its parameter `random_state`.
+    This is recorded in the receipt. Without a receipt, the parameter `random_state` is checked.
     """
     receipt = getattr(base, "privacy_", None)
     if isinstance(receipt, PrivacyReceipt):
@@ -210,8 +211,8 @@ def add_row_per_label(
 ) -> tuple[Floats, NDArray[Any]]:
     """Return (rows, labels) with one added row per label, so that every label occurs.
 
-    Otherwise `classes_` of the base learner would reveal which labels occur in the private rows. A
-    base learner with a parameter `classes` needs no added rows.
+    Otherwise, the attribute `classes_` of the base learner would reveal which labels occur in the
+    private rows. A base learner with a parameter `classes` needs no added rows.
 
     Parameters
     ----------
@@ -224,7 +225,7 @@ def add_row_per_label(
     classes : ndarray, shape (n_classes,)
         All possible labels.
     centre : ndarray, shape (n_features,)
-        Features of the added rows, which must not depend on private rows.
+        Feature values of the added rows, which must not depend on private rows.
     """
     if "classes" in _parameters(estimator):
         return X, y
@@ -242,24 +243,27 @@ def fit_base(
     classes: NDArray[Any] | None = None,
     **fit_params: Any,
 ) -> Any:
-    """Return a fitted clone of a base learner, without its warnings and error messages.
+    """Return a fitted clone of a base learner, suppressing its warnings and error messages.
 
     Parameters
     ----------
     estimator : classifier
-        Base learner, which is not changed.
+        Base learner, which is not modified.
     epsilon, delta : float
-        Budget of the base learner. `delta` is set if the base learner has this parameter.
+        Privacy budget of the base learner. The value of `delta` is set if the base learner has this
+        parameter.
     X : ndarray, shape (n, n_features)
         Rows.
     y : ndarray, shape (n,)
         Labels of the rows.
     random_state : int, optional
-        Seed, which is set if the base learner has this parameter. ``None`` keeps the user's value.
+        Seed, which is set if the base learner has this parameter. With ``None``, the user's value
+        is kept.
     classes : ndarray, optional
-        All possible labels, which are set if the parameter `classes` of the base learner is unset.
+        All possible labels, which are set if the base learner's parameter `classes` is unset.
     **fit_params
-        Further arguments of `fit`. Arguments that are ``None`` or unknown to `fit` are dropped.
+        Further arguments of `fit`. Arguments that are ``None`` or not accepted by `fit` are
+        omitted.
 
     Returns
     -------
@@ -269,13 +273,13 @@ def fit_base(
     Raises
     ------
     ValueError
-        If the base learner cannot be fitted. Its message is withheld, and the message for random
-        rows of the same shape is shown instead. Also if its receipt does not cover all rows at
-        this budget.
+        If the base learner cannot be fitted. The original message is withheld, and the message for
+        random rows of the same shape is shown instead. Also if the receipt does not cover all rows
+        within this budget.
 
     Notes
     -----
-    Only `NoPublicDataWarning` is passed on, since other warnings may depend on rows or labels.
+    Only `NoPublicDataWarning` is issued, since other warnings could depend on rows or labels.
     """
     check_base(estimator)
     check_classes(estimator, classes)
@@ -295,7 +299,7 @@ def fit_base(
     if fitted is not None:
         _check_receipt(fitted, epsilon, delta, len(X), len(passed_params.get("X_public", ())))
         return fitted
-    # fitted to random rows, the base learner cannot quote a private value in its message
+    # when fitted to random rows, the base learner cannot quote private values in its message
     random_rows = np.random.default_rng(0).normal(size=X.shape)
     labels = np.resize([0, 1] if classes is None else classes, len(X))
     _, reason = _fit_or_reason(
@@ -310,7 +314,7 @@ def fit_base(
 
 
 def fit_without_leaks(estimator: Any, X: Floats) -> None:
-    """Fit an estimator to private rows in place, without its warnings and error messages.
+    """Fit an estimator to private rows in place, suppressing its warnings and error messages.
 
     Raises
     ------
@@ -328,9 +332,9 @@ def fit_without_leaks(estimator: Any, X: Floats) -> None:
 
 
 def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_public: int) -> None:
-    """Raise ValueError unless the receipt of a base learner covers its rows within its budget.
+    """Raise ValueError unless a base learner's receipt covers its rows within its budget.
 
-    A base learner without a receipt passes.
+    Base learners without a receipt are accepted.
 
     Parameters
     ----------
@@ -339,16 +343,16 @@ def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_pu
     epsilon, delta : float
         Budget of the base learner.
     n_private : int
-        Number of rows that were passed as `X`.
+        Number of rows passed as `X`.
     n_public : int
-        Number of rows that were passed as `X_public`.
+        Number of rows passed as `X_public`.
     """
     receipt = getattr(base, "privacy_", None)
     if not isinstance(receipt, PrivacyReceipt):
         return
     name = type(base).__name__
     if receipt.n_public > n_public or receipt.n_private < n_private:
-        # the number of rows is withheld, since it may depend on labels
+        # the number of rows is withheld, since it could depend on labels
         raise ValueError(
             "estimator must protect every row passed to its fit as X and y, but the receipt of "
             f"{name} counts some of these rows as public or omits them. Use another base learner."
@@ -365,16 +369,16 @@ def _fit_or_reason(
 ) -> tuple[Any, str]:
     """Fit an estimator in place, and return (estimator, "") or (None, error message).
 
-    The first `NoPublicDataWarning` is issued again, and other warnings are dropped.
+    The first `NoPublicDataWarning` is reissued, and other warnings are suppressed.
 
     Parameters
     ----------
     estimator : estimator
-        It is fitted in place.
+        Estimator to fit in place.
     X : ndarray, shape (n, n_features)
         Rows.
     y : ndarray, shape (n,), or None
-        Labels; None for an estimator whose `fit` takes rows alone.
+        Labels, or None for an estimator whose `fit` only accepts rows.
     fit_params : dict
         Further arguments of `fit`.
     """
@@ -394,7 +398,7 @@ def _fit_or_reason(
 
 
 def _parameters(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the parameters of an estimator by name; none for a class or another object."""
+    """Return the parameters of an estimator by name, or none for classes and other objects."""
     get_params = getattr(estimator, "get_params", None)
     if not callable(get_params) or isinstance(estimator, type):
         return {}

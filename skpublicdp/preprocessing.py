@@ -1,4 +1,4 @@
-"""PublicFit: a transformer that is fitted on the public rows only."""
+"""PublicFit: a transformer that is fitted on public rows only."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
-    """Return a decorator of methods that exist if the wrapped transformer has `method`."""
+    """Return a decorator that makes a method available if the transformer has `method`."""
 
     def check(self: PublicFit) -> bool:
-        """Return True, or raise AttributeError if the transformer lacks the method."""
+        """Return True, or raise AttributeError if the transformer does not have the method."""
         fitted_transformer = getattr(self, "transformer_", None)
         getattr(fitted_transformer or self._transformer_or_default(), method)
         return True
@@ -64,36 +64,38 @@ def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
 class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     """Fit a transformer on the public rows, and transform all rows with it.
 
-    A scaler, an encoder or a selector fitted on private rows leaks their statistics. Wrapped in
-    this class it is fitted on public rows alone, so it spends no privacy budget. Its `transform`
-    must treat each row on its own, as nearly all transformers do. Exceptions are `NMF` with
-    ``solver="mu"``, `IterativeImputer` with ``sample_posterior=True`` and batch statistics in a
-    `FunctionTransformer`. With them one private row would change others, which no receipt covers.
-    Nor may a row decide the type of all rows. Warnings of the transformer are dropped and its
-    errors are replaced, since they may quote private rows.
+    A scaler, an encoder or a selector that is fitted on private rows leaks their statistics. When
+    wrapped in this class, the transformer is fitted on public rows alone, so it spends no privacy
+    budget. Its `transform` must treat each row independently, as nearly all transformers do.
+    Exceptions are `NMF` with ``solver="mu"``, `IterativeImputer` with ``sample_posterior=True`` and
+    batch statistics in a `FunctionTransformer`. With these transformers, one private row would
+    change other rows, which is not covered by any receipt. Similarly, the type of the result must
+    not depend on the values of a row. Warnings of the transformer are suppressed and its errors are
+    replaced, since they may quote private rows.
 
     Parameters
     ----------
     transformer : transformer, default=None
         Any scikit-learn transformer, including a `ColumnTransformer` or a `Pipeline` of
-        transformers; ``None`` means `StandardScaler()`.
+        transformers. With ``None``, a `StandardScaler()` is used.
 
     Attributes
     ----------
     transformer_ : transformer
-        The fitted copy.
+        The fitted copy of the transformer.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the features, if `X` has string column names.
+        Feature names, if the column names of `X` are strings.
 
     Warns
     -----
     NoPublicDataWarning
-        If there are no public rows. The transformer is then fitted on a standard normal reference
-        sample that depends on no data, so that a scaler has no effect.
+        If there are no public rows. In this case, the transformer is fitted on a data-independent
+        standard normal reference sample, so that a scaler has no effect.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, since cross-validation would slice it.
+        If `X_public` and `X` have the same number of rows, in which case cross-validation would
+        split `X_public` too.
 
     See Also
     --------
@@ -102,8 +104,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     Notes
     -----
     With metadata routing enabled, ``Pipeline(steps, transform_input=["X_public"])`` passes the
-    *transformed* public rows to later steps. Without `transform_input` later steps get the raw
-    public rows.
+    *transformed* public rows to later steps. Without `transform_input`, later steps receive the
+    untransformed public rows.
 
     Examples
     --------
@@ -138,8 +140,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         X : array-like or DataFrame, shape (n, n_features)
             Rows. Only the values of rows marked by `is_public` are read.
         y : array-like, shape (n,), optional
-            Labels. The labels of rows marked by `is_public` are passed to the transformer, unless
-            there are separate public rows.
+            Labels. Unless there are separate public rows, the labels of rows marked by `is_public`
+            are passed to the transformer.
         X_public : array-like, DataFrame or DescribedRows, shape (m, n_features), optional
             Separate public rows, with the columns of `X`.
         is_public : array-like of bool, shape (n,), optional
@@ -153,7 +155,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an input is not as described, or if there are no public rows and `X` is not numeric.
+            If an input is invalid, or if there are no public rows and `X` is not numeric.
         """
         check_parameters(self)
         refuse_same_rows(X, X_public)
@@ -164,8 +166,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         public_parts, labels = [], None
         if public_mask.any():
             public_positions = np.flatnonzero(public_mask)
-            # from the original rows: a conversion of all rows may depend on a private row, as a
-            # number type or the width of text does
+            # selected from the original rows, since a conversion of all rows can depend on a
+            # private row, for example a numeric type or the width of text
             public_parts.append(self._validate(take_rows(X, public_positions), reset=False))
             labels = None if y is None else take_rows(y, public_positions)
         if X_public is not None:
@@ -193,7 +195,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array-like, shape (n, n_features_out)
-            Transformed rows, in the type that the transformer returns.
+            Transformed rows, of the type returned by the transformer.
         """
         check_is_fitted(self)
         X = self._validate(self._in_fit_container(X), reset=False)
@@ -211,7 +213,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array-like, shape (n, n_features)
-            Rows, in the type that the transformer returns.
+            Rows, of the type returned by the transformer.
         """
         check_is_fitted(self)
         return self._call_redacted("inverse_transform", X)
@@ -223,7 +225,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the columns, if the rows of `fit` had no names.
+            Column names, if the rows passed to `fit` had no names.
 
         Returns
         -------
@@ -248,7 +250,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return StandardScaler() if self.transformer is None else self.transformer
 
     def _in_fit_container(self, X: Any) -> Any:
-        """Return rows of `describe_columns` in a container like the one of `fit`.
+        """Convert rows from `describe_columns` to the kind of container used in `fit`.
 
         Other rows are returned unchanged.
         """
@@ -259,7 +261,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _validate_separate(self, X: Any, X_public: Any) -> Any:
         """Return the validated rows of the argument `X_public`.
 
-        Their columns are compared with the validated rows `X`, as `check_separate` does.
+        The columns are compared with the validated rows `X`, as in `check_separate`.
         """
         try:
             public = self._validate(X_public, reset=False, name="X_public")
@@ -274,15 +276,15 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _fit_error(self, public: Any, error: Exception) -> ValueError:
         """Return the error about a transformer that cannot be fitted to the public rows.
 
-        Its message names the first column that is not numeric, which is the likeliest cause. If all
-        are numeric, it quotes the error of the transformer, which concerns public rows only.
+        The message names the first non-numeric column, which is the most likely cause. If all
+        columns are numeric, it quotes the transformer's error, which concerns public rows only.
 
         Parameters
         ----------
         public : array, sparse matrix or DataFrame
-            Public rows, for the types of their columns.
+            Public rows, of which only the column types are read.
         error : Exception
-            The error of the transformer.
+            Error raised by the transformer.
         """
         name = type(self._transformer_or_default()).__name__
         reason = str(error).split("\n")[0]
@@ -301,14 +303,15 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _validate(self, X: Any, *, reset: bool, name: str = "X") -> Any:
         """Return rows as an array, a sparse matrix or a frame, after validation.
 
-        In frames the shape and the names of columns are validated, and in arrays also the values.
+        For frames, the shape and the column names are validated. For arrays, the values are also
+        validated.
 
         Parameters
         ----------
         X : array-like, sparse matrix or DataFrame
             Rows.
         reset : bool
-            Whether to set the feature names and the kinds of columns, as `fit` does.
+            Whether to set the feature names and the column kinds, as in `fit`.
         name : str
             Name of the argument in messages.
         """
@@ -326,7 +329,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         if (tags.string or tags.categorical) and not are_declared_numbers:
             dtype = object
         else:
-            # numpy infers the type of a list from its values, so a private value would decide it
+            # numpy infers the type of a list from its values, so the type would depend on private
+            # values
             dtype = "numeric" if hasattr(X, "dtype") else np.float64
         X = read_array(
             X,
@@ -337,13 +341,13 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         )
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
-            self._kinds = ()  # all columns of an array have one type
+            self._kinds = ()  # all columns of an array have the same type
         return X
 
     def _call_redacted(self, method: str, X: Any) -> Any:
-        """Return the result of a method of the fitted transformer for rows `X`.
+        """Call a method of the fitted transformer on the rows `X`.
 
-        The rows may be private, and messages may quote them, so that warnings are dropped and
+        Since the rows can be private and messages may quote them, warnings are suppressed and
         errors are replaced.
         """
         name = type(self.transformer_).__name__
@@ -355,9 +359,9 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return call_or_raise(getattr(self.transformer_, method), X, error=refusal)
 
     def _reference(self, X: Any) -> Any:
-        """Return reference rows, which replace missing public rows, in a container like `X`.
+        """Return reference rows that replace missing public rows, in a container like `X`.
 
-        They are standard normal and depend on no data. A warning is issued.
+        The reference rows are standard normal and do not depend on any data. A warning is issued.
         """
         warn_no_public("the transformer is fitted on a standard-normal reference")
         table = Table(X)
@@ -370,13 +374,13 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
 
 
 def _infer_object_kinds(kinds: tuple[str, ...], public_parts: Sequence[Any]) -> tuple[str, ...]:
-    """Return the kinds of all columns, inferred from public values in columns of dtype object.
+    """Return the kinds of all columns, inferred from public values for columns of dtype object.
 
     Parameters
     ----------
     kinds : tuple of str
-        Kinds of the columns by their declared types, ANYTHING for dtype object. It is empty for an
-        array, whose columns have one type.
+        Kinds of the columns according to their declared types, with ANYTHING for dtype object.
+        Empty for an array, whose columns have the same type.
     public_parts : sequence of array or frame
         Public rows in several parts.
     """
@@ -385,7 +389,7 @@ def _infer_object_kinds(kinds: tuple[str, ...], public_parts: Sequence[Any]) -> 
     tables = [Table(part) for part in public_parts]
 
     def public_kind(position: int) -> str:
-        """Return the common kind of the public values of a column."""
+        """Return the common kind of the public values in a column."""
         columns = [table.column(position).astype(object) for table in tables]
         return infer_public_kind(np.concatenate(columns))
 
@@ -395,7 +399,7 @@ def _infer_object_kinds(kinds: tuple[str, ...], public_parts: Sequence[Any]) -> 
 
 
 def stack_public_rows(parts: Sequence[Any]) -> Any:
-    """Concatenate the rows of arrays, sparse matrices or frames of one library."""
+    """Concatenate the rows of arrays, sparse matrices or frames from the same library."""
     if len(parts) == 1:
         return parts[0]
     if all(map(is_frame, parts)):

@@ -1,4 +1,4 @@
-"""Array types that the annotations of the whole package share."""
+"""Array types used in annotations throughout the package."""
 
 from typing import TypeVar
 
@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-"""Array of double precision numbers, of any shape."""
+"""Array of double precision numbers with any shape."""
 
 Integers = NDArray[np.int64]
-"""Array of 64-bit integers, of any shape: counts, scores and draws."""
+"""Array of 64-bit integers (counts, scores, draws) with any shape."""
 
 Codes = NDArray[np.intp]
-"""Array of positions, of any shape: codes of labels, cells and indices of rows."""
+"""Array of positions (label codes, cells, row indices) with any shape."""
 
 Mask = NDArray[np.bool_]
-"""Boolean array, of any shape."""
+"""Boolean array with any shape."""
 
 R = TypeVar("R")
-"""Result of a function that is applied to batches of rows."""
+"""Result of a function applied to batches of rows."""

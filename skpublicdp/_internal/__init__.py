@@ -1,1 +1,1 @@
-"""Plumbing that estimators share: parameter checks, redacted errors, threads, HTML."""
+"""Shared internals of estimators: parameter checks, error redaction, threads and HTML."""

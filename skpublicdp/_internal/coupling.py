@@ -1,4 +1,4 @@
-"""Test on public rows of whether the result of a function for a row depends on other rows."""
+"""Test, on public rows, whether a function's result for one row depends on other rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from skpublicdp._internal.redaction import call_silently
 from skpublicdp.typing import Codes, Mask
 
 MAX_ROWS = 500
-"""Maximum number of public rows in a test, to limit its time."""
+"""Maximum number of public rows in a test, which limits the run time."""
 
 N_SINGLE = 8
-"""Number of rows that are tested as single rows, to limit the time of a test."""
+"""Number of rows that are tested as single rows, which limits the run time."""
 
 _Take = Callable[[Any, Codes], Any]
 
@@ -27,16 +27,16 @@ def couples_rows(
     """Indicate whether the result for a public row was observed to depend on other public rows.
 
     The function is called on all rows, on the rows with every second row replaced, and on single
-    rows. A single row is repeated to the same number of rows, since shapes and positions determine
-    the order of floating-point sums. The results of a function of one row are then equal up to
-    rounding.
-
-    The answer is False for a function that fails, is random, or returns another number of rows.
+    rows. Single rows are repeated to obtain the same number of rows, since shapes and positions
+    determine the order of floating-point sums. If each result depends on one row only, the results
+    are equal up to rounding. The answer is False for a function that fails, is random, or returns a
+    different number of rows.
 
     Parameters
     ----------
     function : callable
-        Maps rows to an array, a sparse matrix or a frame with one row each.
+        Function that maps rows to an array, a sparse matrix or a frame with the same number of
+        rows.
     rows : array-like or DataFrame, shape (n_rows, n_features)
         Public rows.
     n_rows : int
@@ -52,9 +52,9 @@ def couples_rows(
     sample = np.linspace(0, n_rows - 1, n_tested).astype(np.intp)
 
     def call(positions: Codes) -> NDArray[Any] | None:
-        """Return the result of the function for sampled rows at positions.
+        """Return the function's result for sampled rows at given positions.
 
-        None is returned if the function fails or does not return one result per row.
+        The result is None if the function fails or does not return one result per row.
         """
         values, error = call_silently(lambda: _as_array(function(take(rows, sample[positions]))))
         return values if error is None and values.shape[:1] == (n_tested,) else None
@@ -63,7 +63,7 @@ def couples_rows(
     reference, repetition = call(all_rows), call(all_rows)
     if reference is None or repetition is None or _differ(reference, repetition):
         return False
-    # every second row is replaced by a row that is kept: by row 0, then by row 1
+    # every second row is replaced by a row that is kept (row 0, then row 1)
     for unchanged, substitute in ((all_rows % 2 == 0, 0), (all_rows % 2 == 1, 1)):
         result = call(np.where(unchanged, all_rows, substitute))
         if result is not None and _differ(reference, result, unchanged):
@@ -76,24 +76,24 @@ def couples_rows(
 
 
 def _as_array(result: Any) -> NDArray[Any]:
-    """Return the result of a function of rows (array, sparse matrix or frame) as an array."""
+    """Convert a function's result (array, sparse matrix or frame) to an array."""
     if sparse.issparse(result):
         return np.asarray(result.toarray())
     return np.asarray(result.to_numpy() if hasattr(result, "to_numpy") else result)
 
 
 def _differ(reference: NDArray[Any], result: NDArray[Any], compared: Mask | None = None) -> bool:
-    """Indicate whether two results differ in the compared rows by more than rounding.
+    """Indicate whether two results differ in the compared rows by more than rounding errors.
 
     The tolerance for floats is the square root of the machine precision, relative to the largest
-    magnitude in the same column of `reference`. Missing values are equal to each other.
+    magnitude in the same column of `reference`. Missing values are treated as equal.
 
     Parameters
     ----------
     reference, result : ndarray, shape (n_rows, ...)
         Results for the same rows.
     compared : ndarray of bool, shape (n_rows,), optional
-        Mask of the compared rows; all by default.
+        Mask of the compared rows. By default, all rows are compared.
     """
     if reference.shape != result.shape:
         return True

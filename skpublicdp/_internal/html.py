@@ -1,4 +1,4 @@
-"""HTML of tables and lists, for notebooks and model cards. All text is escaped."""
+"""HTML tables and lists for notebooks and model cards. All text is escaped."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class Html(str):
-    """Text that is HTML already, and is not escaped."""
+    """String that is already HTML and is not escaped."""
 
     __slots__ = ()
 
 
 def table(rows: Iterable[Iterable[Any]], *, header: Iterable[str] = ()) -> str:
-    """Return a table of rows of cells, with a header row if names of columns are given."""
+    """Return a table of cells, with a header row if column names are given."""
     header_row = "".join(f"<th>{escape(name)}</th>" for name in header)
     lines = [f"<tr>{header_row}</tr>"] if header_row else []
     lines += ["<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows]
@@ -22,13 +22,13 @@ def table(rows: Iterable[Iterable[Any]], *, header: Iterable[str] = ()) -> str:
 
 
 def named_table(rows: Iterable[tuple[str, Any]]) -> str:
-    """Return a table of (name, text) rows, or "" without rows."""
+    """Return a table of (name, text) rows, or "" if there are no rows."""
     lines = [f"<tr><th>{escape(name)}</th><td>{_text(text)}</td></tr>" for name, text in rows]
     return f"<table>{''.join(lines)}</table>" if lines else ""
 
 
 def named_list(items: Iterable[tuple[str, str]]) -> str:
-    """Return a list of (name, text) items, with the names in bold."""
+    """Return a list of (name, text) items with names in bold."""
     lines = (f"<li><b>{escape(name)}</b> {escape(text)}</li>" for name, text in items)
     return f"<ul>{''.join(lines)}</ul>"
 

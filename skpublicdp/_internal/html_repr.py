@@ -1,4 +1,4 @@
-"""HTML representation and model card of a fitted estimator, from released values only."""
+"""HTML representation and model card of a fitted estimator, using released values only."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from skpublicdp._internal.html import named_list
 
 RULE_STYLE = "max-height:24em;overflow:auto;border:1px solid #ccc;padding:.5em"
-"""CSS of the box that shows the learned rule."""
+"""CSS style of the box that displays the learned rule."""
 
 
 def describe_fitted(estimator: Any) -> str:
-    """Return a text that describes what a fitted estimator has learned; empty if unknown."""
+    """Describe in text what a fitted estimator has learned, or return "" if unknown."""
     inner = inner_estimator(estimator)
     if hasattr(estimator, "explain"):
         return str(estimator.explain())
@@ -43,11 +43,11 @@ def unwrap_pipeline(estimator: Any) -> tuple[Any, list[tuple[str, Any]], list[An
     Returns
     -------
     estimator
-        The outermost estimator with a receipt, or the innermost estimator if there is no receipt.
+        The outermost estimator with a receipt, or the innermost estimator if no receipt exists.
     steps : list of (str, transformer)
-        Transformers of all pipelines around it, with their names.
+        Transformers of all pipelines around this estimator, with their names.
     searches : list of estimator
-        Searches around it that have no receipt themselves.
+        Searches around this estimator that have no receipt themselves.
     """
     steps: list[tuple[str, Any]] = []
     searches: list[Any] = []
@@ -66,7 +66,7 @@ def unwrap_pipeline(estimator: Any) -> tuple[Any, list[tuple[str, Any]], list[An
 
 
 def fit_notes(estimator: Any) -> Iterator[tuple[str, str]]:
-    """Yield pairs (heading, sentence) about the public rows and the guarantee of a fit."""
+    """Yield (heading, sentence) pairs about the public rows and the guarantee of a fit."""
     inner = inner_estimator(estimator)
     if inner is not None and not hasattr(estimator, "drift_"):
         yield from ((name, text) for name, text in fit_notes(inner) if name == "public rows")
@@ -86,7 +86,7 @@ def fit_notes(estimator: Any) -> Iterator[tuple[str, str]]:
 
 
 def fit_html(estimator: Any) -> str:
-    """Return the HTML below the diagram of a fitted estimator, or an empty string before `fit`."""
+    """Return the HTML below the diagram of a fitted estimator, or "" before `fit`."""
     receipt = getattr(estimator, "privacy_", None)
     if receipt is None and not hasattr(estimator, "transformer_"):
         return ""
@@ -99,7 +99,7 @@ def fit_html(estimator: Any) -> str:
 
 
 class HTMLReprMixin:
-    """Mixin that adds the learned rule and the privacy receipt to the HTML of an estimator."""
+    """Mixin that adds the learned rule and the privacy receipt to an estimator's HTML."""
 
     @property
     def _repr_html_(self) -> Any:
@@ -107,7 +107,7 @@ class HTMLReprMixin:
         return lambda: diagram() + fit_html(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Return the representations of scikit-learn, with the fit added to the HTML."""
+        """Return scikit-learn's representations, with the fit added to the HTML."""
         bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
             bundle["text/html"] += fit_html(self)
@@ -115,16 +115,17 @@ class HTMLReprMixin:
 
 
 MAX_SETTING_LENGTH = 80
-"""Maximum number of characters of a parameter value; a longer value is shown as its type."""
+"""Maximum number of characters in a parameter value. For longer values, only the type is shown."""
 
 HIDDEN_PARAMETERS = frozenset({"random_state", "budget"})
-"""Parameters that are never shown: a known seed voids the guarantee, and a budget has a path."""
+"""Parameters that are never shown, since a known seed voids the guarantee and a budget contains a
+path."""
 
 
 def public_settings(estimator: Any) -> Iterator[tuple[str, str]]:
-    """Yield pairs (parameter, text) of an estimator that a model card may publish.
+    """Yield (parameter, text) pairs of an estimator for publication in a model card.
 
-    Seeds, paths and data are left out.
+    Seeds, paths and data are omitted.
     """
     for name, value in estimator.get_params(deep=False).items():
         if name not in HIDDEN_PARAMETERS and value is not None:
@@ -134,7 +135,7 @@ def public_settings(estimator: Any) -> Iterator[tuple[str, str]]:
 def _setting_text(value: Any) -> str:
     """Return the text of a parameter value for a model card.
 
-    Only the name of the type is returned for a value that is an object or a long text.
+    For objects and long strings, only the name of the type is returned.
     """
     if isinstance(value, str | bool | int | float | np.number):
         return str(value)

@@ -1,4 +1,4 @@
-"""Parameter constraints that estimators share, and their validation."""
+"""Shared parameter constraints of estimators, and their validation."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ DELTA = [Interval(Real, 0, 1, closed="left")]
 """Constraint of δ."""
 
 PROBABILITY = [Interval(Real, 0, 1, closed="neither")]
-"""Constraint of a probability strictly between 0 and 1."""
+"""Constraint on a probability strictly between 0 and 1."""
 
 N_JOBS = [
     Interval(Integral, 1, None, closed="left"),
     Interval(Integral, None, -1, closed="right"),
     None,
 ]
-"""Constraints of `n_jobs`, as in joblib."""
+"""Constraints on `n_jobs`, as in joblib."""
 
 SPENDING_PARAMETERS: dict[str, Any] = {
     "epsilon": EPSILON,
     "random_state": ["random_state", np.random.Generator],
     "budget": [PrivacyBudget, None],
 }
-"""Constraints of every estimator that spends privacy budget."""
+"""Parameter constraints of every estimator that spends privacy budget."""
 
 GROUP_PARAMETERS: dict[str, Any] = {
     "max_rows_per_group": [Interval(Integral, 1, 1 << 20, closed="both"), None]
 }
-"""Constraints of estimators that protect persons with several rows."""
+"""Parameter constraints of estimators that protect persons with several rows."""
 
 
 def read_outcome_bounds(bounds: Any) -> tuple[float, float]:
-    """Return declared bounds of outcomes as a pair of floats, or raise ValueError."""
+    """Return declared outcome bounds as a pair of floats, or raise ValueError."""
     ends = np.asarray(bounds, dtype=np.float64)
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise ValueError("outcome_bounds must be a finite pair (low, high) with low < high.")
@@ -66,7 +66,7 @@ def check_parameters(estimator: Any) -> None:
 
 
 def check_values(constraints: dict[str, Any], values: dict[str, Any], *, caller: str) -> None:
-    """Validate values against scikit-learn's constraints. `caller` is named in messages.
+    """Validate values against scikit-learn's constraints, naming `caller` in messages.
 
     Fractions are checked as floats, since scikit-learn calls numpy.isnan, which does not accept
     fractions.
@@ -81,9 +81,9 @@ def check_values(constraints: dict[str, Any], values: dict[str, Any], *, caller:
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Decorate a method `fit` to restore all attributes of the estimator if it raises.
+    """Decorate a method `fit` to restore all attributes of the estimator if an error is raised.
 
-    It also limits BLAS to one thread during the fit.
+    The decorator also limits BLAS to one thread during the fit.
     """
 
     @wraps(fit)
@@ -101,7 +101,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
 
 
 def check_level(level: Any) -> float:
-    """Return the level of confidence intervals as a float, after checking that it is in (0, 1)."""
+    """Return a confidence level as a float, after checking that it lies in (0, 1)."""
     if not (isinstance(level, Real) and 0 < float(level) < 1):
         raise ValueError(f"level must be in (0, 1); got {level!r}.")
     return float(level)

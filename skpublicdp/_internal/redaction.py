@@ -1,4 +1,4 @@
-"""Redaction of errors and warnings that may quote private rows."""
+"""Redaction of errors and warnings that can quote private rows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from skpublicdp._internal.threads import RefCountedContext
 
 
 class RefusedError(ValueError):
-    """A private row holds an unusable value. The message does not quote it."""
+    """A private row contains an invalid value, which the message does not quote."""
 
 
 class NotNumbersError(RefusedError, TypeError):
-    """A value is not a number. It is also a TypeError, as Python raises for some values."""
+    """A value is not a number. This is also a TypeError, which Python raises for some values."""
 
 
 def _without_warnings() -> Any:
-    """Return a context manager that drops all warnings.
+    """Return a context manager that suppresses all warnings.
 
-    Warnings are recorded rather than filtered, since the code in the context may change filters.
+    Warnings are recorded rather than filtered, since code in the context can change filters.
     """
     return warnings.catch_warnings(record=True, action="ignore")
 
@@ -36,9 +36,9 @@ _FILTERS_ARE_PER_THREAD = getattr(sys.flags, "context_aware_warnings", False)
 def call_silently(
     call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> tuple[Any, Exception | None]:
-    """Return (result, None) of call(*args, **kwargs), or (None, error), without warnings.
+    """Call a function without warnings, and return (result, None) or (None, error).
 
-    The user's warning filters and numpy error state do not change the result.
+    The result does not depend on the user's warning filters and numpy error state.
     """
     with (
         _without_warnings() if _FILTERS_ARE_PER_THREAD else _SHARED_FILTERS,
@@ -53,7 +53,7 @@ def call_silently(
 def call_or_raise(call: Callable[..., Any], *args: Any, error: Exception, **kwargs: Any) -> Any:
     """Return the result of a call that reads private rows.
 
-    If it fails, `error` is raised in place of its exception, which may quote a value.
+    If the call fails, `error` is raised instead of its exception, which may quote a value.
     """
     result, failure = call_silently(call, *args, **kwargs)
     if failure is None:
@@ -69,4 +69,4 @@ NO_CHECKS: dict[str, Any] = {
     "ensure_min_samples": 0,
     "ensure_min_features": 0,
 }
-"""Arguments with which `check_array` converts its input and validates nothing."""
+"""Arguments for `check_array` that convert the input without any validation."""

@@ -1,4 +1,4 @@
-"""Context managers that threads share, such as the limit of one BLAS thread during a fit."""
+"""Context managers shared by threads, such as the limit of one BLAS thread during a fit."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from threadpoolctl import ThreadpoolController
 
 
 class RefCountedContext:
-    """Context manager of a process-wide setting, which several threads may hold at a time.
+    """Context manager for a process-wide setting that several threads can use simultaneously.
 
-    The first thread enters an inner context, and the last thread leaves it. If an earlier thread
-    left it, the old setting would be restored while other threads need the new one.
+    The first thread enters an inner context, and the last thread exits this context. If an earlier
+    thread exited it, the old setting would be restored while other threads still need the new
+    setting.
 
     Parameters
     ----------
     make : callable
-        Returns a new inner context manager, which changes the setting.
+        Function that returns a new inner context manager, which changes the setting.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._n_inside = 0  # threads that hold the setting
+        self._n_inside = 0  # number of threads that use the setting
 
     def __enter__(self) -> None:
         with self._lock:
@@ -43,9 +44,10 @@ class RefCountedContext:
 
 @cache
 def _controller() -> Any:
-    """Return the controller of thread pools of BLAS, which is created once since it is slow."""
+    """Return the controller of BLAS thread pools, which is cached since its creation is slow."""
     return ThreadpoolController()
 
 
 one_blas_thread = RefCountedContext(lambda: _controller().limit(limits=1, user_api="blas"))
-"""Limits BLAS to one thread: the matrices of a fit are too small to gain from several."""
+"""Limit of one BLAS thread, since the matrices of a fit are too small to benefit from more
+threads."""

@@ -1,4 +1,4 @@
-"""Prediction of rows in memory or streamed, with a warning about unknown categories."""
+"""Predictions for rows in memory or streamed rows, with a warning about unknown categories."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Rule = Callable[[Table], NDArray[Any]]
 
 
 def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
-    """Return the predictions of a rule, in the order of rows.
+    """Return the predictions of a rule in the order of the rows.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted estimator, which has the names and the number of columns.
+        Fitted estimator, which stores the names and the number of columns.
     X : array-like, DataFrame or streamed rows, shape (n, n_features)
         Rows. Streamed rows are read in chunks.
     rule : callable
-        Maps a `Table`, with the columns in the order of `fit`, to predictions. Dask calls it on
-        the workers, so it must be picklable.
+        Function that maps a `Table`, with the columns in the order of `fit`, to predictions. It
+        must be picklable, since Dask calls it on the workers.
     numeric : bool
-        Whether text and categories are refused.
+        Whether text and categories are rejected.
 
     Returns
     -------
@@ -44,12 +44,12 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
     Raises
     ------
     ValueError
-        If a column is of another kind than at fit, or if streamed rows have no fixed order.
+        If a column has another kind than at fit, or if streamed rows have no fixed order.
 
     Warns
     -----
     UnknownCategoriesWarning
-        If more values of a categorical column are unknown than known.
+        If a categorical column has more unknown than known values.
     """
     if not is_streamed(X):
         return apply_rule(estimator, X, rule, numeric)
@@ -62,8 +62,8 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
     """Return the value of a function of a table for rows in memory.
 
-    It warns about unknown categories. Parameters are as in `predict_batches`, except that the
-    rule may return a value of any type.
+    It warns about unknown categories. The parameters are as in `predict_batches`, except that the
+    rule can return a value of any type.
     """
     table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)
@@ -74,16 +74,16 @@ def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool
 
 
 class StreamedScoreMixin:
-    """Mixin whose `score` accepts streamed rows, for classifiers and regressors.
+    """Mixin for classifiers and regressors whose `score` accepts streamed rows.
 
-    A subclass defines `_rule()`, which returns the function of `predict_batches` without a
-    reference to the estimator. It sets `_numeric` if text and categories are refused.
+    A subclass defines `_rule()`, which returns the function used by `predict_batches` without a
+    reference to the estimator. The subclass sets `_numeric` if text and categories are rejected.
     """
 
     _numeric = False
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of labels, or the R² of outcomes, without privacy protection.
+        """Return the accuracy of labels or the R² of outcomes, without privacy protection.
 
         Parameters
         ----------
@@ -97,12 +97,12 @@ class StreamedScoreMixin:
         Returns
         -------
         float
-            The score. It has no noise: do not publish the score of private rows.
+            The score. Score without noise. Do not publish the score of private rows.
         """
         if is_streamed(X):
             chunks = _predict_streamed(self, as_rows(X, y), self._rule(), self._numeric)
             predictions, labels = zip(*chunks, strict=True)
-            # the labels are read with the rows: `y` is a column of the source
+            # labels are read together with the rows, since `y` is a column of the source
             predicted, y = np.concatenate(predictions), np.concatenate(labels)
         else:
             predicted = self.predict(X)  # type: ignore[attr-defined]
@@ -110,25 +110,25 @@ class StreamedScoreMixin:
         return float(metric(y, predicted, sample_weight=sample_weight))
 
     def _rule(self) -> Rule:
-        """Return the function that maps a `Table` of rows to their predictions."""
+        """Return the function that maps a `Table` of rows to predictions."""
         raise NotImplementedError
 
 
 def _schema_columns(estimator: Any) -> Sequence[Column]:
-    """Return the schema columns of a fitted estimator; none for an estimator of numbers."""
+    """Return the schema columns of a fitted estimator, or none if it only accepts numbers."""
     columns: Sequence[Column] = getattr(estimator, "_columns_at_fit", ())
     return columns
 
 
 class _CategoryCountingTable(Table):
-    """A table that counts known and unknown categories while a rule reads its columns.
+    """Table that counts known and unknown categories while a rule reads the columns.
 
     Attributes
     ----------
     counts : ndarray of int64, shape (2, n_columns)
-        Number of values of each column with a known category (row 0) and with an unknown category
-        (row 1). Missing values are not counted. Numeric columns and columns without any category
-        at fit have zeros.
+        Number of values with a known category (row 0) and with an unknown category (row 1) in each
+        column. Missing values are not counted. The counts are zero for numeric columns and for
+        columns without any category at fit.
     """
 
     def __init__(self, native: Any, columns: Sequence[Column]) -> None:
@@ -139,10 +139,10 @@ class _CategoryCountingTable(Table):
     def map_distinct(
         self, position: int, encode: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> NDArray[Any]:
-        """Return the codes of a column as `Table` does, and add its categories to `counts`.
+        """Return the codes of a column like `Table`, and add the column's categories to `counts`.
 
-        Code and status (known, unknown or missing) of a value are packed into one integer, so that
-        one lookup per distinct value gives both.
+        The code and the status (known, unknown or missing) of a value are packed into one integer,
+        so that each distinct value needs only one lookup.
         """
         column = self._columns[position] if self._columns else None
         if column is None or not column.categorical or not len(column.values):
@@ -153,7 +153,7 @@ class _CategoryCountingTable(Table):
             """Return 3 * code + status, where status is 0 (known), 1 (unknown) or 2 (missing)."""
             codes, category_codes = encode(values), column.encode(values)
             code_dtypes.append(codes.dtype)
-            # the category code is n_known for an unknown value, and n_known + 1 for a missing one
+            # the category code is n_known for unknown values and n_known + 1 for missing values
             is_known_category = category_codes < n_known
             is_missing = category_codes > n_known
             status = (~is_known_category).astype(np.int64) + is_missing
@@ -166,10 +166,10 @@ class _CategoryCountingTable(Table):
 
 
 def _warn_unknown_categories(columns: Sequence[Column], counts: Integers) -> None:
-    """Warn once about all columns whose values are more often unknown than known.
+    """Issue one warning about all columns with more unknown than known values.
 
-    The warning uses the `warnings` module, so that `call_silently` drops it on private rows.
-    Parameters are the attributes of a `_CategoryCountingTable`.
+    The warning uses the `warnings` module, so that `call_silently` suppresses it for private rows.
+    The parameters are the attributes of a `_CategoryCountingTable`.
     """
     n_known, n_unknown = counts
     is_mostly_unknown = n_unknown > n_known
@@ -191,13 +191,13 @@ def _warn_unknown_categories(columns: Sequence[Column], counts: Integers) -> Non
 def _predict_streamed(
     estimator: Any, rows: RowSource, rule: Rule, numeric: bool
 ) -> Iterator[tuple[NDArray[Any], Any]]:
-    """Yield (predictions, labels or None) of each chunk of streamed rows, in the order of rows.
+    """Yield (predictions, labels or None) for each chunk of streamed rows, in order.
 
-    After the last chunk it warns about unknown categories. Parameters are as in
+    A warning about unknown categories is issued after the last chunk. The parameters are as in
     `predict_batches`.
     """
     table = check_columns(estimator, Table(rows.empty()), reset=False, numeric=numeric)
-    # in the order of `fit`; arrays have no names, and their order cannot differ
+    # in the order of `fit`; the columns of arrays have no names, so their order cannot differ
     column_names = None if rows.names is None else table.labels
     schema_columns = _schema_columns(estimator)
 

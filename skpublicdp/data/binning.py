@@ -1,4 +1,4 @@
-"""Bins of numeric columns, with edges that only public rows determine."""
+"""Bins of numeric columns, whose edges are determined by public rows alone."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Floats:
-    """Return increasing cut points that divide public values into bins of about equal weight.
+    """Return increasing cut points that divide public values into bins of roughly equal weight.
 
-    Bin i holds the values with exactly i cut points below them. A cut point is the midpoint of two
+    Bin i contains the values with exactly i cut points below them. Cut points are midpoints of
     neighbouring distinct values.
 
     Parameters
@@ -23,48 +23,51 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
     values : ndarray of float64
         Public values.
     n_bins : int
-        Maximum number of bins. With at most this many distinct values, each has a bin of its own.
+        Maximum number of bins. If there are at most `n_bins` distinct values, each value has its
+        own bin.
     weights : ndarray of float64, optional
-        Weights of the values; all 1 by default.
+        Weights of the values, all 1 by default.
     """
     distinct, inverse = np.unique(values, return_inverse=True)
     masses = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
     midpoints = (distinct[:-1] + distinct[1:]) / 2  # no public value equals a cut point
     if len(distinct) <= n_bins:
         return midpoints
-    # the last distinct value of each bin but the last one, at the quantiles i / n_bins
+    # last distinct value of each bin except the last bin, at the quantiles i / n_bins
     mass_up_to_cut = np.arange(1, n_bins) * (masses.sum() / n_bins)
     last_in_bin = np.searchsorted(np.cumsum(masses), mass_up_to_cut, side="left")
-    # a heavy value may be the last of several bins, which then are one
+    # a heavy value can be the last value of several bins, which are then merged
     cuts: Floats = midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
     return cuts
 
 
 MAX_FINE_EDGES = 65_000
-"""Maximum number of edges of a fine grid; with some reserve, its codes fit in 16 bits."""
+"""Maximum number of edges of a fine grid, for which codes fit in 16 bits with some reserve."""
 
 N_FINE_EDGES = 8192
-"""Approximate number of edges of a fine grid when there are fewer distinct public values."""
+"""Approximate number of edges of a fine grid if there are fewer distinct public values."""
 
 MAX_EDGES_PER_GAP = 64
-"""Maximum number of edges that are added to a fine grid between two neighbouring public values."""
+"""Maximum number of edges added to a fine grid between two neighbouring public values."""
 
 
 def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
-    """Return the edges of a fine grid, from which the cut points of bins are chosen later.
+    """Return the edges of a fine grid, from which the cut points of bins are later chosen.
 
-    Only public values decide the grid. It contains all cut points that `cut_points` may choose, or
-    quantiles of them if there are more than `MAX_FINE_EDGES`. Evenly spaced edges are added in the
-    gaps between neighbouring public values, since private values may lie there.
+    The grid is determined by public values alone. It contains all possible results of `cut_points`,
+    or quantiles of these cut points if there are more than `MAX_FINE_EDGES`. Evenly spaced edges
+    are added in gaps between neighbouring public values, since private values may lie in these
+    gaps.
 
     Parameters
     ----------
     values : ndarray of float64
-        Public values, none missing.
+        Public values without missing values.
     integral : bool
-        Whether the values are whole numbers. Added edges then lie halfway between whole numbers.
+        Whether the values are whole numbers, in which case added edges lie halfway between whole
+        numbers.
     max_exact : int
-        Number of distinct values up to which no edges are added.
+        Maximum number of distinct values for which no edges are added.
 
     Returns
     -------
@@ -86,10 +89,10 @@ def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
 
 
 def snap_to_edges(edges: Floats, points: Floats) -> Floats:
-    """Return the edge nearest to each point, the lower edge in a tie. NaN stays NaN."""
+    """Return the edge nearest to each point, or the lower edge in a tie. NaN stays NaN."""
     if not len(edges):
         return points
-    # each point lies between two neighbouring edges; a single edge is both of them
+    # each point lies between two neighbouring edges, which coincide if there is only one edge
     min_above = 0 if len(edges) == 1 else 1
     above = np.searchsorted(edges, points).clip(min_above, len(edges) - 1)
     below = np.maximum(above - 1, 0)
@@ -101,33 +104,35 @@ def snap_to_edges(edges: Floats, points: Floats) -> Floats:
 
 
 def count_below(edges: Floats, values: Floats) -> Codes:
-    """Return the number of sorted edges below each value; 0 for NaN."""
+    """Return the number of sorted edges below each value, which is 0 for NaN."""
     return SortedEdges(edges).count_below(values).astype(np.intp)
 
 
 MAX_BIN_END = 1e300
-"""Magnitude that replaces infinite bounds, so that a midpoint of two bin ends does not overflow."""
+"""Magnitude that replaces infinite bounds, which avoids overflow in the midpoints of bins."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bins of all columns, by which encoded rows are mapped to integer codes.
+    """Bins of all columns, which map encoded rows to integer codes.
 
     Attributes
     ----------
     cuts : tuple of ndarray or None
-        Cut points of each numeric column; None for a categorical column, whose codes are its bins.
+        Cut points of each numeric column, or None for a categorical column, whose codes are its
+        bins.
     sizes : tuple of int
-        Number of bins of each column. In a column with missing numbers, these are the last bin.
+        Number of bins of each column. In a nullable numeric column, the last bin is for missing
+        values.
     """
 
     cuts: tuple[Floats | None, ...]
     sizes: tuple[int, ...]
 
     def codes(self, rows: Floats) -> Integers:
-        """Return the bin of each value of encoded rows, shape (n, n_columns).
+        """Return the bin of each value in encoded rows, shape (n, n_columns).
 
-        Each row is coded on its own.
+        Each row is coded independently of other rows.
         """
         codes = np.empty(rows.shape, dtype=np.int64, order="F")
         for position, cuts in enumerate(self.cuts):
@@ -140,15 +145,15 @@ class Bins:
         return codes
 
     def has_missing(self, position: int) -> bool:
-        """Return whether missing numbers of a column have a bin, which is the last one."""
+        """Indicate whether a column has a bin for missing numbers, which is the last bin."""
         cuts = self.cuts[position]
         return cuts is not None and self.sizes[position] > len(cuts) + 1
 
     def representatives(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
-        """Return encoded rows in which each bin is replaced by its representative value.
+        """Decode bins to encoded rows, using a representative value of each bin.
 
-        The representative of a numeric bin is the median of its public values, or its midpoint if
-        it has none. The one of missing numbers is NaN.
+        A numeric bin is represented by the median of its public values, or by its midpoint if it
+        has no public values. Missing numbers are represented by NaN.
 
         Parameters
         ----------
@@ -175,7 +180,7 @@ class Bins:
             for code in np.unique(public_codes):
                 values_in_bin = public_values[public_codes == code]
                 centres[code] = np.quantile(values_in_bin, 0.5, method="inverted_cdf")
-            if column.integral:  # a whole number in the bin, if there is one
+            if column.integral:  # a whole number in the bin, if one exists
                 centres = np.minimum(np.ceil(centres), np.floor(ends[1:]))
             if self.has_missing(position):
                 centres = np.append(centres, np.nan)
@@ -183,13 +188,13 @@ class Bins:
         return rows
 
     def sample_public_values(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
-        """Return encoded rows in which each bin is replaced by a random public value of the bin.
+        """Decode bins to encoded rows, using a random public value from each bin.
 
-        Columns are drawn independently of each other. A bin without public values has its midpoint.
-        Parameters are as in `representatives`.
+        Columns are drawn independently of each other. A bin without public values is replaced by
+        its midpoint. The parameters are as in `representatives`.
         """
         rows = self.representatives(codes, X_public, schema)
-        generator = np.random.default_rng(0)  # fixed: rows are a function of codes and public rows
+        generator = np.random.default_rng(0)  # fixed: rows depend on codes and public rows only
         for position, cuts in enumerate(self.cuts):
             if cuts is None:
                 continue
@@ -207,9 +212,9 @@ class Bins:
 
 
 def bins_from_cuts(schema: Schema, cuts: Mapping[int, Floats]) -> Bins:
-    """Return bins of all columns: between cuts of numbers, and one for each category.
+    """Return the bins of all columns: intervals between cuts for numbers, and categories.
 
-    Missing numbers of a nullable column have one more bin.
+    A nullable numeric column has an additional bin for missing numbers.
 
     Parameters
     ----------

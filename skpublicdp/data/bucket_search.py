@@ -1,4 +1,4 @@
-"""Count the sorted edges below values by bucket lookup, faster than `numpy.searchsorted`."""
+"""Count the sorted edges below values by bucket lookup, a faster `numpy.searchsorted`."""
 
 from __future__ import annotations
 
@@ -14,44 +14,42 @@ from skpublicdp.typing import Codes, Floats, Mask
 UnsignedCounts = NDArray[np.unsignedinteger[Any]]
 
 LOOKUP_BLOCK = 1 << 15
-"""Number of values that are looked up together, so that temporary arrays fit in the CPU cache."""
+"""Number of values per lookup batch, for which temporary arrays fit in the CPU cache."""
 
 ENTRIES_PER_VALUE = 8
-"""Maximum number of entries of a lookup table per value that is searched.
-
-For fewer values, `numpy.searchsorted` takes less time than building the table.
+"""Maximum number of lookup table entries per searched value. With fewer values,
+`numpy.searchsorted` is faster than building the table.
 """
 
 BUCKETS_PER_EDGE = 4
-"""Approximate number of buckets per edge, so that most buckets hold at most one edge."""
+"""Approximate number of buckets per edge, for which most buckets contain at most one edge."""
 
 MIN_BUCKETS, MAX_BUCKETS = 1 << 10, 1 << 16
 """Minimum and maximum number of buckets."""
 
 OUTSIDE_SHARE = 1 / 500
-"""Share of the edges on either side that lie outside the range that is cut into buckets.
-
-A single distant edge would otherwise widen all buckets.
+"""Fraction of the edges on either side that are outside the range divided into buckets. Otherwise a
+single distant edge would widen all buckets.
 """
 
 MAX_CROWDED_SHARE = 1 / 50
-"""Maximum share of the edges in crowded buckets, whose values are searched by `searchsorted`."""
+"""Maximum fraction of edges in crowded buckets, whose values are searched by `searchsorted`."""
 
 take_unchecked = partial(np.take, mode="clip")
-"""`numpy.take` for valid indices: clipping takes half the time of checking."""
+"""`numpy.take` for valid indices, since clipping takes half as long as checking."""
 
 
 class SortedEdges:
-    """Sorted edges, which counts the edges below values with lookup tables built when needed.
+    """Sorted edges that count the edges below given values, using lookup tables built on demand.
 
-    Counting is 1.6 to 7 times as fast as with `numpy.searchsorted`.
+    Counting is 1.6 to 7 times faster than with `numpy.searchsorted`.
 
     Parameters
     ----------
     edges : ndarray of float64
-        Sorted edges. They may be infinite, but not NaN.
+        Sorted edges, which can be infinite but not NaN.
     missing : int
-        Count that is returned for NaN.
+        Count returned for NaN.
     """
 
     def __init__(self, edges: Floats, missing: int = 0) -> None:
@@ -64,7 +62,7 @@ class SortedEdges:
         return SortedEdges, (self._edges, self._missing)
 
     def count_below(self, values: NDArray[Any]) -> UnsignedCounts:
-        """Return the number of edges below each value, equal to `searchsorted` on the left side.
+        """Return the number of edges below each value, the same as left-sided `searchsorted`.
 
         Parameters
         ----------
@@ -74,7 +72,7 @@ class SortedEdges:
         Returns
         -------
         ndarray of unsigned integers
-            Counts, in the smallest type that holds the number of edges.
+            Counts, in the smallest type that can represent the number of edges.
         """
         with np.errstate(all="ignore"):
             if values.dtype.kind in "iu" and values.dtype.itemsize <= 2:
@@ -86,14 +84,14 @@ class SortedEdges:
             return counts
 
     def _count_narrow_integers(self, values: NDArray[Any]) -> UnsignedCounts:
-        """Return the number of edges below integers of 8 or 16 bits, by a table over their type."""
+        """Return the number of edges below 8-bit or 16-bit integers, using a lookup table."""
         table = self._tables.get(values.dtype)
         if table is None:
-            n_entries = 1 << 8 * values.dtype.itemsize  # one for each integer of the type
+            n_entries = 1 << 8 * values.dtype.itemsize  # one count for each integer of the type
             if ENTRIES_PER_VALUE * len(values) < n_entries:
                 return np.searchsorted(self._edges, values).astype(self._dtype)
             limits = np.iinfo(values.dtype)
-            # in the order of indices: negative indices count from the end of the table
+            # ordered by index, where negative indices count from the end of the table
             integers = np.r_[0 : limits.max + 1, limits.min : 0]
             table = np.searchsorted(self._edges, integers).astype(self._dtype)
             self._tables[values.dtype] = table
@@ -102,7 +100,7 @@ class SortedEdges:
     def _count_floats(self, values: NDArray[Any]) -> UnsignedCounts:
         """Return the number of edges below numbers.
 
-        They are searched as float32 or float64; numbers of other types are converted to float64.
+        Values of type float32 are searched as float32. All other numbers are searched as float64.
         """
         if values.dtype != np.float32:
             values = values.astype(np.float64, copy=False)
@@ -122,27 +120,28 @@ class SortedEdges:
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """Buckets of equal width, by which the number of edges below a value is found quickly.
+    """Buckets of equal width, used to find the number of edges below a value quickly.
 
-    The bucket of a value is a non-decreasing function of the value, also in floating point. All
-    edges in lower buckets are therefore below the value, and all edges in higher buckets are not.
-    Only the edges in the bucket of the value are compared with it, by binary search.
+    The bucket is a non-decreasing function of the value, also in floating-point arithmetic.
+    Therefore all edges in lower buckets are below the value, and no edges in higher buckets are.
+    The value is only compared with the edges in its own bucket, by binary search.
 
     Attributes
     ----------
     edges : ndarray of float32 or float64
-        Sorted edges, padded by 2**n_steps NaN, which no value exceeds.
+        Sorted edges, padded with 2**n_steps NaN values, which no value exceeds.
     low : float32 or float64
         Lower end of the first inner bucket.
     scale : float32 or float64
         Inverse of the bucket width.
     n_edges_before : ndarray of unsigned integers, shape (n_buckets + 2,)
-        Number of edges in lower buckets. The outer two buckets are unbounded.
+        Number of edges in lower buckets. The two outermost buckets are unbounded.
     is_crowded : ndarray of bool, shape (n_buckets + 2,)
-        Mask of the buckets with 2**n_steps or more edges, too many for the binary search. Their
-        values are searched among all edges.
+        Mask of the buckets with 2**n_steps or more edges, which are too many for the binary search.
+        Values in these buckets are searched among all edges.
     n_steps : int
-        Number of steps of the binary search within a bucket; it finds one of 2**n_steps positions.
+        Number of steps of the binary search within a bucket, which distinguishes 2**n_steps
+        positions.
     """
 
     edges: NDArray[np.floating[Any]]
@@ -156,24 +155,25 @@ class Buckets:
     def build(
         cls, edges: Floats, dtype: np.dtype[Any], count_dtype: np.dtype[Any]
     ) -> Buckets | None:
-        """Return the buckets for values of a type.
+        """Return the buckets for values of a given type.
 
-        None is returned if there are too few finite edges, or if their range is so narrow or wide
-        that the scale is no finite positive number.
+        The result is None if there are too few finite edges, or if their range is so narrow or so
+        wide that the scale is not a finite positive number.
 
         Parameters
         ----------
         edges : ndarray of float64
             Sorted edges.
         dtype : dtype
-            Type of the values, float32 or float64.
+            Type of the values (float32 or float64).
         count_dtype : dtype
             Unsigned integer type of the counts.
         """
         power_of_two = 1 << (BUCKETS_PER_EDGE * len(edges)).bit_length()
         n_buckets = max(MIN_BUCKETS, min(power_of_two, MAX_BUCKETS))
         if dtype == np.float32:
-            # rounded down: a float32 exceeds an edge exactly if it exceeds the rounded edge
+            # rounded down, since a float32 exceeds an edge if and only if it exceeds the rounded
+            # edge
             rounded = edges.astype(dtype)
             edges = np.where(rounded > edges, np.nextafter(rounded, dtype.type(-np.inf)), rounded)
         finite = edges[np.isfinite(edges)]
@@ -196,12 +196,13 @@ class Buckets:
         return cls(padded, low, scale, n_edges_before, is_crowded, n_steps)
 
     def count_below(self, values: NDArray[np.floating[Any]]) -> UnsignedCounts:
-        """Return the number of edges below each value; an arbitrary number for NaN."""
+        """Return the number of edges below each value, or an arbitrary number for NaN."""
         bucket = _bucket_index(values, self.low, self.scale, len(self.n_edges_before) - 2)
         counts: UnsignedCounts = take_unchecked(self.n_edges_before, bucket)
-        # binary search in all buckets together, by 2**(n_steps - 1), ..., 2, 1 edges
+        # simultaneous binary search in all buckets, in steps of 2**(n_steps - 1), ..., 2, 1 edges
         for step in [1 << power for power in reversed(range(self.n_steps))]:
-            # edges are sorted: if the last of the next `step` edges is below, all of them are
+            # edges are sorted, so if the last of the next `step` edges is below, all of them are
+            # below
             is_above = (values > take_unchecked(self.edges[step - 1 :], counts)).view(np.uint8)
             counts += is_above if step == 1 else np.multiply(is_above, step, dtype=counts.dtype)
         crowded = np.flatnonzero(take_unchecked(self.is_crowded, bucket))
@@ -217,11 +218,12 @@ def _bucket_index(
     scale: np.floating[Any],
     n_buckets: int,
 ) -> Codes:
-    """Return the bucket of each value, of `n_buckets` inner and two unbounded outer buckets.
+    """Return each value's bucket among `n_buckets` inner and two unbounded outer buckets.
 
-    Bucket 0 holds the values below `low`, and bucket `n_buckets` + 1 those above the range.
+    Bucket 0 contains the values below `low`, and bucket `n_buckets` + 1 contains the values above
+    the range.
     """
-    # in place, since temporary arrays would take longer than the arithmetic
+    # computed in place, since creating temporary arrays would take longer than the arithmetic
     bucket = values - low
     bucket *= scale
     bucket += 1

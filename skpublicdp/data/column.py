@@ -1,4 +1,4 @@
-"""One column of a schema: numbers or dates within bounds, or categories."""
+"""A column of a schema: numbers or dates within bounds, or categories."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_o
 from skpublicdp.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"
-"""Names of the two codes after all categories: for unknown categories and for missing values."""
+"""Names of the last two codes, for unknown categories and for missing values."""
 
 MAX_EXACT_INTEGER = 2**53
-"""All integers up to this magnitude are exact in double precision."""
+"""Largest magnitude up to which all integers are exact in double precision."""
 
 DAY = 86_400 * 10**6
 """Number of microseconds in a day."""
 
 MAX_LISTED_COLUMNS = 5
-"""Maximum number of columns that an error or a warning names."""
+"""Maximum number of columns named in an error or a warning."""
 
 MIN_WHOLE_DAYS = 12
-"""Number of distinct public dates from which, if all are whole days, no time of day is printed."""
+"""Minimum number of distinct public dates that, if all are whole days, suppress times of day."""
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Description of one column of a table, from public rows and declared types only.
+    """Description of one column of a table, based only on public rows and declared types.
 
-    It encodes values of the user as floats, and decodes floats. Encoded numbers are the values
-    minus an offset, or microseconds since 1970. Encoded categories are codes: the position in
-    `values`, followed by one code for `OTHER` and one for `MISSING`.
+    A column encodes the user's values as floats and decodes floats. An encoded number is the value
+    minus an offset, or the number of microseconds since 1970. The code of a category is its
+    position in `values`. The two additional codes at the end represent `OTHER` and `MISSING`.
 
     Attributes
     ----------
     name : str
         Name in messages.
     values : ndarray
-        Sorted distinct public values: encoded numbers, or categories of any type.
+        Sorted distinct public values, which are encoded numbers or categories of any type.
     categorical : bool
         Whether the column is categorical rather than numeric.
     low, high : float
         Bounds of the encoded values of a numeric column. Numbers outside are clipped.
     integral : bool
-        Whether all public values of a numeric column, and its bounds, are whole numbers.
+        Whether the bounds and all public values of a numeric column are whole numbers.
     nullable : bool
-        Whether a numeric column may have missing values.
+        Whether a numeric column can have missing values.
     is_datetime : bool
         Whether encoded numbers are microseconds since 1970.
     offset : int
-        Number subtracted from values, so that large whole numbers are exact as floats.
+        Number subtracted from the values, which makes large whole numbers exact as floats.
     declared_order : tuple
-        Categories in the order that the type of the column declares. Empty if it declares none.
+        Categories in the order declared by the column type. Empty if no order is declared.
     is_closed : bool
-        Whether a categorical column has no other categories, since its type declares all of them.
+        Whether the type of a categorical column declares all possible categories.
     """
 
     name: str
@@ -76,13 +76,13 @@ class Column:
 
     @property
     def n_categories(self) -> int:
-        """Number of codes: one per category, one for `OTHER` and one for `MISSING`."""
+        """Number of codes, including one for `OTHER` and one for `MISSING`."""
         return len(self.values) + 2
 
     def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Floats:
-        """Return encoded numbers clipped to the bounds, or codes of categories, shape (n,).
+        """Return encoded numbers clipped to the bounds, or category codes, shape (n,).
 
-        Each value is encoded on its own.
+        Each value is encoded independently of other values.
 
         Parameters
         ----------
@@ -107,7 +107,8 @@ class Column:
         """Return the encoded values of the column, not clipped to the bounds.
 
         Numbers that equal their encoding keep their type, since a conversion to floats would take
-        time and memory. Floats do so only if missing values are allowed, and thus need no check.
+        time and memory. Floats keep their type only if missing values are allowed, because no check
+        is needed in this case.
         """
         kind = values.dtype.kind
         unchecked_kinds = "biuf" if self.nullable else "biu"
@@ -122,7 +123,7 @@ class Column:
         return values.view(np.uint8) if kind == "b" else values
 
     def _category_codes(self, values: NDArray[Any]) -> Floats:
-        """Return the category codes of values; numbers are encoded once per distinct number."""
+        """Return the category codes of values, encoding each distinct number only once."""
         if values.dtype.kind not in "biuf":  # neither booleans nor numbers
             return self._object_codes(np.asarray(values, dtype=object))
         distinct, inverse = np.unique(np.ma.getdata(values), return_inverse=True)
@@ -133,8 +134,8 @@ class Column:
     def _object_codes(self, values: NDArray[Any]) -> Floats:
         """Return the category codes of an array of Python objects.
 
-        A value belongs to a category that is equal to it. Otherwise numbers and text are matched by
-        their text: "10" and "10.0" are the category 10, and the number 10 is the category "10".
+        A value belongs to the category that equals it. Otherwise, numbers and text are compared as
+        text: "10" and "10.0" match the category 10, and the number 10 matches the category "10".
         """
         categories = self.values.tolist()
         codes = {value: code for code, value in enumerate(categories)}
@@ -149,7 +150,7 @@ class Column:
         }
 
         def code_of(value: Any) -> int:
-            """Return the code of one value of any type, which may even refuse comparison."""
+            """Return the code of one value of any type, even if it does not support comparison."""
             try:
                 if is_missing(value):
                     return missing_code
@@ -159,13 +160,13 @@ class Column:
                     return code_of_text.get(value, other_code)
                 matches = (codes[text] for text in printed_texts(value) if text in codes)
                 return next(matches, other_code)
-            except Exception:  # a value that cannot be compared is no public category
+            except Exception:  # a value that cannot be compared does not equal any public category
                 return other_code
 
-        # most values are found in the dictionary, which is faster than `code_of`
+        # most values are found in the dictionary, which is faster than calling `code_of`
         objects = values.tolist()
         code_of_plain = {**codes, None: missing_code}.get
-        not_found = -1  # plain values that are no category, to be matched by their text below
+        not_found = -1  # plain values that equal no category are compared as text below
         encoded = np.fromiter(
             (
                 code_of_plain(value, not_found) if type(value) in PLAIN_TYPES else code_of(value)
@@ -179,16 +180,16 @@ class Column:
         return encoded
 
     def decode(self, numbers: Floats) -> NDArray[Any]:
-        """Return the user's values for encoded values; the inverse of `encode`.
+        """Return the user's values for encoded values, as the inverse of `encode`.
 
-        Codes become categories, `OTHER` or `MISSING`.
+        Codes are decoded to categories, `OTHER` or `MISSING`.
         """
         if self.is_datetime:
             return self._dates(numbers)
-        if self.integral and self.nullable:  # a missing number is no integer
+        if self.integral and self.nullable:  # missing numbers cannot be integers
             return np.ceil(numbers) + self.offset
         if self.integral:
-            # rounded up, which keeps the number of rows at or below each integer
+            # rounding up preserves the number of rows at or below each integer
             return np.ceil(numbers).astype(np.int64) + self.offset
         if not self.categorical:
             return numbers
@@ -199,15 +200,16 @@ class Column:
 
     @property
     def has_offset(self) -> bool:
-        """Whether encoded numbers differ from the user's values by an offset or a unit."""
+        """Whether encoded numbers have another offset or unit than the user's values."""
         return self.is_datetime or self.offset != 0
 
     def format(self, number: float) -> str:
-        """Return the text of an encoded number or date, in the user's units.
+        """Format an encoded number or date in the user's units.
 
-        The time of day is omitted if it is midnight, or if the column appears to hold whole days.
-        This is assumed if all public values are whole days, and either there are at least
-        `MIN_WHOLE_DAYS` of them or `number` is the midpoint of two neighbouring values.
+        The time of day is omitted at midnight, and also if the column appears to contain whole
+        days. A column is assumed to contain whole days if all public values are whole days, and
+        either there are at least `MIN_WHOLE_DAYS` of them or `number` is the midpoint of two
+        neighbouring values.
         """
         if not self.has_offset:
             return f"{number:.6g}"
@@ -225,7 +227,7 @@ class Column:
         return f"{day} {time.partition('.')[0]}"
 
     def from_user(self, values: Any) -> Floats:
-        """Return the encoded numbers for numbers or dates in a query of the user, unclipped."""
+        """Encode numbers or dates in the user's query, without clipping."""
         if not self.has_offset:
             return np.asarray(values, dtype=np.float64)
         try:
@@ -243,7 +245,8 @@ class Column:
     def to_user(self, numbers: Floats) -> NDArray[Any]:
         """Return the user's numbers or dates for encoded numbers.
 
-        Unlike `decode`, it does not round numbers of an integral column without an offset.
+        Unlike `decode`, this function does not round numbers of an integral column without an
+        offset.
         """
         if not self.has_offset:
             return numbers
@@ -254,7 +257,7 @@ class Column:
 
     @staticmethod
     def _dates(numbers: Floats) -> NDArray[np.datetime64]:
-        """Return the dates of microseconds since 1970, rounded up to whole microseconds.
+        """Convert microseconds since 1970 to dates, rounded up to whole microseconds.
 
         NaN becomes NaT.
         """
@@ -265,15 +268,15 @@ class Column:
 
     @property
     def names(self) -> list[Any]:
-        """Names of all codes of a categorical column: its categories, `OTHER` and `MISSING`."""
+        """Names of all codes of a categorical column, including `OTHER` and `MISSING`."""
         return [*self.values.tolist(), OTHER, MISSING]
 
     @property
     def display_order(self) -> list[int]:
-        """Codes of a categorical column in the order of tables; `OTHER` and `MISSING` come last.
+        """Codes of a categorical column in display order, which ends with `OTHER` and `MISSING`.
 
-        Categories of a declared order come first and keep it. The others are sorted, text by the
-        numbers in it, so that "9" comes before "10".
+        Categories with a declared order come first and keep this order. Other categories are
+        sorted, with numbers in text compared numerically, so that "9" precedes "10".
         """
         categories = self.values.tolist()
         rank = {category: number for number, category in enumerate(self.declared_order)}
@@ -290,11 +293,12 @@ class Column:
 
 
 NUMBER_IN_TEXT = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?|\d+")
-"""A number in a text. A minus sign after a digit or a letter is a hyphen, as in "10-20"."""
+"""Pattern of a number in a string. A minus sign after a digit or a letter is a hyphen, as in
+"10-20"."""
 
 
 def natural_key(text: str) -> tuple[Any, ...]:
-    """Return a sort key by which the numbers in texts are compared as numbers.
+    """Return a sort key that compares numbers in strings numerically.
 
     Examples
     --------
@@ -303,16 +307,16 @@ def natural_key(text: str) -> tuple[Any, ...]:
     """
     words = NUMBER_IN_TEXT.split(text)
     numbers = map(float, NUMBER_IN_TEXT.findall(text))
-    # words and numbers alternate, so that entries at the same position have the same type
+    # words and numbers alternate, so entries at the same position have the same type
     return tuple(part for pair in itertools.zip_longest(words, numbers) for part in pair)[:-1]
 
 
 PLAIN_TYPES = {str, int, bool, type(None)}
-"""Types with hashable values, among which None is the only missing value."""
+"""Types of hashable values, for which None is the only missing value."""
 
 
 def printed_texts(value: Any) -> tuple[str, ...]:
-    """Return the texts that stand for a number or a boolean: "10" and "10.0" for 10.0.
+    """Return the strings that represent a number or a boolean: "10" and "10.0" for 10.0.
 
     Other values have none.
     """
@@ -337,20 +341,20 @@ def is_missing(value: Any) -> bool:
 def to_numbers(
     values: NDArray[Any], name: str, offset: int = 0, *, nullable: bool = False
 ) -> Floats:
-    """Return the values of a column minus an offset, as floats; an error quotes no value.
+    """Return the values of a column minus an offset, as floats. Errors quote no value.
 
-    Each value is converted on its own. Dates become microseconds since 1970.
+    Each value is converted independently of other values. Dates become microseconds since 1970.
 
     Parameters
     ----------
     values : ndarray, shape (n,)
         Numbers, dates or objects, possibly masked.
     name : str
-        Name of the column, for the error text.
+        Name of the column for the error message.
     offset : int
-        Number that is subtracted before the conversion to float, where the type allows it.
+        Number subtracted before the conversion to float, where the type allows it.
     nullable : bool
-        Whether the error text speaks of a column that may have missing values.
+        Whether the error message describes a column that can have missing values.
     """
     refusal = NotNumbersError(not_numbers_message([name], nullable))
     numbers: Floats = call_or_raise(_subtract_as_floats, values, offset, error=refusal)
@@ -358,10 +362,10 @@ def to_numbers(
 
 
 def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
-    """Return values minus an offset as floats; an exception may quote a value.
+    """Return values minus an offset as floats. Exceptions can quote a value.
 
-    Masked values and NaT become NaN. All NaN get the same bits, since a signalling NaN would warn
-    in later operations.
+    Masked values and NaT become NaN. All NaN values have the same bit pattern, since a signalling
+    NaN would cause warnings in later operations.
     """
     if values.dtype.kind in "iuf" and not offset and not np.ma.isMaskedArray(values):
         floats = values.astype(np.float64)
@@ -379,7 +383,7 @@ def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
     if any(isinstance(item, complex) or _dtype_kind(item) == "c" for item in items):
         raise TypeError("complex")
     if offset and values.dtype.kind in "iu":
-        # a difference that overflows int64 is far outside the range of exact floats
+        # differences that overflow int64 are far outside the range of exact floats
         numbers = (values.astype(np.int64) - np.int64(offset)).astype(np.float64)
     else:
         numbers = np.asarray(values, dtype=np.float64) - offset
@@ -387,22 +391,22 @@ def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
 
 
 def _dtype_kind(values: Any) -> str:
-    """Return numpy's `dtype.kind` of an array or a numpy scalar, or "O" for other objects."""
+    """Return the `dtype.kind` of an array or a numpy scalar, or "O" for other objects."""
     dtype = getattr(values, "dtype", None)
     return str(getattr(dtype, "kind", "O"))
 
 
 def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
-    """Return the error text about invalid values of numeric columns.
+    """Return the error message about invalid values in numeric columns.
 
-    It does not reveal which column or row is invalid.
+    The message does not reveal which column or row is invalid.
 
     Parameters
     ----------
     names : sequence of str
-        All numeric columns that may hold an invalid value.
+        All numeric columns that can contain an invalid value.
     nullable : bool
-        Whether values may be missing.
+        Whether values can be missing.
     """
     n_others = len(names) - MAX_LISTED_COLUMNS
     listed = ", ".join(names[:MAX_LISTED_COLUMNS])

@@ -1,4 +1,4 @@
-"""Dataset: the private rows of a fit, which are read in chunks, and the public rows in memory."""
+"""Dataset: private rows of a fit, read in chunks, and public rows in memory."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ from skpublicdp.typing import Floats, Mask, R
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class Dataset:
-    """Private rows of a fit, which are read in chunks, and its public rows in memory.
+    """Private rows of a fit, which are read in chunks, and public rows in memory.
 
     Attributes
     ----------
     schema : Schema
-        Description of the columns, from public rows.
+        Description of the columns, based on public rows.
     X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows: rows marked by the mask, then the rows of `X_public`. They are
-        augmented where they show too few values, and replaced by a reference if there are none.
+        Encoded public rows: rows marked by the mask, followed by the rows of `X_public`. Columns
+        with too few public values are augmented. Without public rows, a reference is used.
     is_synthetic : ndarray of bool, shape (m,)
-        Mask of the rows of `X_public` with a value that no actual public row has.
+        Mask of the rows of `X_public` with a value that occurs in no actual public row.
     bounded : frozenset of int
         Positions of the numeric columns that have bounds.
     targets : Targets or None
         Encoded targets. Private targets are included only if the rows are in memory.
     n_private, n_public : int
-        Number of private rows after `max_rows_per_group`, and of actual public rows.
+        Number of private rows after applying `max_rows_per_group`, and number of actual public
+        rows.
     assumptions : tuple of str
         Assumptions about the columns, for the receipt.
     n_completions : int
-        Number of copies of each actual public row in `X_public`. It is above 1 if columns are
-        missing in public rows, and the copies have different declared values in these columns.
+        Number of copies of each actual public row in `X_public`. It exceeds 1 if columns are
+        missing in the public rows, in which case the copies have different declared values in these
+        columns.
     one_hot_runs : tuple of ColumnRun
-        Neighbouring 0/1 columns that public rows show to be one-hot, if they were searched for.
+        Adjacent 0/1 columns that are one-hot in the public rows, if such columns were searched for.
     """
 
     schema: Schema
@@ -66,13 +68,13 @@ class Dataset:
 
     @property
     def targets(self) -> Targets:
-        """Encoded targets. Only for estimators that read y."""
+        """Encoded targets. Only available for estimators that read y."""
         assert self._targets is not None
         return self._targets
 
     @property
     def sites(self) -> SitesReader | None:
-        """The sites that hold the private rows, of which only sums can be read, or None."""
+        """Sites that hold the private rows and only return sums, or None."""
         return self._source.sites
 
     @property
@@ -83,7 +85,7 @@ class Dataset:
 
     @property
     def X_labelled(self) -> Floats:
-        """Encoded public rows that have a target."""
+        """Encoded public rows with a target."""
         has_target = self.targets.has_target
         labelled: Floats = self._raw_public[: len(has_target)][has_target]
         return labelled
@@ -96,7 +98,7 @@ class Dataset:
         f : callable
             Function of `X`, shape (n_chunk, n_features), and `y`, shape (n_chunk,).
         n_jobs : int, optional
-            Number of threads, as in joblib.
+            Number of joblib threads.
         """
         chunk_function = self._on_chunk(f, self._encoded)
         return self._source.map(
@@ -106,16 +108,16 @@ class Dataset:
     def codes(
         self, coders: Sequence[Coder], dtype: DTypeLike, n_jobs: int | None = None
     ) -> Iterator[tuple[list[NDArray[Any]], NDArray[Any]]]:
-        """Yield (list of the codes of each column, targets) of each chunk, in the order of rows.
+        """Yield (list of the codes of each column, targets) for each chunk, in order.
 
         Parameters
         ----------
         coders : sequence of callable
-            One elementwise function per column, which maps its values to codes.
+            Elementwise function for each column, which maps values to codes.
         dtype : dtype
             Type of the targets.
         n_jobs : int, optional
-            Number of threads, as in joblib.
+            Number of joblib threads.
         """
         encode_columns = partial(self.schema.codes, coders=coders, types=self._types)
         chunk_function = self._on_chunk(lambda codes, y: (codes, y.astype(dtype)), encode_columns)
@@ -124,9 +126,9 @@ class Dataset:
         )
 
     def fold(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> R:
-        """Return the sum over chunks of f(X, y), an integer array or a tuple of integer arrays.
+        """Return the sum of f(X, y) over chunks, an integer array or a tuple of integer arrays.
 
-        Parameters are as in `map`.
+        The parameters are as in `map`.
         """
         chunk_function = self._on_chunk(f, self._encoded)
         total: R = self._source.fold(
@@ -135,11 +137,11 @@ class Dataset:
         return total
 
     def check(self, n_jobs: int | None = None) -> None:
-        """Raise the error of an invalid private row, if any, before any budget is spent.
+        """Raise the error about an invalid private row, if any, before budget is spent.
 
-        All rows are read and encoded once.
+        To find invalid rows, all rows are read and encoded once.
         """
-        no_table = np.zeros(0, dtype=np.int64)  # only the errors of encoding matter
+        no_table = np.zeros(0, dtype=np.int64)  # only encoding errors matter
         self.fold(lambda X, y: no_table, n_jobs)
 
     def column(self, position: int) -> Dataset:
@@ -155,7 +157,7 @@ class Dataset:
         )
 
     def to_arrays(self) -> tuple[Floats, NDArray[Any]]:
-        """Return (X, y) of all private rows: encoded rows and targets, as arrays in memory."""
+        """Return the encoded rows X and targets y of all private rows, as arrays in memory."""
         chunks = list(self.map(lambda X, y: (X, y)))
         return np.concatenate([X for X, _ in chunks]), np.concatenate([y for _, y in chunks])
 
@@ -172,9 +174,9 @@ class Dataset:
         Parameters
         ----------
         f : callable
-            Function of (encoded rows, targets). Without targets it gets zeros in their place.
+            Function of (encoded rows, targets). If there are no targets, zeros are passed instead.
         encode_table : callable
-            Maps the table of a chunk to its encoded rows.
+            Function that maps the table of a chunk to encoded rows.
         """
         encode_target = self._encode
 
@@ -192,9 +194,9 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateColumnCounts:
-    """Exact counts of the private values of one numeric column at or below given numbers.
+    """Exact counts of private values at or below given numbers, for one numeric column.
 
-    The counts are not protected: a mechanism must add noise to them.
+    The counts are not protected, so a mechanism must add noise.
 
     Attributes
     ----------
@@ -210,7 +212,7 @@ class PrivateColumnCounts:
         return self.column.n_private
 
     def cumulative_counts(self, ends: Floats) -> NDArray[np.int64]:
-        """Return the number of private values at or below each of the ends, shape (n_ends,)."""
+        """Return the number of private values at or below each end, shape (n_ends,)."""
 
         def count(X: Floats, _: NDArray[Any]) -> NDArray[np.int64]:
             """Return the counts of a chunk of rows."""

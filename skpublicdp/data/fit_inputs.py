@@ -1,4 +1,4 @@
-"""Read the inputs of `fit`: split public and private rows, build the schema, encode y."""
+"""Read the inputs of `fit`: split public and private rows, build the schema, and encode y."""
 
 from __future__ import annotations
 
@@ -55,33 +55,34 @@ def read_fit_inputs(
     min_public_rows: int | None = 2,
     find_one_hot: bool = False,
 ) -> Dataset:
-    """Return the private and public rows of a fit, after validating its arguments.
+    """Validate the arguments of `fit`, and return the private and public rows.
 
-    Public rows alone determine the schema of the columns. Targets are encoded, and private rows of
-    a person beyond `max_rows_per_group` are left out.
+    The column schema is determined by public rows alone. Targets are encoded, and private rows of a
+    person beyond `max_rows_per_group` are omitted.
 
     Parameters
     ----------
     estimator : estimator
-        The estimator that is fitted. Its feature names are set.
+        Estimator to fit, whose feature names are set.
     X, y, X_public, y_public, is_public, groups
         Arguments of its `fit`.
     target_reader : TargetReader, optional
-        Reads and encodes `y`. Without it, `y` is ignored.
+        Reader that reads and encodes `y`. If omitted, `y` is ignored.
     numeric : bool
-        Whether text and categories are refused.
+        Whether text and categories are rejected.
     nullable : bool or collection of str and int
-        Whether numbers may be missing or infinite. A collection has the names or positions of
-        columns in which they may, besides those in which public numbers are missing.
+        Whether numbers can be missing or infinite. A collection lists the names or positions of
+        nullable columns, in addition to the columns with missing public numbers.
     clamp : bool
-        Whether numbers outside the bounds are moved to the nearer bound.
+        Whether numbers outside the bounds are clipped to the bounds.
     use_reference : bool
         Whether a data-independent reference replaces missing public rows.
     min_public_rows : int or None
-        Number of public rows below which rows are added. ``None`` never changes public rows. The
-        default 2 is the least number of rows that shows two values of a column.
+        Minimum number of public rows, below which synthetic rows are added. With ``None``, public
+        rows are never changed. The default of 2 is the smallest number of rows that can show two
+        values of a column.
     find_one_hot : bool
-        Whether runs of one-hot columns are searched for, unless there are too few public rows.
+        Whether to search for runs of one-hot columns, provided that there are enough public rows.
 
     Returns
     -------
@@ -144,7 +145,7 @@ def read_fit_inputs(
 
 
 def _column_positions(columns: Collection[Any], names: list[str]) -> frozenset[int]:
-    """Return the positions of columns that a user declared to have missing numbers."""
+    """Return the positions of columns that the user declared to have missing numbers."""
     positions = [column_position(column, names) for column in columns]
     if None in positions:
         raise ValueError(
@@ -156,17 +157,17 @@ def _column_positions(columns: Collection[Any], names: list[str]) -> frozenset[i
 
 
 class TargetEncoding(NamedTuple):
-    """Encoded targets of a fit, and the encoder of targets that are read in chunks.
+    """Encoded targets of a fit, and the encoder for targets that are read in chunks.
 
-    All three are None for an estimator without a target.
+    All three attributes are None for an estimator without a target.
     """
 
     targets: Targets | None = None
-    """Encoded targets of private and public rows; of streamed rows only the distinct labels."""
+    """Encoded targets of private and public rows, or only distinct labels for streamed rows."""
     y: NDArray[Any] | None = None
-    """Encoded targets of all rows in memory, 0 for uncounted rows; None for streamed rows."""
+    """Encoded targets of all rows in memory (0 for uncounted rows), or None for streamed rows."""
     encode_chunk: Callable[[Any], NDArray[Any]] | None = None
-    """Encodes the targets of a streamed chunk; None if the rows are in memory."""
+    """Encoder for the targets of a streamed chunk, or None if the rows are in memory."""
 
 
 def encode_target(
@@ -175,7 +176,7 @@ def encode_target(
     """Return the encoded targets of private and public rows.
 
     The labels of `X_public` are validated before any private label is read. All labels of streamed
-    rows are read once, since the classes are the distinct labels of all chunks.
+    rows are read once, since the classes are the distinct labels in all chunks.
     """
     if target_reader is None:
         return TargetEncoding()
@@ -192,29 +193,30 @@ def encode_target(
     else:
         chunks = roles.stream.sites.group.ask(_labels_of_site, roles.stream, target_reader)
         chunks = [labels for site in chunks for labels in site]
-    # tasks contain these targets, so their number must not tell which sites have a label
+    # tasks contain these targets, so their number must not reveal which sites have a label
     distinct = _union(chunks, target_reader)
     targets = target_reader.targets(distinct, separate or [distinct[:0]])
     return TargetEncoding(targets, encode_chunk=lambda y: encode_targets(target_reader, y, targets))
 
 
 def _distinct_targets(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
-    """Return the distinct targets of each chunk of rows, as `distinct_targets` does."""
+    """Return the distinct targets of each chunk of rows, as in `distinct_targets`."""
     return list(stream.map_labels(lambda y: distinct_targets(target_reader, y)))
 
 
 def _union(chunks: list[NDArray[Any]], target_reader: TargetReader) -> NDArray[Any]:
-    """Return the distinct targets of several chunks, each once."""
-    # as objects, since the types of chunks may differ
+    """Return the distinct targets in several chunks, without duplicates."""
+    # as objects, since chunks can have different types
     targets = target_reader.column(np.concatenate([values.astype(object) for values in chunks]))
     return target_reader.distinct(targets)
 
 
 def _labels_of_site(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
-    """Return the set of labels of one site, as one array; all declared classes if there are any.
+    """Return the set of labels of one site as an array, or all declared classes if there are any.
 
-    The sets of single chunks stay at the site, since a chunk may have a single row. If classes are
-    declared, nothing about the labels leaves the site, but an undeclared label is an error there.
+    The label sets of individual chunks stay at the site, since a chunk can consist of a single row.
+    If classes are declared, no information about the labels leaves the site. In this case, an
+    undeclared label raises an error at the site.
     """
     chunks = _distinct_targets(stream, target_reader)
     declared = target_reader.declared
@@ -229,10 +231,10 @@ def _labels_of_site(stream: RowSource, target_reader: TargetReader) -> list[NDAr
 def _open_private_rows(
     roles: RowRoles, target: TargetEncoding, schema: Schema, *, finite: bool
 ) -> RowSource:
-    """Return the private rows that count, with their targets, as a source of chunks.
+    """Return the counted private rows and their targets as a source of chunks.
 
-    With `finite`, rows in memory are checked for missing and infinite numbers, so that a fit fails
-    before it spends any budget. Streamed rows are checked when they are read.
+    If `finite`, rows in memory are checked for missing and infinite numbers, so that a fit fails
+    before spending any budget. Streamed rows are checked when they are read.
     """
     if roles.stream is not None:
         return roles.stream
@@ -240,14 +242,14 @@ def _open_private_rows(
     source = as_rows(roles.table.native, target.y)
     if finite:
         for _ in source.map(lambda chunk: schema.check(Table(chunk.X))):
-            pass  # an invalid number raises an error
+            pass  # this raises an error for invalid numbers
     return source if roles.counted.all() else source.with_mask(roles.counted)
 
 
 def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
-    """Return a mask of the public rows that have a target, shape (n_public,).
+    """Return a mask of the public rows with a target, shape (n_public,).
 
-    Separate public rows come last, and without `y_public` they have no targets.
+    Separate public rows come last, and they have no targets if `y_public` is missing.
     """
     has_target = np.zeros(n_public, dtype=bool)
     if targets is not None:
@@ -256,9 +258,10 @@ def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
 
 
 def _types_for_errors(table: Table, *, streamed: bool) -> tuple[ColumnType, ...]:
-    """Return the column types on which error texts depend.
+    """Return the column types that error messages depend on.
 
-    A missing value may change the type of a streamed chunk, so streamed columns count as nullable.
+    A missing value can change the type of a streamed chunk, so all streamed columns are treated as
+    nullable.
     """
     if not streamed:
         return table.types
@@ -266,7 +269,7 @@ def _types_for_errors(table: Table, *, streamed: bool) -> tuple[ColumnType, ...]
 
 
 def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]:
-    """Return the assumptions about public rows and declared categories, for the receipt."""
+    """Return the receipt's assumptions about public rows and declared categories."""
     assumptions = public_data_assumptions(X_public)
     declared = [
         column.name
@@ -282,7 +285,7 @@ def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]
 
 
 def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
-    """Return the assumptions about rows that several sites hold, for the receipt."""
+    """Return the receipt's assumptions about rows at several sites."""
     if roles.stream is None or roles.stream.sites is None:
         return ()
     assumptions = (
@@ -295,14 +298,14 @@ def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
 def public_labels(
     X_public: Any, y_public: Any, column: Callable[..., NDArray[Any]]
 ) -> list[NDArray[Any]]:
-    """Return the labels of the rows of `X_public` as a list of one array, or an empty list.
+    """Return the labels of `X_public` as a list of one array, or an empty list.
 
     Parameters
     ----------
     X_public, y_public
-        Arguments of `fit`. Without `y_public` the list is empty.
+        Arguments of `fit`. Without `y_public`, the list is empty.
     column : callable
-        Reads labels of any container, as `TargetReader.column` does.
+        Function that reads labels from any container, like `TargetReader.column`.
     """
     if y_public is None:
         return []

@@ -1,7 +1,7 @@
-"""Comparison of column kinds at prediction with the kinds at fit, by declared types alone.
+"""Comparison of column kinds at prediction and at fit, based on declared types alone.
 
-No value of a row decides a refusal, since `predict` also runs on private rows. A column of dtype
-object declares no kind and is never refused.
+Since `predict` also runs on private rows, columns are never rejected because of a row's values. A
+column of dtype object has no declared kind and is never rejected.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from skpublicdp.data.tables import (
 
 
 def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
-    """Store the declared kinds of the columns of `fit` on an estimator without a schema.
+    """Store the declared column kinds at `fit` in an estimator without a schema.
 
-    An estimator with a schema compares with that, which has more information. An array has one type
-    for all columns, so numbers and booleans there declare no kind. For an estimator of numbers,
-    columns of dtype object count as numbers, since one private number written as text changes the
-    dtype to object.
+    An estimator with a schema uses the schema for comparisons, since the schema has more
+    information. All columns of an array have the same type, so numbers and booleans in arrays have
+    no declared kind. For an estimator that only accepts numbers, columns of dtype object count as
+    numbers, since a single private number written as text changes the dtype to object.
     """
     if hasattr(type(estimator), "_columns_at_fit"):
         return
@@ -49,27 +49,27 @@ def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
 def infer_public_kind(values: NDArray[Any]) -> str:
     """Return the common kind of the public values of a column of dtype object.
 
-    It is ANYTHING if the values are of several kinds, or all are missing.
+    The kind is ANYTHING if the values have several kinds or are all missing.
     """
     kinds = {_kind_of_value(value) for value in values.tolist() if not is_missing(value)}
     return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}) else ANYTHING
 
 
 def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
-    """Refuse columns of another kind than at fit, unless each value can be converted.
+    """Reject columns with another kind than at fit, unless each value can be converted.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted estimator. It has the columns of its schema as `_columns_at_fit`, or the kinds that
-        `keep_kinds` stored.
+        Fitted estimator. It stores the columns of its schema in `_columns_at_fit`, or the kinds
+        saved by `keep_kinds`.
     table : Table
-        Rows to predict, with the columns in the order of `fit`. Only their types are read.
+        Rows to predict, with the columns in the order of `fit`. Only the column types are read.
 
     Raises
     ------
     ValueError
-        If a column is of another kind. The message names the first one.
+        If a column has another kind. The message names the first such column.
     """
     kinds: Sequence[str] = getattr(estimator, "_kinds", ())
     columns_at_fit: Sequence[Column | str] = getattr(estimator, "_columns_at_fit", kinds)
@@ -82,8 +82,8 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
             expected, is_accepted = at_fit, new_kind in _ACCEPTED[at_fit]
         else:
             expected, is_accepted = _accepted_by_schema(at_fit, new_kind)
-        # One text value changes the type of all columns of an array. The estimator then converts
-        # the values of numeric columns, so their type is no reason to refuse them.
+        # A single text value changes the type of all columns of an array. The estimator then
+        # converts the values of numeric columns, so their type is not a reason for rejection.
         is_converted = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
         is_categorical = isinstance(at_fit, Column) and at_fit.categorical
         if not is_accepted and (is_categorical or not is_converted):
@@ -91,7 +91,7 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
 
 
 def kind_mismatch_message(name: str, expected: str, actual: str) -> str:
-    """Return the message about a column of another kind than at fit."""
+    """Return the message about a column with another kind than at fit."""
     return (
         f"Column {name} must hold {expected}, as at fit; got {actual}. Convert the column to "
         "the kind of values that it held at fit."
@@ -105,14 +105,14 @@ _ACCEPTED = {
     TEXT: {TEXT},
     ANYTHING: {NUMBER, BOOLEAN, TEXT, DATE},
 }
-"""Kinds that are accepted at prediction, by the kind at fit of an estimator without a schema."""
+"""Kinds accepted at prediction for each kind at fit, for estimators without a schema."""
 
 
 def _kind_of_type(type_: ColumnType) -> str:
-    """Return the kind of the values of a column, by its declared type.
+    """Return the kind of a column's values according to its declared type.
 
-    A categorical column has the common kind of its declared categories, or the kind of text if it
-    declares none.
+    The kind of a categorical column is the common kind of its declared categories, or text if no
+    categories are declared.
     """
     if type_.kind != CATEGORY:
         return type_.kind
@@ -123,7 +123,7 @@ def _kind_of_type(type_: ColumnType) -> str:
 
 
 def _kind_of_value(value: Any) -> str:
-    """Return the kind of a single public value or category; ANYTHING for unknown types."""
+    """Return the kind of a single public value or category, or ANYTHING for unknown types."""
     if isinstance(value, str):
         return TEXT
     if isinstance(value, bool | np.bool_):
@@ -134,23 +134,23 @@ def _kind_of_value(value: Any) -> str:
 
 
 def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
-    """Return the kind of a schema column, and whether it accepts values of another kind.
+    """Return the kind of a schema column, and whether the column accepts values of a given kind.
 
-    Numeric columns accept text, since each text is converted to a number or refused on its own.
+    Numeric columns accept text, since each string is separately converted to a number or rejected.
     """
     if column.is_datetime:
         return DATE, new_kind == DATE
     if column.categorical:
         return _accepted_as_category(column, new_kind)
-    # booleans may replace 0 and 1, unless the column also has other numbers
+    # booleans can replace 0 and 1, unless the column also contains other numbers
     is_binary = set(column.values.tolist()) <= {0.0, 1.0}
     return NUMBER, new_kind in (NUMBER, TEXT) or (new_kind == BOOLEAN and is_binary)
 
 
 def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
-    """Return the common kind of a column's categories, and whether values of a kind can match one.
+    """Return the common kind of a column's categories, and whether a given kind can match them.
 
-    Numbers and booleans match the categories that equal their printed text.
+    Numbers and booleans match the categories that equal their text representation.
     """
     categories = column.values.tolist()
     kinds = set(map(_kind_of_value, categories))
@@ -166,7 +166,7 @@ def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
 
 
 def _is_printed_number(text: str) -> bool:
-    """Indicate whether a category of text is the printed form of some finite number."""
+    """Indicate whether a text category is the text representation of a finite number."""
     try:
         number = float(text)
         is_integer_text = number.is_integer() and text.lstrip("-").isdigit()

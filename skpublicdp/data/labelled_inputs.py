@@ -1,4 +1,4 @@
-"""Read the inputs of `fit` for numeric rows in memory that are partly labelled, or mixed."""
+"""Read the inputs of `fit` for numeric rows in memory that are partially labelled or mixed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skpublicdp.typing import Codes, Floats, Mask
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class LabelledRows:
-    """Validated rows that are partly labelled. The set of labelled rows is public.
+    """Validated partially labelled rows. The set of labelled rows is public.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class LabelledRows:
     X_unlabelled : ndarray of float64
         Private rows without a label.
     labelled : ndarray of bool
-        Mask of the labelled rows among the private rows that count, in the order of `X`.
+        Mask of the labelled rows among the counted private rows, in the order of `X`.
     classes : ndarray
         The sorted labels.
     X_public : ndarray of float64
-        Public rows of `X`, then the separate public rows.
+        Public rows of `X`, followed by the separate public rows.
     """
 
     X_labelled: Floats
@@ -54,7 +54,7 @@ class LabelledRows:
 
     @property
     def n_private(self) -> int:
-        """Number of private rows that count."""
+        """Number of counted private rows."""
         return len(self.labelled)
 
     @property
@@ -74,21 +74,21 @@ def read_partially_labelled(
     groups: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> LabelledRows:
-    """Return the labelled, the unlabelled and the public rows of a fit, after validation.
+    """Validate the arguments of `fit`, and return the labelled, unlabelled and public rows.
 
     Labels of public rows are never read.
 
     Parameters
     ----------
     estimator : estimator
-        The estimator that is fitted. Its feature names are set.
+        Estimator to fit, whose feature names are set.
     X, y, X_public, is_public, groups
         Arguments of its `fit`.
     is_labelled : array-like of bool, shape (n,), optional
-        Marks the labelled rows; other entries of `y` are not read. Without it, -1 (or ``"-1"``
-        among text labels) marks an unlabelled row, unless -1 is itself a label.
+        Mask of the labelled rows. Other entries of `y` are not read. Without a mask, -1 (or
+        ``"-1"`` for text labels) marks an unlabelled row, unless -1 is itself a label.
     classes : array-like, optional
-        All possible labels. Without it, -1 is a label if `y` has exactly one other value.
+        All possible labels. If omitted, -1 is a label if `y` has exactly one other value.
     """
     require_target(estimator, y)
     roles = split_roles(
@@ -105,10 +105,10 @@ def read_partially_labelled(
     labelled, y_labelled = _read_labels(y, public, is_labelled, classes)
     if not labelled.any():
         raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
-    may_count = ~public  # private rows that count, up to `max_rows_per_group` of each person
+    may_count = ~public  # counted private rows, up to `max_rows_per_group` for each person
     persons, failure = call_silently(np.asarray, groups)
     if failure is None and persons.shape == public.shape:
-        # no person has both labelled and unlabelled rows, so each set may spend the whole budget
+        # no person has both labelled and unlabelled rows, so each set can spend the entire budget
         may_count &= labelled | ~np.isin(persons, persons[labelled])
     counted = cap_rows_per_group(estimator, groups, may_count)
     label_codes = encode_labels(y_labelled[counted[labelled]], [y_labelled[:0]], classes)
@@ -140,7 +140,7 @@ def _read_labels(
     if is_labelled is not None:
         labelled = check_mask(is_labelled, n, "is_labelled", "unlabelled") & ~public
         check_length(y, n)
-        # an unmarked label must not even decide the common type of the labels
+        # an unmarked label must not even affect the common type of the labels
         marked = take_rows(y, np.flatnonzero(labelled))
         return labelled, label_column(marked, listed=classes is not None)
     if public.any():
@@ -155,10 +155,10 @@ def _read_labels(
 
 
 def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
-    """Return a mask of the labels -1 that mark an unlabelled row, shape (n,).
+    """Return a mask of the labels -1 that denote unlabelled rows, shape (n,).
 
-    Whether -1 is a mark or a label depends on the set of labels alone, not on their frequencies: it
-    is a label if it is in `classes`, or if `y` has no or exactly one other value.
+    Whether -1 is a mark or a label depends on the set of labels alone, not on their frequencies. It
+    is a label if it is in `classes`, or if `y` contains at most one other value.
 
     Parameters
     ----------
@@ -185,18 +185,18 @@ def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class MixedRows:
-    """Validated rows with binary labels, where the label itself may decide which are private.
+    """Validated rows with binary labels, where the label can determine which rows are private.
 
     Attributes
     ----------
     X_private : ndarray of float64
         Private rows.
     y_private : ndarray of intp
-        1 for rows with the private label, 0 for the others.
+        Indicator of the private label: 1 for rows with the private label, 0 for other rows.
     X_public : ndarray of float64
-        Public rows of `X`, then the separate public rows.
+        Public rows of `X`, followed by the separate public rows.
     y_public : ndarray of intp
-        Labels of the first public rows, as in `y_private`. Separate rows may have no labels.
+        Labels of the first public rows, encoded as in `y_private`. Separate rows can be unlabelled.
     classes : ndarray
         The sorted labels.
     private_code : int
@@ -232,19 +232,19 @@ def read_label_status(
     groups: ArrayLike | None = None,
     private_label: Any = None,
 ) -> MixedRows:
-    """Return the private and the public rows of a fit with binary labels, after validation.
+    """Validate the arguments of a `fit` with binary labels, and return private and public rows.
 
-    The mask `is_public` decides which rows are public. Without it all rows are private if
-    `X_public` is given. Otherwise the rows without the private label are public.
+    The mask `is_public` determines which rows are public. Without a mask, all rows are private if
+    `X_public` is given. Otherwise, the rows without the private label are public.
 
     Parameters
     ----------
     estimator : estimator
-        The estimator that is fitted. Its feature names are set.
+        Estimator to fit, whose feature names are set.
     X, y, is_public, X_public, y_public, groups
         Arguments of its `fit`.
     private_label : label, optional
-        The label whose rows are private; by default the last of the sorted labels.
+        Label whose rows are private, by default the last of the sorted labels.
     """
     require_target(estimator, y)
     roles = split_roles(
@@ -268,7 +268,7 @@ def read_label_status(
     all_labels = np.concatenate([y, separate_labels])
     encoded = encode_labels(all_labels, [y[:0]], None)
     if private_label is not None and len(encoded.classes) == 1:
-        # all rows have the same label, and the private label may be the other one
+        # all rows have the same label, and the private label may be the missing label
         (label,) = encoded.classes.tolist()
         if label != private_label:
             declared = np.asarray([encoded.classes[0], private_label])
@@ -281,7 +281,7 @@ def read_label_status(
         )
     is_private_label = (encoded.private[: len(y)] == private_code).astype(np.intp)
     is_private_label_separate = (encoded.private[len(y) :] == private_code).astype(np.intp)
-    # with separate public rows, the label of a row of X must not make it public
+    # with separate public rows, the label of a row in X must not make the row public
     label_decides = is_public is None and X_public is None
     public = is_private_label == 0 if label_decides else roles.is_public
     counted = cap_rows_per_group(estimator, groups, ~public)
@@ -296,12 +296,12 @@ def read_label_status(
 
 
 def _is_text(labels: NDArray[Any]) -> bool:
-    """Indicate whether labels are text rather than numbers, as `label_column` returns them."""
+    """Indicate whether labels returned by `label_column` are text rather than numbers."""
     return labels.dtype.kind in "OU"
 
 
 def _private_code(classes: NDArray[Any], private_label: Any) -> int:
-    """Return the position of the private label in `classes`; by default the last one."""
+    """Return the position of the private label in `classes`, by default the last position."""
     if private_label is None:
         return len(classes) - 1
     is_equal = [label == private_label for label in classes.tolist()]

@@ -1,4 +1,4 @@
-"""Read labels of any container, and encode them as class indices."""
+"""Read labels from any container, and encode them as class indices."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 
 UNLABELLED = -1
-"""Label that marks a public row without a label, as in `sklearn.semi_supervised`."""
+"""Label that marks an unlabelled public row, as in `sklearn.semi_supervised`."""
 
 
 def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArray[Any]:
-    """Return labels of any container as an array of text, booleans or whole numbers, shape (n,).
+    """Convert labels to an array of text, booleans or whole numbers, shape (n,).
 
-    Each label is read on its own. A list, a series of another library and an array of dtype object
-    get the common type of their distinct labels.
+    Each label is read independently. A list, a series from another library or an array of dtype
+    object is converted to the common type of its distinct labels.
 
     Parameters
     ----------
     labels : array-like, shape (n,) or (n, 1)
         Labels in any container.
     listed : bool
-        Whether `classes` lists all labels, for the error text.
+        Whether `classes` lists all labels, which affects the error message.
     name : str
-        Name of the labels in the error text.
+        Name of the labels in the error message.
     """
-    # as in scikit-learn, text in a list gets a numpy type of text, and text in an array stays text
-    # of dtype object
+    # as in scikit-learn, text in a list is converted to a numpy text type, and text in an array
+    # keeps dtype object
     text_dtype = object if hasattr(labels, "__array__") else str
     if not isinstance(getattr(labels, "dtype", None), np.dtype):
         refusal = _invalid_labels_error("O", listed, name)
@@ -59,9 +59,9 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
 
 
 def label_entries(name: str, labels: Any) -> NDArray[Any]:
-    """Return labels of any container, valid or not, as an array of shape (n,).
+    """Return valid or invalid labels in any container as an array, shape (n,).
 
-    Arrays of numbers or text keep their type, and other labels are objects. An error quotes no
+    Arrays of numbers or text keep their type, and other labels become objects. Errors quote no
     label.
     """
     entries: NDArray[Any] = call_or_raise(_as_entries, labels, error=unreadable(name))
@@ -69,19 +69,19 @@ def label_entries(name: str, labels: Any) -> NDArray[Any]:
 
 
 def unreadable(name: str) -> ValueError:
-    """Return the error for private labels or scores that are not one-dimensional."""
+    """Return the error about private labels or scores that are not one-dimensional."""
     return ValueError(f"{name} must be a one-dimensional container with one entry per row.")
 
 
 def _as_entries(labels: Any) -> NDArray[Any]:
-    """Return labels as `label_entries` does; an exception may quote a label."""
+    """Return labels like `label_entries`, except that an exception can quote a label."""
     has_numpy_dtype = isinstance(getattr(labels, "dtype", None), np.dtype)
     if has_numpy_dtype and not isinstance(labels, np.ma.MaskedArray):
         entries = np.asarray(labels)
         if entries.dtype.kind not in "biufU":  # neither booleans, numbers nor text
             entries = entries.astype(object)
     else:
-        # numpy would infer the dtype of a list from all rows, so one row would affect the others
+        # numpy would infer the dtype of a list from all rows, so one row would affect other rows
         to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
         values = list(labels) if to_list is None else to_list()
         entries = np.empty(len(values), dtype=object)
@@ -104,11 +104,11 @@ def check_flat(y: NDArray[Any]) -> None:
 
 
 _SAME_KINDS = "all text or all numbers in y, y_public and classes"
-"""Rule about the types of labels, for messages."""
+"""Rule about label types, used in messages."""
 
 
 def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedError:
-    """Return one error for all invalid labels, since a private label decides which fault occurs.
+    """Return a common error for all invalid labels, since private labels determine the fault.
 
     Parameters
     ----------
@@ -143,18 +143,18 @@ NO_LABELS = {
     **{"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"},
     "S": "bytes",
 }
-"""Numpy kinds (`dtype.kind`) that no label and no outcome has, with their names in messages."""
+"""Numpy kinds (`dtype.kind`) that are invalid for labels and outcomes, with names for messages."""
 
 
 def refuse_types(y: NDArray[Any], expected: str) -> None:
-    """Raise RefusedError if the type of an array cannot hold labels or outcomes.
+    """Raise RefusedError if the type of an array is invalid for labels and outcomes.
 
     Parameters
     ----------
     y : ndarray
-        Labels or outcomes. Only their type is read.
+        Labels or outcomes, of which only the type is read.
     expected : str
-        Description of valid values, for the message.
+        Description of valid values, used in the message.
     """
     if y.dtype.kind in NO_LABELS:
         sklearn_phrase = " Complex data not supported." if y.dtype.kind == "c" else ""
@@ -165,7 +165,7 @@ def refuse_types(y: NDArray[Any], expected: str) -> None:
 
 
 def require_target(estimator: Any, y: Any) -> None:
-    """Raise ValueError if the argument `y` of the `fit` of an estimator is missing."""
+    """Raise ValueError if the argument `y` of an estimator's `fit` is missing."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
@@ -182,17 +182,17 @@ def check_length(y: Any, n: int) -> None:
 
 
 def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
-    """Return an array of labels in one type: text, booleans or whole numbers.
+    """Return an array of labels of a single type: text, booleans or whole numbers.
 
-    Invalid labels raise an error without a message, which the caller replaces. `UNLABELLED` does
-    not count when the common type is determined.
+    Invalid labels raise an error without a message, which the caller replaces. `UNLABELLED` is
+    ignored when the common type is determined.
 
     Parameters
     ----------
     labels : ndarray, shape (n,)
         Labels of any type.
     text_dtype : type
-        Type of an array of text: `str`, or `object`.
+        Type of the result for text labels: `str`, or `object`.
     """
     if labels.dtype.kind == "U":
         return labels
@@ -213,7 +213,7 @@ def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
 
 
 def _plain_label(label: Any) -> str | bool | int:
-    """Return a label as a built-in str, bool or int; other labels raise TypeError."""
+    """Convert a label to a built-in str, bool or int, or raise TypeError."""
     plain = plain_scalar(label)
     if isinstance(plain, float):
         if not plain.is_integer():
@@ -223,9 +223,9 @@ def _plain_label(label: Any) -> str | bool | int:
 
 
 def plain_scalar(label: Any) -> str | bool | int | float:
-    """Return a label as a built-in type, since a subclass may redefine equality.
+    """Convert a label to a built-in type, since a subclass can redefine equality.
 
-    Labels that are neither text nor booleans nor numbers raise TypeError.
+    A TypeError is raised for labels that are neither text nor booleans nor numbers.
     """
     if isinstance(label, str):
         return str.__str__(label)
@@ -239,20 +239,20 @@ def plain_scalar(label: Any) -> str | bool | int | float:
 
 
 def positions_among(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
-    """Return the position of each label in a sorted array of classes of one kind; -1 of others."""
+    """Return each label's position in a sorted array of classes, or -1 for other labels."""
     positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     return np.where(classes[positions] == labels, positions, -1)
 
 
 class LabelCodes(NamedTuple):
-    """Codes of private and public labels: positions in the sorted array of classes."""
+    """Codes of private and public labels, which are positions in the sorted array of classes."""
 
     private: Codes
     """Codes of the private labels."""
     public: Codes
-    """Codes of the public labels, without marks of unlabelled rows."""
+    """Codes of the public labels, excluding marks of unlabelled rows."""
     has_label: Mask
-    """Mask of the public rows that have a label."""
+    """Mask of the labelled public rows."""
     classes: NDArray[Any]
     """The sorted labels."""
 
@@ -262,7 +262,7 @@ def encode_labels(
 ) -> LabelCodes:
     """Return the codes of private and public labels, and the sorted array of classes.
 
-    -1 among public labels marks a row without a label, unless -1 is itself a class.
+    A public label of -1 marks an unlabelled row, unless -1 is itself a class.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def encode_labels(
     unlabelled = [is_unlabelled(labels) for labels in public]
     if is_unlabelled(private if declared is None else declared).any():
         unlabelled = [np.zeros(len(mask), dtype=bool) for mask in unlabelled]
-    # a part without any label does not decide whether labels are text or numbers
+    # a part without labels does not determine whether labels are text or numbers
     public_parts = [
         labels[~mask] for labels, mask in zip(public, unlabelled, strict=True) if not mask.all()
     ]
@@ -289,7 +289,7 @@ def encode_labels(
     labels = np.concatenate(parts)
     label_set = np.unique(labels if declared is None else declared)
     if label_set.dtype.kind == "U":
-        # the width of the text type must not depend on other values of the array
+        # the width of the text type must not depend on other values in the array
         label_set = np.array(label_set.tolist())
     codes = positions_among(labels, label_set)
     if (codes < 0).any():
@@ -312,9 +312,9 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
 
 
 def _check_kinds(y: Any, classes: Any) -> None:
-    """Raise ValueError if one of `y` and `classes` is text and the other numbers, by their types.
+    """Raise ValueError if one of `y` and `classes` has a text type and the other a numeric type.
 
-    Labels of dtype object declare no kind and pass.
+    Labels of dtype object have no declared kind and are accepted.
     """
     kind = str(getattr(getattr(y, "dtype", None), "kind", "O"))
     is_declared = kind in "Ubiuf"  # text, booleans or numbers
@@ -330,7 +330,7 @@ def _check_kinds(y: Any, classes: Any) -> None:
 
 
 def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the labels -1 or "-1", which mark an unlabelled row."""
+    """Return a mask of the labels -1 or "-1", which mark unlabelled rows."""
     if labels.dtype.kind in "OUS":  # objects or text
         # np.where(mask, -1, strings) turns -1 into text
         return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
@@ -346,13 +346,13 @@ class Targets:
     private : ndarray, shape (n,)
         Targets of the private rows.
     public : ndarray, shape (m_labelled,)
-        Targets of the public rows that have one.
+        Targets of the public rows with a target.
     has_target : ndarray of bool, shape (m,)
-        Mask of the public rows that have a target.
+        Mask of the public rows with a target.
     classes : ndarray or None
-        The sorted labels; ``None`` for outcomes.
+        The sorted labels, or None for outcomes.
     bounds : tuple of float, or None
-        Outcomes that are scaled to 0 and to 1; ``None`` for labels.
+        Outcomes that are scaled to 0 and 1, or None for labels.
     """
 
     private: NDArray[Any]
@@ -363,16 +363,16 @@ class Targets:
 
 
 class TargetReader(ABC):
-    """Reads the target `y` of a fit and encodes it: labels as codes, outcomes as numbers in [0, 1].
+    """Reader of the target `y` that encodes labels as codes and outcomes as numbers in [0, 1].
 
-    A fit of rows in memory calls `column` and `targets`. A fit of streamed rows calls `distinct`
-    for each chunk, `targets` for the distinct values of all chunks, and then `encode` for each
-    chunk.
+    For rows in memory, a fit calls `column` and `targets`. For streamed rows, a fit calls
+    `distinct` for each chunk, `targets` for the distinct values in all chunks, and then `encode`
+    for each chunk.
     """
 
     @property
     def declared(self) -> NDArray[Any] | None:
-        """Declared classes of a classifier, which are public; None without any."""
+        """Declared classes of a classifier, which are public, or None if there are none."""
         return None
 
     @abstractmethod
@@ -396,20 +396,20 @@ class TargetReader(ABC):
 
     @abstractmethod
     def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the distinct values of a chunk that must be known before chunks are encoded.
+        """Return the distinct values in a chunk that must be known before chunks are encoded.
 
-        Labels must be known, since their codes are positions among all labels. An encoder that
-        needs no values in advance returns an empty array.
+        For labels, all distinct values must be known, since the codes are positions among all
+        labels. An encoder that needs no values in advance returns an empty array.
         """
 
     @abstractmethod
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
-        """Return the targets of a chunk, shape (n,), encoded in the way of `targets.private`."""
+        """Return the targets of a chunk, shape (n,), encoded like `targets.private`."""
 
 
 @dataclass(frozen=True)
 class LabelReader(TargetReader):
-    """Reads the labels of a classifier and encodes them as class indices.
+    """Reader that encodes the labels of a classifier as class indices.
 
     Parameters
     ----------
@@ -424,11 +424,11 @@ class LabelReader(TargetReader):
 
     @property
     def declared(self) -> NDArray[Any] | None:
-        """The parameter `classes` as an array of labels."""
+        """The parameter `classes`, converted to an array of labels."""
         return None if self.classes is None else _declared_classes(self.classes)
 
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
-        """Return labels as an array of text, booleans or whole numbers."""
+        """Convert labels to an array of text, booleans or whole numbers."""
         _check_kinds(y, self.classes)
         return label_column(y, listed=self.classes is not None, name=name)
 
@@ -449,7 +449,7 @@ class LabelReader(TargetReader):
         return Targets(codes.private, codes.public, codes.has_label, classes)
 
     def distinct(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return the sorted distinct labels of a chunk."""
+        """Return the sorted distinct labels in a chunk."""
         return np.unique(y)
 
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
@@ -458,10 +458,10 @@ class LabelReader(TargetReader):
 
 
 def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
-    """Return the distinct values of a chunk of `y` that must be known before chunks are encoded.
+    """Return the distinct values in a chunk of `y` that must be known before encoding.
 
-    It is `target_reader.distinct` for a container of any kind. A container that finds distinct
-    values quickly returns them before they are converted.
+    This function generalises `target_reader.distinct` to any container. If a container can find
+    distinct values quickly, only the distinct values are converted.
     """
     distinct = distinct_values(y)
     return target_reader.distinct(target_reader.column(y if distinct is None else distinct))
@@ -470,10 +470,10 @@ def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
 def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDArray[Any]:
     """Return the encoded targets of a chunk of `y`.
 
-    Labels are encoded once per distinct value where the container finds these quickly.
+    If a container can find distinct values quickly, each distinct label is encoded only once.
     """
     if targets.classes is not None and not len(y):
-        return np.empty(0, dtype=np.intp)  # an empty chunk may have a type that is no label type
+        return np.empty(0, dtype=np.intp)  # the type of an empty chunk may be invalid for labels
     if targets.classes is None:
         return target_reader.encode(target_reader.column(y), targets)
     integers = integer_values(y)
@@ -487,15 +487,15 @@ def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDA
 
 
 def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targets) -> Codes:
-    """Return the class indices of integer labels, at least one.
+    """Return the class indices of one or more integer labels.
 
-    If their range is shorter than the array, each distinct label is encoded once, in a lookup table
-    over the range.
+    If the range of the labels is shorter than the array, each distinct label is encoded once, in a
+    lookup table over this range.
     """
     low, high = int(y.min()), int(y.max())
     if high - low > len(y):
         return np.asarray(target_reader.encode(target_reader.column(y), targets), dtype=np.intp)
-    # narrow types are widened, since differences could overflow; uint64 does not fit in int64
+    # narrow types are widened, since differences could overflow; uint64 does not fit into int64
     is_64_bit = y.dtype.itemsize == 8
     offsets = y - y.dtype.type(low) if is_64_bit else y.astype(np.int64) - low
     offsets = offsets.astype(np.intp, copy=False)

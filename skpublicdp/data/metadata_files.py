@@ -1,4 +1,4 @@
-"""Descriptions of columns from metadata files of dpsynth, SmartNoise SQL, CSVW and lomas."""
+"""Column descriptions from metadata files of dpsynth, SmartNoise SQL, CSVW and lomas."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 FORMATS = "dpsynth, SmartNoise SQL, CSVW or lomas"
-"""Names of the formats, for messages."""
+"""Names of the formats, used in messages."""
 
 SMARTNOISE_OPTIONS = {
     *("rows", "rows_exact", "row_privacy", "max_ids", "sample_max_ids"),
     *("clamp_counts", "clamp_columns", "use_dpsu", "censor_dims"),
 }
-"""Keys of a table of SmartNoise SQL that are no columns."""
+"""Keys of a SmartNoise SQL table that do not denote columns."""
 
 CSVW_INTEGERS = {
     *("integer", "long", "int", "short", "byte", "nonNegativeInteger", "positiveInteger"),
@@ -26,21 +26,21 @@ CSVW_INTEGERS = {
 }
 CSVW_NUMBERS = CSVW_INTEGERS | {"decimal", "double", "float", "number"}
 CSVW_DATES = {"date", "dateTime", "datetime", "dateTimeStamp"}
-"""Data types of CSVW by kind (https://www.w3.org/TR/tabular-metadata/#datatypes)."""
+"""CSVW data types by kind (https://www.w3.org/TR/tabular-metadata/#datatypes)."""
 
 
 @dataclass(frozen=True)
 class ColumnMetadata:
-    """What a metadata file states about the columns of one table.
+    """Information from a metadata file about the columns of one table.
 
     Attributes
     ----------
     description : dict of str to tuple or list
-        Bounds (low, high), or a list of categories, of each column that has them.
+        Bounds (low, high) or a list of categories, for each column described by the file.
     nullable : frozenset of str
-        Columns whose values may be missing.
+        Columns whose values can be missing.
     not_given : dict of str to str
-        The reason why a column has no description.
+        Reason why a column has no description, by column.
     """
 
     description: dict[str, Any] = field(default_factory=dict)
@@ -50,22 +50,22 @@ class ColumnMetadata:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What a file states about one column."""
+    """Information from a metadata file about one column."""
 
     values: tuple[Any, Any] | list[Any] | None
-    """Bounds or categories; None if the file gives neither."""
+    """Bounds or categories, or None if the file specifies neither."""
     nullable: bool
     reason: str = ""
     """Why `values` is None."""
 
 
 def read_metadata(source: Any) -> ColumnMetadata | None:
-    """Return what metadata state about columns; None if the source is no path and no metadata.
+    """Read column metadata, or return None if the source is neither a path nor metadata.
 
     Parameters
     ----------
     source : path, or dict
-        A JSON or YAML file, or its parsed content.
+        Path of a JSON or YAML file, or its parsed content.
     """
     is_path = isinstance(source, str | os.PathLike)
     content = _parse_file(Path(source)) if is_path else source
@@ -92,21 +92,21 @@ def _parse_file(path: Path) -> Any:
     try:
         import yaml
     except ImportError:
-        yaml = None  # raised below, so that the traceback shows one error
+        yaml = None  # raised below, so that the traceback shows a single error
     if yaml is None:
         raise ImportError("PyYAML must be installed to read YAML files; run `pip install pyyaml`.")
     return yaml.safe_load(text)
 
 
 def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
-    """Return the entry of each column, or None if the content has none of the formats.
+    """Return the entry of each column, or None if the content matches no supported format.
 
     Parameters
     ----------
     content : object
         Parsed content.
     is_file : bool
-        Whether the content comes from a file. Otherwise it may be a description of another form.
+        Whether the content comes from a file. Otherwise, it may be a description in another form.
     """
     if not isinstance(content, Mapping) or not content:
         return None
@@ -130,7 +130,7 @@ def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
 
 
 def _only_table(tables: list[Any]) -> Any:
-    """Return the only table of a file."""
+    """Return the only table in a file."""
     if len(tables) != 1:
         raise ValueError(
             f"A metadata file must describe exactly one table; got {len(tables)} tables. "
@@ -140,7 +140,7 @@ def _only_table(tables: list[Any]) -> Any:
 
 
 def _bounded(low: Any, high: Any, nullable: bool, convert: Callable[[Any], Any]) -> _Entry:
-    """Return the entry of a column of numbers or dates with bounds, if both are given."""
+    """Return the entry of a column of numbers or dates, with bounds if both are specified."""
     if low is None or high is None:
         return _Entry(None, nullable, "no lower and upper bound are given")
     low, high = convert(low), convert(high)
@@ -150,20 +150,20 @@ def _bounded(low: Any, high: Any, nullable: bool, convert: Callable[[Any], Any])
 
 
 def _to_date(value: Any) -> datetime:
-    """Return a date, a point in time or its ISO text as naive UTC, which numpy reads."""
+    """Convert a date, a time or its ISO string to naive UTC, which numpy can read."""
     moment = datetime.fromisoformat(str(value))
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 CONVERTERS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "datetime": _to_date}
-"""Types of SmartNoise SQL and lomas that have bounds, with the conversion of a bound."""
+"""Bounded types of SmartNoise SQL and lomas, with the conversion function for bounds."""
 
 
 def _is_dpsynth(column: Any, *, is_file: bool) -> bool:
-    """Indicate whether a value describes an attribute in dpsynth's format.
+    """Indicate whether a value describes an attribute in the dpsynth format.
 
-    dpsynth writes the type. It accepts files without types, whose keys tell the type. In a dict in
-    memory, numbers alone are shares of categories.
+    dpsynth writes the type. In files, types can be omitted and are inferred from the keys. In a
+    dict in memory, a mapping to numbers alone is interpreted as category shares.
 
     References
     ----------
@@ -183,7 +183,7 @@ def _dpsynth_entry(column: Mapping[str, Any]) -> _Entry:
     if "possible_values" in column:
         return _Entry(list(column["possible_values"]), nullable=False)
     if "min_value" in column:
-        # with clip_to_range dpsynth replaces missing numbers, and otherwise models them
+        # with clip_to_range, dpsynth replaces missing numbers; otherwise it models them
         nullable = not column.get("clip_to_range", True)
         convert = int if column.get("dtype") == "int" else float
         return _bounded(column["min_value"], column.get("max_value"), nullable, convert)
@@ -193,7 +193,7 @@ def _dpsynth_entry(column: Mapping[str, Any]) -> _Entry:
 
 
 def _are_typed(columns: Any) -> bool:
-    """Indicate whether a value maps columns to mappings with a type, as in lomas."""
+    """Indicate whether a value maps columns to mappings that contain a type, as in lomas."""
     return isinstance(columns, Mapping) and all(
         isinstance(column, Mapping) and isinstance(column.get("type"), str)
         for column in columns.values()
@@ -201,7 +201,7 @@ def _are_typed(columns: Any) -> bool:
 
 
 def _smartnoise_tables(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the columns of each table of a file of SmartNoise SQL; none of other content.
+    """Return the columns of each table in a SmartNoise SQL file, or none for other content.
 
     References
     ----------
@@ -223,14 +223,14 @@ def _smartnoise_tables(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _typed_entry(column: Mapping[str, Any], nullable: bool) -> _Entry:
-    """Return the entry of a column of SmartNoise SQL or lomas.
+    """Return the entry of a SmartNoise SQL or lomas column.
 
     Parameters
     ----------
     column : mapping
         The column.
     nullable : bool
-        Default of the key of this name in the format.
+        Default of the key `nullable` in the format.
 
     References
     ----------
@@ -251,12 +251,12 @@ def _typed_entry(column: Mapping[str, Any], nullable: bool) -> _Entry:
 
 
 def _is_csvw(content: Mapping[str, Any]) -> bool:
-    """Indicate whether content is CSVW metadata of one or several tables."""
+    """Indicate whether the content is CSVW metadata of one or several tables."""
     return "@context" in content and ("tables" in content or "tableSchema" in content)
 
 
 def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the columns of the only table by name, with inherited properties.
+    """Return the columns of the only table by name, including inherited properties.
 
     References
     ----------
@@ -283,7 +283,7 @@ def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _csvw_name(column: Mapping[str, Any]) -> str:
-    """Return the header of a column in the file: its first title, or else its name."""
+    """Return the header of a column in the file, which is its first title or else its name."""
     titles = column.get("titles") or column.get("name")
     if isinstance(titles, Mapping):
         titles = next(iter(titles.values()))
@@ -291,7 +291,7 @@ def _csvw_name(column: Mapping[str, Any]) -> str:
 
 
 def _csvw_entry(column: Mapping[str, Any]) -> _Entry:
-    """Return the entry of a column of CSVW, or of its extension CSVW-EO, which lists categories.
+    """Return the entry of a CSVW column, including categories in the extension CSVW-EO.
 
     References
     ----------
@@ -312,12 +312,12 @@ def _csvw_entry(column: Mapping[str, Any]) -> _Entry:
         convert = _to_date
     elif base not in CSVW_NUMBERS:
         return _Entry(None, nullable, "no categories are given")
-    limits = {**column, **datatype}  # in CSVW-EO bounds are properties of the column
+    limits = {**column, **datatype}  # in CSVW-EO, bounds are properties of the column
     low = _first(limits, "minimum", "minInclusive", "minExclusive")
     high = _first(limits, "maximum", "maxInclusive", "maxExclusive")
     return _bounded(low, high, nullable, convert)
 
 
 def _first(mapping: Mapping[str, Any], *keys: str) -> Any:
-    """Return the value of the first key that a mapping has, or None."""
+    """Return the value of the first key that a mapping contains, or None."""
     return next((mapping[key] for key in keys if key in mapping), None)

@@ -1,4 +1,4 @@
-"""One-hot columns: neighbouring 0/1 columns that hold one column of categories together."""
+"""One-hot columns: adjacent 0/1 columns that together represent one categorical column."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from skpublicdp.data.schema import Schema
 from skpublicdp.typing import Floats
 
 NONE = "(none)"
-"""Name of the category of rows in which all columns are 0."""
+"""Name of the category for rows in which all columns are 0."""
 
 MAX_CHANCE = 1e-3
-"""Columns are folded if independent ones with as many public ones would be disjoint with at most
-this probability."""
+"""Maximum probability for folding columns. This is the probability that independent columns, with
+the same numbers of public rows equal to 1, are mutually exclusive by chance."""
 
 ZERO, ONE, UNKNOWN, ABSENT = range(4)
-"""States of a value of a 0/1 column: 0, 1, an unknown category, missing. For a column of booleans
-these are its category codes."""
+"""States of a value in a 0/1 column: 0, 1, an unknown category, or missing. For a boolean column,
+these are the category codes."""
 
 SEPARATORS = "_=-.:/| "
-"""Characters between the name of an encoded column and a category."""
+"""Separators between the name of an encoded column and a category."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneHotColumn(Column):
-    """Categorical column in place of neighbouring 0/1 columns, of which at most one is usually 1.
+    """Categorical column that replaces adjacent 0/1 columns, at most one of which is usually 1.
 
-    A row's category is the column that is 1, or `NONE`. Rows in which several columns are 1 have
-    the category `OTHER`. So have rows in which only columns without public ones are 1. Every row
-    has exactly one category, and it depends on this row alone.
+    The category of a row is the column that is 1, or `NONE` if all columns are 0. The category is
+    `OTHER` if several columns are 1, or if only columns that are 0 in all public rows are 1. Every
+    row has exactly one category, which depends on this row alone.
 
     Attributes
     ----------
     members : tuple of Column
         The 0/1 columns in order.
     category_codes : tuple of int
-        Category code of a row in which only this member is 1, for each member. The code of `OTHER`
-        marks members without public ones. They are ignored in rows with another 1.
+        For each member, the category code of a row in which only this member is 1. The code of
+        `OTHER` marks members that are 0 in all public rows. These members are ignored in rows where
+        another member is 1.
     """
 
     members: tuple[Column, ...] = ()
@@ -77,20 +78,20 @@ class OneHotColumn(Column):
 
 
 def indicator_states(column: Column, values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the state of each raw value of a 0/1 column, as a function of this value alone."""
+    """Return the state of each raw value in a 0/1 column, which depends on this value alone."""
     encoded = column.as_numeric(values)
     return encoded_indicator_states(column, encoded)
 
 
 def encoded_indicator_states(column: Column, encoded: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the state of each encoded value of a 0/1 column; numbers above 1/2 count as 1."""
+    """Return the state of each encoded value in a 0/1 column, where values above 1/2 count as 1."""
     if column.categorical:
         return encoded.astype(np.uint8)
     return np.where(np.isnan(encoded), ABSENT, encoded > 0.5).astype(np.uint8)
 
 
 class ColumnRun(NamedTuple):
-    """Neighbouring columns of a table, from `start` to before `stop`."""
+    """Adjacent columns of a table, from `start` up to but excluding `stop`."""
 
     start: int
     stop: int
@@ -99,11 +100,11 @@ class ColumnRun(NamedTuple):
 def find_one_hot_runs(
     schema: Schema, X_public: Floats, bounded: Collection[int]
 ) -> tuple[ColumnRun, ...]:
-    """Return the runs of neighbouring 0/1 columns to fold, of which no public row has two ones.
+    """Return the runs of adjacent 0/1 columns to fold, which are mutually exclusive in public rows.
 
-    They are chosen so that as few columns as possible remain. A run needs evidence that its columns
-    exclude each other: `MAX_CHANCE` bounds the probability of disjoint ones by chance. So columns
-    with few ones remain separate.
+    The runs are chosen to minimise the number of remaining columns. A run requires evidence that
+    its columns are mutually exclusive: the probability that they are mutually exclusive by chance
+    is at most `MAX_CHANCE`. Hence columns with few values of 1 remain separate.
 
     Parameters
     ----------
@@ -112,15 +113,15 @@ def find_one_hot_runs(
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows.
     bounded : collection of int
-        Positions of the numeric columns with bounds. Bounds other than (0, 1) show that a column
-        has other values.
+        Positions of the numeric columns with bounds. Bounds other than (0, 1) indicate that a
+        column has other values.
     """
     ones = [
         _public_ones(column, values, position in bounded)
         for position, (column, values) in enumerate(zip(schema.columns, X_public.T, strict=True))
     ]
     m, n_columns = len(X_public), len(ones)
-    # by dynamic programming: the smallest number of columns that the first columns become
+    # dynamic programming: the smallest number of columns that replace the first columns
     fewest = [0, *[n_columns] * n_columns]
     best_start = list(range(-1, n_columns))
     for start in range(n_columns):
@@ -138,7 +139,7 @@ def find_one_hot_runs(
 
 
 def _public_ones(column: Column, values: Floats, is_bounded: bool) -> int | None:
-    """Return the public rows in which a 0/1 column is 1, as bits; ``None`` for other columns."""
+    """Return a bit mask of public rows in which a 0/1 column is 1, or None for other columns."""
     if column.categorical:
         is_binary = column.values.tolist() == [False, True]
     else:
@@ -149,7 +150,7 @@ def _public_ones(column: Column, values: Floats, is_bounded: bool) -> int | None
 
 
 def _stops_of_runs(ones: Sequence[int | None], m: int) -> list[int]:
-    """Return the numbers of first columns that may be folded into one.
+    """Return the numbers of leading columns that can be folded into one column.
 
     Parameters
     ----------
@@ -162,7 +163,8 @@ def _stops_of_runs(ones: Sequence[int | None], m: int) -> list[int]:
     for stop, bits in enumerate(ones, start=1):
         if bits is None or taken & bits:
             break
-        # the ones of this column fall into rows without any: C(m - taken, n) / C(m, n)
+        # probability that this column is 1 only in rows without another 1: C(m - taken, n) / C(m,
+        # n)
         log_chance += _log_binomial(m - taken.bit_count(), bits.bit_count())
         log_chance -= _log_binomial(m, bits.bit_count())
         taken |= bits
@@ -172,12 +174,12 @@ def _stops_of_runs(ones: Sequence[int | None], m: int) -> list[int]:
 
 
 def _log_binomial(n: int, k: int) -> float:
-    """Return the logarithm of the number of subsets of k of n elements."""
+    """Return the logarithm of the number of k-element subsets of n elements."""
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def folded_schema(schema: Schema, X_public: Floats, runs: Sequence[ColumnRun]) -> Schema:
-    """Return the schema in which each run of 0/1 columns is one column of categories."""
+    """Return the schema with each run of 0/1 columns replaced by one categorical column."""
     columns: list[Column] = []
     end = 0
     for start, stop in runs:
@@ -192,9 +194,10 @@ def folded_schema(schema: Schema, X_public: Floats, runs: Sequence[ColumnRun]) -
 def _one_hot_column(
     members: tuple[Column, ...], has_ones: Sequence[bool], names: Collection[str]
 ) -> OneHotColumn:
-    """Return the column of categories for 0/1 columns, with a category for each with public ones.
+    """Return a categorical column with a category for each 0/1 column that is 1 in public rows.
 
-    Its name is the common prefix of their names, unless this is one of the other `names`.
+    The name of the column is the common prefix of the members' names, unless this prefix is one of
+    the other `names`.
     """
     seen = [column.name for column, is_seen in zip(members, has_ones, strict=True) if is_seen]
     categories = np.array([*seen, NONE], dtype=object)
@@ -208,7 +211,7 @@ def _one_hot_column(
 
 
 def _common_prefix(names: Sequence[str]) -> str:
-    """Return the longest common prefix of names that ends before a separator.
+    """Return the longest common prefix of the names that ends before a separator.
 
     >>> _common_prefix(["job_farm", "job_sea", "job_shop"])
     'job'
@@ -222,7 +225,7 @@ def _common_prefix(names: Sequence[str]) -> str:
 
 
 def source_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the columns of the user's table: the members in place of each one-hot column."""
+    """Return the columns of the user's table, with each one-hot column replaced by its members."""
     return tuple(
         source
         for column in columns
@@ -231,7 +234,7 @@ def source_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def fold_rows(columns: Sequence[Column], rows: Floats) -> Floats:
-    """Return encoded rows of the user's table with one category code for each one-hot column.
+    """Fold the encoded rows of the user's table, with one category code per one-hot column.
 
     Parameters
     ----------

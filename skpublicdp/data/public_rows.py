@@ -1,4 +1,4 @@
-"""Public rows that are not given: described columns, reference samples and augmentation."""
+"""Substitutes for public rows: described columns, reference samples and augmentation."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-"""Libraries of the frames that `DescribedRows.to_frame` returns."""
+"""Data frame libraries supported by `DescribedRows.to_frame`."""
 
 DESCRIBED = "the public rows were written from a description that owes nothing to the private ones"
-"""Assumption about described rows, for the receipt."""
+"""Assumption about described rows that the receipt lists."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribedRows:
-    """Rows that `describe_columns` returns, to be passed as ``X_public``.
+    """Synthetic public rows returned by `describe_columns`, which are passed as ``X_public``.
 
     Attributes
     ----------
     columns : dict of str to ndarray
-        The values of each column.
+        Values of each column.
     nullable : frozenset of str
-        Columns whose values may be missing according to a metadata file. The rows have none.
+        Columns whose values can be missing according to a metadata file. The rows have none.
     not_given : dict of str to str
-        Columns that a metadata file names without bounds or categories, and the reason.
+        Columns that a metadata file lists without bounds or categories, with the reason.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -57,12 +57,12 @@ class DescribedRows:
         return f"<{self.shape[0]} described rows of {', '.join(self.columns)}{lacking}>"
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """Return the rows as a frame, for inspection.
+        """Return the rows as a data frame for inspection.
 
         Parameters
         ----------
         library : {"pandas", "polars", "pyarrow"}, default="pandas"
-            Library of the frame, which must be installed.
+            Library of the data frame, which must be installed.
 
         Returns
         -------
@@ -74,14 +74,14 @@ class DescribedRows:
         return Container(library, tuple(self.columns)).build(list(self.columns.values()))
 
     def in_container(self, container: Container, names: Sequence[str] | None) -> Any:
-        """Return the rows in a container of the same kind as `X`.
+        """Return the rows in the same kind of container as `X`.
 
         Parameters
         ----------
         container : Container
             Library and labels of `X`.
         names : sequence of str or None
-            Names of the columns of `X`. Without names the columns keep their order.
+            Names of the columns of `X`. Without names, the columns keep their order.
         """
         if names is None:
             if container.library is not None or len(container.labels) != len(self.columns):
@@ -103,7 +103,7 @@ class DescribedRows:
 
 
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
-    """Return the assumptions about public rows that a receipt states; none unless described."""
+    """Return the assumptions about described public rows for a receipt."""
     return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
 
 
@@ -113,34 +113,35 @@ def describe_columns(
     size: int = 300,
     columns: Mapping[str, Any] | None = None,
 ) -> DescribedRows:
-    """Return synthetic public rows that follow a description of the columns.
+    """Generate synthetic public rows from a description of the columns.
 
-    Use it if there are no actual public rows. The description must come from common knowledge:
-    nothing in it may depend on the private rows.
+    Use this function if there are no actual public rows. The description must be based on common
+    knowledge and must not depend on the private rows in any way.
 
     Parameters
     ----------
     description : dict of str to description, or metadata
-        Description of each column by its name. A tuple ``(low, high)`` of numbers or dates gives
-        evenly spread values. With ``(low, high, typical)`` the median is `typical`, and most
-        values are near it. A list gives equally frequent categories, and a dict maps categories
-        to rough shares. Or a metadata file: the path of a JSON or YAML file, or its parsed
-        content, in the format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas.
+        Description of each column by name. A tuple ``(low, high)`` of numbers or dates generates
+        evenly spread values. With ``(low, high, typical)``, the median is `typical`, and most
+        values are close to the median. A list generates equally frequent categories, and a dict
+        maps categories to approximate shares. The description can also be a metadata file in the
+        format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas, given as the path of a
+        JSON or YAML file or as parsed content.
     size : int, default=300
         Number of rows.
     columns : dict of str to description, optional
-        Descriptions that complete those of a metadata file, or replace them.
+        Descriptions that complete or replace descriptions in a metadata file.
 
     Returns
     -------
     DescribedRows
-        Rows for ``X_public``. The columns are independent of each other. Columns that a metadata
-        file names without bounds or categories are in `not_given`, with the reason.
+        Rows to be passed as ``X_public``. The columns are independent of each other. Columns that a
+        metadata file lists without bounds or categories are in `not_given`, with the reason.
 
     Raises
     ------
     ValueError
-        If a description has another form.
+        If a description has an invalid form.
     ImportError
         If a YAML file is given and PyYAML is not installed.
 
@@ -187,12 +188,12 @@ def describe_columns(
 
 
 def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[Any]:
-    """Return the values of a described column at quantile levels between 0 and 1.
+    """Return the values of a described column at given quantile levels.
 
     Parameters
     ----------
     name : str
-        Name of the column, for messages.
+        Name of the column in messages.
     description : tuple, list or dict
         Description of the column, as in `describe_columns`.
     quantiles : ndarray, shape (n,)
@@ -217,11 +218,11 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
 
 
 def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) -> NDArray[Any]:
-    """Return the numbers or dates of a column described by (low, high) or (low, high, typical).
+    """Return numbers or dates for the description (low, high) or (low, high, typical).
 
-    Without a typical value they are uniform. Otherwise the distance from the typical value grows
-    with the square of 2q - 1 at the quantile level q, so that `typical` is the median and most
-    values are near it. Parameters are as in `_column_values`.
+    Without a typical value, the distribution is uniform. Otherwise, at the quantile level q the
+    distance from the typical value grows with the square of 2q - 1, so that `typical` is the median
+    and most values are close to it. The parameters are as in `_column_values`.
     """
     is_date = not all(isinstance(end, int | float | np.number) for end in description)
     ends: Any = description
@@ -240,13 +241,13 @@ def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) 
         )
     if typical:
         (median,) = typical
-        signed = 2 * quantiles - 1  # from -1 at `low` over 0 at the median to 1 at `high`
+        signed = 2 * quantiles - 1  # -1 at `low`, 0 at the median, and 1 at `high`
         max_distance = np.where(signed < 0, median - low, high - median)
         values = median + np.sign(signed) * signed**2 * max_distance
     else:
         values = low + quantiles * (high - low)
     if is_date:
-        # between whole days all values are whole days, otherwise whole microseconds
+        # between whole days, all values are whole days; otherwise, they are whole microseconds
         are_whole_days = not any(end % DAY for end in ends)
         unit = DAY if are_whole_days else 1
         return (values.astype(np.int64) // unit * unit).astype("datetime64[us]")
@@ -257,34 +258,35 @@ def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) 
 def reference_sample(
     n_features: int, bounds: ArrayLike | Mapping[Any, Any] | None = None, size: int = 1000
 ) -> NDArray[np.float64]:
-    """Return rows that replace missing public rows and depend on no data.
+    """Return data-independent rows that replace missing public rows.
 
     Parameters
     ----------
     n_features : int
         Number of columns.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of position to pair, optional
-        Lowest and highest value of every column, of each or of some: the reference is uniform
-        between them, and standard normal in columns without.
+        Lowest and highest value of all columns together, of each column, or of some columns. The
+        reference is uniform between these bounds, and standard normal in columns without bounds.
     size : int, default=1000
         Number of rows.
 
     Returns
     -------
     ndarray of float64, shape (size, n_features)
-        A Latin hypercube: each column holds the `size` mid-quantiles in a fixed shuffled order.
+        Latin hypercube sample, in which each column contains the `size` mid-quantiles in a fixed
+        shuffled order.
 
     Raises
     ------
     ValueError
-        If the bounds have another shape, are not finite or not increasing.
+        If the bounds have an invalid shape, are not finite or are not increasing.
 
     Examples
     --------
     >>> np.sort(reference_sample(1, bounds=(0, 10), size=5)[:, 0])
     array([1., 3., 5., 7., 9.])
     """
-    generator = np.random.default_rng(0)  # fixed: the reference is part of the method, not random
+    generator = np.random.default_rng(0)  # fixed: the reference is not random
     probabilities = np.tile((np.arange(size) + 0.5)[:, None] / size, (1, n_features))
     probabilities = generator.permuted(probabilities, axis=0)
     limits = parse_bounds(bounds, [f"x{position}" for position in range(n_features)])
@@ -299,7 +301,7 @@ def reference_sample(
 
 
 def warn_no_public(replacement: str) -> None:
-    """Warn that there are no public rows, and name what replaces them.
+    """Warn that there are no public rows, and name the replacement.
 
     Parameters
     ----------
@@ -321,10 +323,10 @@ def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -
     Parameters
     ----------
     schema : Schema
-        The columns. All categories are equally frequent.
+        The columns. In the sample, all categories are equally frequent.
     bounded : collection of int
-        Positions of the numeric columns with bounds, which are uniform. Other numeric columns are
-        standard normal.
+        Positions of the numeric columns with bounds, which have a uniform distribution. Other
+        numeric columns are standard normal.
     size : int
         Number of rows.
     """
@@ -337,7 +339,7 @@ def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -
 
 
 def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> str:
-    """Return a phrase for messages: the set over which the rows of `reference_rows` are spread.
+    """Return a phrase for messages that describes the distribution of `reference_rows`.
 
     Parameters
     ----------
@@ -355,24 +357,24 @@ def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> s
 
 
 def spread_evenly(column: Column, fractions: Floats) -> Floats:
-    """Return encoded values of a column at fractions of its range, or of its list of categories.
+    """Return encoded values at given fractions of a column's range or list of categories.
 
     Parameters
     ----------
     column : Column
         The column.
     fractions : ndarray, shape (n,)
-        Numbers in [0, 1); evenly spread fractions give evenly spread values.
+        Numbers in [0, 1). Evenly spread fractions give evenly spread values.
     """
     if column.categorical:
         return np.floor(fractions * len(column.values))
     values = column.low * (1 - fractions) + column.high * fractions
-    # a single whole number does not show that all values are whole
+    # a single whole number does not imply that all values are whole
     return np.rint(values) if column.integral and len(column.values) > 1 else values
 
 
 N_ADDED_ROWS = 300
-"""Number of synthetic rows that are added to too few public rows, as in `describe_columns`."""
+"""Number of synthetic rows added if there are too few public rows, as in `describe_columns`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -382,9 +384,9 @@ class AugmentedSample:
     Attributes
     ----------
     rows : ndarray of float64, shape (m, n_features)
-        Encoded rows: the actual public rows in their order, then added rows.
+        Encoded rows: the actual public rows in their original order, followed by added rows.
     is_synthetic : ndarray of bool, shape (m,)
-        Mask of the rows with at least one value that no actual public row has.
+        Mask of the rows with at least one value that occurs in no actual public row.
     """
 
     rows: Floats
@@ -392,12 +394,12 @@ class AugmentedSample:
 
 
 def without_augmentation(rows: Floats) -> AugmentedSample:
-    """Return public rows as a sample without any synthetic row."""
+    """Return public rows as a sample without synthetic rows."""
     return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
 def reference_in_place_of_public(schema: Schema, bounded: Collection[int]) -> AugmentedSample:
-    """Return a reference that depends on no data, in place of missing public rows; warn."""
+    """Warn about missing public rows, and return a data-independent reference."""
     distribution = describe_reference(schema, bounded, "columns")
     warn_no_public(f"the cells come from a data-independent reference over {distribution}")
     return without_augmentation(reference_rows(schema, bounded))
@@ -412,11 +414,11 @@ def augment_public(
     min_rows: int,
     one_hot: Collection[int] = (),
 ) -> AugmentedSample:
-    """Return public rows with added values, spread over bounds and declared categories.
+    """Augment public rows with values spread over the bounds and declared categories.
 
-    With fewer than `min_rows` public rows, synthetic rows are added. Otherwise, if the rows show
-    fewer than two values of a column, half of the rows get evenly spread values there. A warning
-    names the columns that have neither bounds nor declared categories.
+    With fewer than `min_rows` public rows, synthetic rows are added. Otherwise, if a column has
+    fewer than two distinct values, its values in half of the rows are replaced by evenly spread
+    values. A warning names the columns that have neither bounds nor declared categories.
 
     Parameters
     ----------
@@ -425,15 +427,16 @@ def augment_public(
     X_public : ndarray of float64, shape (m, n_features)
         Encoded public rows, at least one.
     tables : sequence of Table
-        Tables with the columns. Only the declared types are read.
+        Tables with these columns, of which only the declared types are read.
     bounded : collection of int
         Positions of the columns with bounds.
     has_label : ndarray of bool, shape (m,)
-        Mask of the labelled rows. Unlabelled rows are changed first.
+        Mask of the labelled rows. Unlabelled rows are modified first.
     min_rows : int
         Number of public rows below which rows are added.
     one_hot : collection of int
-        Positions of one-hot columns, which need no added values: they are values of one column.
+        Positions of one-hot columns, which need no added values because together they form one
+        column.
 
     Returns
     -------
@@ -464,7 +467,7 @@ def augment_public(
             )
         if not has_domain.any():
             return without_augmentation(X_public)
-        repeated = X_public[np.arange(N_ADDED_ROWS) % m]  # for the columns without a domain
+        repeated = X_public[np.arange(N_ADDED_ROWS) % m]  # applies to columns without a domain
         added = _spread_columns(schema, repeated, has_domain)
         is_added = np.arange(m + N_ADDED_ROWS) >= m
         return AugmentedSample(np.concatenate([X_public, added]), is_added)
@@ -486,7 +489,7 @@ def augment_public(
     changed_columns = is_uninformative & has_domain
     if not changed_columns.any():
         return without_augmentation(X_public)
-    # shuffled, since rows may be sorted, by a fixed seed, since the result is no random output
+    # shuffled, since rows may be sorted, with a fixed seed, since the result is not random
     order = np.random.default_rng(0).permutation(m)
     order = order[np.argsort(has_label[order], kind="stable")]  # unlabelled rows first
     is_synthetic = np.zeros(m, dtype=bool)
@@ -513,7 +516,7 @@ def _check_within_bounds(schema: Schema, bounded: Collection[int]) -> None:
 def _has_declared_domain(
     column: Column, position: int, tables: Sequence[Table], bounded: Collection[int]
 ) -> bool:
-    """Indicate whether bounds or a declared type determine the possible values of a column."""
+    """Indicate whether bounds or a declared type define the possible values of a column."""
     if not column.categorical:
         return position in bounded
     has_categories = any(table.types[position].categories for table in tables)
@@ -524,7 +527,7 @@ def _has_declared_domain(
 def _n_distinct(column: Column, values: Floats) -> int:
     """Return the number of distinct categories, or distinct finite numbers, among encoded values.
 
-    `OTHER` and `MISSING` are not counted.
+    The codes `OTHER` and `MISSING` are not counted.
     """
     is_counted = values < len(column.values) if column.categorical else np.isfinite(values)
     return len(np.unique(values[is_counted]))
@@ -538,9 +541,9 @@ def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
     schema : Schema
         The columns.
     rows : ndarray of float64, shape (n, n_columns)
-        Encoded rows, whose values in the other columns are kept.
+        Encoded rows, whose values in other columns are preserved.
     columns : ndarray of bool, shape (n_columns,)
-        Mask of the columns that get new values.
+        Mask of the columns that receive new values.
     """
     fractions = reference_sample(rows.shape[1], (0, 1), len(rows))
     changed = rows.copy()
@@ -550,7 +553,7 @@ def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
 
 
 def _columns_and_remedies(names: list[str]) -> str:
-    """Return the end of a warning about columns: their names, the consequence and the remedies."""
+    """Return the end of a warning about columns: names, consequence and remedies."""
     n_others = len(names) - MAX_LISTED_COLUMNS
     others = f" and {n_others} others" if n_others > 0 else ""
     return (

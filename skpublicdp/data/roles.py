@@ -1,4 +1,4 @@
-"""Roles of rows: which are private, which are public, and which person has a row."""
+"""Roles of rows: private or public status, and the person that each row belongs to."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ GROUPS_NEED_CAP = (
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class RowRoles:
-    """The rows of a fit by role: columns are validated, and no private value is read.
+    """Rows of a fit by role, with validated columns. No private value is read.
 
     Attributes
     ----------
     table : Table
-        The rows in memory, or an empty table with the columns of the streamed rows.
+        Rows in memory, or an empty table with the columns of streamed rows.
     stream : RowSource or None
-        Streamed rows with their labels; None if the rows are in memory.
+        Streamed rows with their labels, or None if the rows are in memory.
     is_public : ndarray of bool, shape (n,)
         Mask of the public rows of `X`.
     separate : Table or None
-        The rows of `X_public`; None without any.
+        Rows of `X_public`, or None without separate public rows.
     public_tables : tuple of Table
-        The public rows of `X`, then those of `X_public`; parts without rows are left out.
+        Public rows of `X`, followed by the rows of `X_public`. Parts without rows are omitted.
     counted : ndarray of bool, shape (n,), or None
-        Mask of the private rows that count, after `capped`. None before, and for streamed rows of
-        which all count, since a mask would be large for very many rows.
+        Mask of the counted private rows, which is set by `capped` and None before. It is also None
+        if all streamed rows count, since a mask of very many rows would be large.
     """
 
     table: Table
@@ -88,12 +88,12 @@ class RowRoles:
         return len(self.is_public) if self.counted is None else int(self.counted.sum())
 
     def capped(self, estimator: Any, groups: Any) -> RowRoles:
-        """Return the roles with the mask of the rows that count, as `cap_rows_per_group` says."""
+        """Return the roles with the mask of counted rows from `cap_rows_per_group`."""
         if self.stream is None:
             counted = cap_rows_per_group(estimator, groups, ~self.is_public)
             return replace(self, counted=counted)
         if groups is None:
-            cap_rows_per_group(estimator, None, self.is_public)  # refuses a cap without groups
+            cap_rows_per_group(estimator, None, self.is_public)  # raises if groups are missing
             return self
         if self.stream.sites is not None:
             stream = cap_rows_at_sites(estimator.max_rows_per_group, self.stream, groups)
@@ -124,24 +124,24 @@ def split_roles(
     all_public: bool = False,
     **aligned: Any,
 ) -> RowRoles:
-    """Return the private and the public rows of a fit, after validating columns and public values.
+    """Validate columns and public values, and return the private and public rows of a fit.
 
-    The feature names of the estimator are set.
+    The feature names of the estimator are also set.
 
     Parameters
     ----------
     estimator : estimator
         The estimator that is fitted.
     X, y, X_public, is_public
-        Arguments of its `fit`. `y` is read for streamed rows alone, as their labels.
+        Arguments of its `fit`. Only for streamed rows, `y` is read as labels.
     numeric : bool
-        Whether text and categories are refused.
+        Whether text and categories are rejected.
     streamed : bool
-        Whether `X` may be streamed.
+        Whether `X` can be streamed.
     all_public : bool
-        Whether all rows of `X` may be public.
+        Whether all rows of `X` can be public.
     **aligned
-        Other arguments of `fit` with one entry per row of `X`, by name. Only their index is read.
+        Other arguments of `fit`, by name, with one entry per row of `X`. Only their index is read.
     """
     refuse_same_rows(X, X_public)
     stream = None
@@ -168,7 +168,7 @@ def split_roles(
 
 
 def _open_stream(X: Any, y: Any, is_public: Any) -> RowSource:
-    """Return streamed rows, which are all private, with their labels."""
+    """Return streamed rows with their labels. All streamed rows are private."""
     if is_public is not None:
         raise ValueError(
             "is_public cannot mark rows of a streamed X. Pass the public rows as X_public."
@@ -177,7 +177,7 @@ def _open_stream(X: Any, y: Any, is_public: Any) -> RowSource:
 
 
 def read_persons(stream: RowSource, groups: Any) -> Any:
-    """Return the persons of streamed rows in memory; `groups` may be a column of the stream."""
+    """Return the persons of streamed rows as an array, where `groups` can be a streamed column."""
     if not is_streamed(groups):
         return groups
     stream.check_ordered("Groups")
@@ -190,11 +190,11 @@ def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> R
     Parameters
     ----------
     max_rows : int or None
-        Maximum number of rows of a person.
+        Maximum number of rows per person.
     stream : RowSource
         Rows of several sites.
     groups : SourceColumn
-        Column of the persons, each of whom has all rows at one site.
+        Column of persons. All rows of a person are at the same site.
     """
     sites = stream.sites
     assert sites is not None
@@ -211,7 +211,7 @@ def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> R
 
 
 def sum_of_squared_group_sizes(stream: RowSource, groups: SourceColumn) -> int:
-    """Return Σ nᵢ² for the persons of all sites, who have nᵢ rows in `stream`."""
+    """Return Σ nᵢ² over the persons of all sites, where person i has nᵢ rows in `stream`."""
     sites = stream.sites
     assert sites is not None
     persons = SourceColumn(sites, groups.position)
@@ -219,27 +219,27 @@ def sum_of_squared_group_sizes(stream: RowSource, groups: SourceColumn) -> int:
 
 
 def _squared_group_sizes(groups: SourceColumn) -> int:
-    """Return Σ nᵢ² for the persons of one site."""
+    """Return Σ nᵢ² over the persons of one site, where person i has nᵢ rows."""
     persons = read_persons(RowSource(groups.reader), groups)
-    # numpy.unique would sort the names, and names of several types have no order
+    # numpy.unique would sort the names, but names of several types have no order
     return sum(size**2 for size in Counter(persons.tolist()).values())
 
 
 def _cap_rows_of_site(groups: SourceColumn, max_rows: int) -> RowSubset:
-    """Return the rows of one site that count."""
+    """Return the counted rows of one site."""
     persons = read_persons(RowSource(groups.reader), groups)
     counted = cap_rows_per_group(GroupCap(max_rows), persons, np.ones(len(persons), dtype=bool))
     return RowSubset.from_mask(groups.reader, counted)
 
 
 def _count_rows(reader: RowSubset) -> int:
-    """Return the number of rows of one site that count."""
+    """Return the number of counted rows at one site."""
     return reader.n_rows
 
 
 @dataclass(frozen=True)
 class GroupCap:
-    """Stand-in for an estimator: the only parameter that `cap_rows_per_group` reads from it."""
+    """Substitute for an estimator, with the only parameter that `cap_rows_per_group` reads."""
 
     max_rows_per_group: int
 
@@ -260,7 +260,7 @@ def check_mask(
     name : str
         Name of the argument in messages.
     unknown : str
-        Word in the message for the role of a row of unknown status.
+        Word used in the message for the role of rows with unknown status.
     """
     if mask is None:
         return np.zeros(n, dtype=bool)
@@ -276,7 +276,7 @@ def check_mask(
         )
     if array.dtype == bool:
         return array
-    # objects, numbers or numpy's StringDType, which may hold missing values
+    # objects, numbers or numpy's StringDType, which can contain missing values
     if array.dtype.kind in "OiufT" and all(_is_boolean(value) for value in array.tolist()):
         return array.astype(bool)
     raise ValueError(
@@ -286,10 +286,10 @@ def check_mask(
 
 
 def check_index(X: Any, **series_by_name: Any) -> None:
-    """Raise ValueError if a pandas series has another index than the frame `X`.
+    """Raise ValueError if a pandas series and the frame `X` have different indexes.
 
-    Values are matched with rows by position. With another order of rows, the wrong rows would
-    become public, or rows would be assigned to the wrong person.
+    Values are matched to rows by position. If the orders differed, the wrong rows would become
+    public, or rows would be assigned to the wrong person.
     """
     for name, series in series_by_name.items():
         if not (hasattr(X, "iloc") and hasattr(series, "iloc")) or len(series) != len(X):
@@ -303,7 +303,7 @@ def check_index(X: Any, **series_by_name: Any) -> None:
 
 
 def _is_boolean(value: Any) -> bool:
-    """Indicate whether an entry of a mask is True, False, or a number 1 or 0."""
+    """Indicate whether an entry of a mask is True, False, 1 or 0."""
     return isinstance(value, bool | int | float) and value in (0, 1)
 
 
@@ -316,14 +316,14 @@ def is_missing_person(person: Any) -> bool:
 
 
 def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
-    """Return a mask of the private rows that count: the first `max_rows_per_group` of each person.
+    """Return a mask of the counted private rows, the first `max_rows_per_group` of each person.
 
     Parameters
     ----------
     estimator : estimator
         Estimator with the parameter `max_rows_per_group`.
     groups : array-like, shape (n,), or None
-        The person of each row, which is public.
+        Person that each row belongs to. Groups are public.
     private : ndarray of bool, shape (n,)
         Mask of the private rows.
     """
@@ -360,7 +360,7 @@ def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
 
 
 def warn_if_sliced(n: int, n_public: int) -> None:
-    """Warn if `X_public` has as many rows as `X`, since cross-validation may have sliced both.
+    """Warn if `X_public` has as many rows as `X`, since cross-validation may have split both.
 
     Parameters
     ----------
@@ -384,25 +384,25 @@ def read_public(
     numeric: bool,
     n_rows: int | None = None,
 ) -> Table | None:
-    """Return the rows of the argument `X_public`, validated to have the columns of `X`.
+    """Return the rows of `X_public`, after checking that they have the columns of `X`.
 
     Parameters
     ----------
     estimator : estimator
         Estimator with the names and the number of columns.
     X : Table
-        The rows of the argument `X`. Only their types and memory addresses are read.
+        Rows of the argument `X`, of which only types and memory addresses are read.
     X_public : array-like, DataFrame, DescribedRows or None
         Public rows.
     numeric : bool
-        Whether text and categories are refused.
+        Whether text and categories are rejected.
     n_rows : int, optional
-        Number of rows of a streamed `X`. `X` is then an empty table with its columns.
+        Number of rows of a streamed `X`. In this case, `X` is an empty table with its columns.
 
     Returns
     -------
     Table or None
-        The public rows; ``None`` without `X_public`, or if it is empty.
+        The public rows, or None if `X_public` is missing or empty.
     """
     if X_public is None:
         return None
@@ -434,16 +434,16 @@ def read_public(
 
 
 def refuse_same_rows(X: Any, X_public: Any) -> None:
-    """Raise ValueError if one object of any type is passed as `X` and as `X_public`."""
+    """Raise ValueError if the same object is passed as both `X` and `X_public`."""
     if X_public is not None and X_public is X:
         raise ValueError(SHARED_MEMORY)
 
 
 def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
-    """Raise ValueError if public rows share memory with `X` or have columns of other kinds.
+    """Raise ValueError if public rows share memory with `X` or have columns of different kinds.
 
-    A warning is issued if the number of public rows suggests that a cross-validation sliced them.
-    Parameters are as in `read_public`.
+    A warning is issued if the number of public rows suggests that cross-validation has split them.
+    The parameters are as in `read_public`.
     """
     if n_rows is None and _overlap(X, public):
         raise ValueError(SHARED_MEMORY)
@@ -452,24 +452,24 @@ def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
 
 
 def _overlap(X: Table, public: Table) -> bool:
-    """Indicate whether a column shares memory in two tables with the same columns."""
+    """Indicate whether two tables with the same columns share memory in any column."""
     if X.native is public.native:
         return True
     for position, (type_, public_type) in enumerate(zip(X.types, public.types, strict=True)):
         if type_.usable and type_.kind == public_type.kind:
             columns = X.column(position), public.column(position)
-            # the exact test takes long, and is needed only if the ranges of memory overlap
+            # the exact test is slow, and is only needed if the memory ranges overlap
             if np.may_share_memory(*columns) and np.shares_memory(*columns):
                 return True
     return False
 
 
 def check_same_kinds(X: Table, public: Table) -> None:
-    """Raise ValueError if a column has different kinds in `X` and `X_public`, by their types."""
+    """Raise ValueError if a column's declared types have different kinds in `X` and `X_public`."""
     for name, type_, public_type in zip(column_names(X), X.types, public.types, strict=True):
         # text and categories count as one kind
         kinds = {TEXT if t.kind == CATEGORY else t.kind for t in (type_, public_type)}
-        # in arrays booleans are read as the numbers 0 and 1
+        # in arrays, booleans are read as the numbers 0 and 1
         are_numbers = not X.is_frame and not public.is_frame and kinds == {NUMBER, BOOLEAN}
         if len(kinds) > 1 and ANYTHING not in kinds and not are_numbers:
             raise ValueError(

@@ -71,7 +71,7 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
+        """Names of the columns."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -483,7 +483,7 @@ def parse_bounds(
     bounds : array-like of shape (2,) or (n_columns, 2), mapping of column to pair, or None
         Bounds of all columns, or of some columns given by name or position.
     names : sequence of str
-        The names of the columns.
+        Names of the columns.
     types : sequence of ColumnType
         The types of the columns. Without types all columns are numeric.
 
@@ -527,7 +527,7 @@ def column_position(column: Any, names: Sequence[str]) -> int | None:
     column : str, int or float
         Name, or position as a whole number.
     names : sequence of str
-        The names of the columns.
+        Names of the columns.
     """
     if isinstance(column, str):
         return list(names).index(column) if column in names else None

@@ -1,4 +1,4 @@
-"""Scratch arrays: in memory if small, otherwise mapped from an anonymous temporary file."""
+"""Scratch arrays, in memory if small and otherwise mapped from an anonymous temporary file."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 IN_MEMORY = 2**28
-"""Size in bytes up to which an array is in ordinary memory."""
+"""Maximum size in bytes of an array in ordinary memory."""
 
 
 def scratch_array(
     shape: tuple[int, ...], dtype: DTypeLike, *, limit: int = IN_MEMORY
 ) -> NDArray[Any]:
-    """Return a new writable array of zeros, for codes of private rows.
+    """Return a new writable array of zeros for codes of private rows.
 
-    A large array is mapped from a temporary file without a name, which only its owner can read.
-    The system deletes the file when the array is deleted or the process ends, even after a crash.
+    A large array is mapped from an unnamed temporary file that only its owner can read. The system
+    deletes this file when the array is deleted or the process ends, even after a crash.
 
     Parameters
     ----------
     shape : tuple of int
         Shape of the array.
     dtype : dtype
-        Type of fixed width.
+        Data type of fixed width.
     limit : int, default=2**28
-        Size in bytes up to which the array is in ordinary memory.
+        Maximum size in bytes of an array in ordinary memory.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def scratch_array(
 
 
 def _reserve(descriptor: int, size: int) -> bool:
-    """Indicate whether disk space for a file could be allocated.
+    """Allocate disk space for a file, and indicate whether this succeeded.
 
-    Without allocation the file would be sparse, and a full disk would later kill the process.
+    Without allocation, the file would be sparse, and a full disk would kill the process later.
     """
     if shutil.disk_usage(tempfile.gettempdir()).free < size:
         return False

@@ -1,4 +1,4 @@
-"""Rows of several sites, such as hospitals, that are not pooled: each site answers with tables."""
+"""Rows of several sites, such as hospitals, that are not pooled. Each site returns tables."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from skpublicdp.typing import Mask
 
 
 class Site:
-    """The rows of one site, which never leave it: it answers tasks with integer tables.
+    """Rows of one site, which never leave the site. Tasks are answered with integer tables.
 
-    It is created and called where the rows are. A coordinator opens several sites with `open_sites`
-    and fits one model. Between the two is the network, which is yours: pass the coordinator an
-    object with a method `answer` that sends the task to the site and returns its `SiteAnswer`.
+    A `Site` is created and called where the rows are stored. A coordinator opens several sites with
+    `open_sites` and fits one model. You provide the network between the coordinator and the sites:
+    pass the coordinator an object with a method `answer` that sends the task to the site and
+    returns its `SiteAnswer`.
 
-    A task is a Python object of this package, sent by cloudpickle, so unpickling it runs code of
-    the coordinator. Accept tasks only from a coordinator that you trust to run this package
-    unchanged, over an authenticated and encrypted connection.
+    A task is a Python object of this package that is serialised by cloudpickle, so unpickling a
+    task executes code from the coordinator. Only accept tasks over an authenticated and encrypted
+    connection, from a coordinator that you trust to run this package unchanged.
 
     Parameters
     ----------
     source : path, list of paths, or container of rows
-        The rows with their labels, as in `open_rows`. They must have named columns.
+        Rows with their labels, as in `open_rows`. The columns must have names.
     connection : duckdb.DuckDBPyConnection, optional
         Connection that runs `source` as a query.
 
@@ -52,7 +53,7 @@ class Site:
 
     See Also
     --------
-    open_sites : Rows of several sites, to be passed to `fit`.
+    open_sites : Rows of several sites that can be passed to `fit`.
 
     Examples
     --------
@@ -82,19 +83,19 @@ class Site:
         Parameters
         ----------
         task : bytes
-            A task that a coordinator with the same version of this package has sent.
+            Task sent by a coordinator with the same version of this package.
 
         Returns
         -------
         SiteAnswer
-            Integer tables, or public facts, or nothing if the task only changes what the site
-            stores for later tasks of the same fit.
+            Integer tables, or public facts. The answer is empty if the task only changes objects
+            that the site stores for later tasks of the same fit.
 
         Raises
         ------
         ReadError
-            If the task cannot be answered. The original message is withheld, as it may quote a
-            value. Other errors of this package quote no value and are raised unchanged.
+            If the task cannot be answered. The original message is withheld, since it may quote a
+            value. Other errors of this package quote no values and are raised unchanged.
         """
         answer, failure = call_silently(self._answer, task)
         if failure is None:
@@ -108,7 +109,7 @@ class Site:
         raise without_traceback(failure)
 
     def _answer(self, task: bytes) -> SiteAnswer:
-        """Return the answer to a task; an exception may quote a private value."""
+        """Return the answer to a task. Exceptions can quote a private value."""
         function, args, options, result_kind, key, released_keys = decode_task(task, self._objects)
         for released in released_keys:
             self._objects.pop(released, None)
@@ -122,47 +123,47 @@ class Site:
 
 
 class _SiteDescription(NamedTuple):
-    """What a site says about its rows, all of it public."""
+    """Public facts that a site declares about its rows."""
 
     versions: tuple[str, str]
-    """Versions of Python, up to the minor version, and of this package."""
+    """Versions of Python (major and minor) and of this package."""
     names: tuple[str, ...]
     """Names of the columns."""
     types: tuple[ColumnType, ...]
     """Declared types of the columns."""
     empty: Any
-    """An empty table with the columns."""
+    """Empty table with the columns."""
     n_rows: int
     """Number of rows."""
 
 
 def open_sites(sites: Sequence[AnswersTasks]) -> RowSource:
-    """Open the rows of several sites that do not pool them, to be passed to `fit` as `X`.
+    """Open the rows of several sites, without pooling, to pass them to `fit` as `X`.
 
-    The rows count in the order of the sites. Each site computes integer tables of its own rows.
-    The tables are added up here, and noise is drawn here, once. So the fit gives the same model,
-    bit for bit, as one of all rows in a single table. The tables that arrive here are exact: the
-    coordinator must be trusted with them. The page on disjoint sites says what is protected from
-    whom.
+    The rows are ordered by site. Each site computes integer tables from its own rows. The
+    coordinator adds up these tables and draws the noise once. Therefore the fitted model is
+    identical, bit for bit, to a model fitted to all rows in a single table. The tables sent to the
+    coordinator are exact, so the coordinator must be trusted. The user guide page on disjoint sites
+    describes the protection against each party.
 
-    Every estimator and score that accepts rows of `open_rows` accepts these, except for
-    predictions and `SemiPrivateSearchCV`, which need rows. If a person may have several rows, pass
-    ``groups=rows["person"]`` as usual. All rows of a person must be at one site.
+    Every estimator and score that accepts rows from `open_rows` also accepts these rows, except for
+    predictions and `SemiPrivateSearchCV`, which need individual rows. If a person can have several
+    rows, pass ``groups=rows["person"]`` as usual. All rows of a person must be at the same site.
 
     Parameters
     ----------
     sites : sequence of Site, or of other objects with a method `answer`
-        The sites. Their columns must have the same names, in the same order, and the same types.
+        Sites whose columns have the same names, in the same order, and the same types.
 
     Returns
     -------
     RowSource
-        Rows. Use ``rows.drop("ill")`` as `X` and ``rows["ill"]`` as `y`.
+        Rows. For a label column "ill", pass ``rows.drop("ill")`` as `X` and ``rows["ill"]`` as `y`.
 
     Raises
     ------
     ValueError
-        If there is no site, or if columns or versions differ between sites.
+        If there are no sites, or if columns or versions differ between sites.
     ImportError
         If cloudpickle is missing.
 
@@ -195,7 +196,7 @@ def open_sites(sites: Sequence[AnswersTasks]) -> RowSource:
         _check_agreement(first, description, position)
     _check_versions(_versions(), first.versions, "the coordinator", "site 0")
     sizes = [description.n_rows for description in descriptions]
-    # sites without rows need not be asked again
+    # sites without rows receive no further tasks
     with_rows = [position for position, size in enumerate(sizes) if size] or [0]
     group = SiteGroup([group.sites[position] for position in with_rows])
     sizes = [sizes[position] for position in with_rows]
@@ -203,24 +204,24 @@ def open_sites(sites: Sequence[AnswersTasks]) -> RowSource:
 
 
 def _versions() -> tuple[str, str]:
-    """Return the versions of Python, up to the minor version, and of this package."""
+    """Return the versions of Python (major and minor) and of this package."""
     from skpublicdp import __version__
 
     return ".".join(platform.python_version_tuple()[:2]), __version__
 
 
 def _describe(reader: RowReader) -> _SiteDescription:
-    """Return the public facts about the rows of a site."""
+    """Return the public facts about a site's rows."""
     empty = _without_buffers(reader.empty(range(reader.n_columns)))
     assert reader.names is not None
     return _SiteDescription(_versions(), reader.names, Table(empty).types, empty, reader.n_rows)
 
 
 def _without_buffers(frame: Any) -> Any:
-    """Return an empty frame with the columns and types of an empty one, and nothing else of it.
+    """Rebuild an empty frame from column names and types, without any other content.
 
-    An empty slice of an Arrow table holds the buffers of the whole table, and pickles them. A frame
-    of pandas may hold attributes, and a field of Arrow metadata.
+    An empty slice of an Arrow table would keep and pickle the buffers of the entire table. A pandas
+    frame can contain attributes, and an Arrow field can contain metadata.
     """
     if hasattr(frame, "iloc"):
         import pandas as pd
@@ -228,12 +229,12 @@ def _without_buffers(frame: Any) -> Any:
         columns = {name: pd.Series([], dtype=dtype) for name, dtype in frame.dtypes.items()}
         return pd.DataFrame(columns)
     if hasattr(frame, "combine_chunks"):
-        # without metadata of the table or of its fields
+        # excluding metadata of the table and of its fields
         types = list(zip(frame.schema.names, frame.schema.types, strict=True))
         return optional_imports.pyarrow().schema(types).empty_table()
     import polars as pl
 
-    # an empty column of categories may hold all categories of the process
+    # an empty categorical column can contain all categories of the process
     schema = {
         name: pl.String if dtype == pl.Categorical else dtype
         for name, dtype in frame.schema.items()
@@ -242,7 +243,7 @@ def _without_buffers(frame: Any) -> Any:
 
 
 def _check_agreement(first: _SiteDescription, other: _SiteDescription, position: int) -> None:
-    """Raise ValueError if a site has other columns, types or versions than the first one."""
+    """Raise ValueError if a site's columns, types or versions differ from the first site's."""
     _check_versions(first.versions, other.versions, "site 0", f"site {position}")
     if other.names != first.names:
         raise ValueError(
@@ -261,7 +262,7 @@ def _check_agreement(first: _SiteDescription, other: _SiteDescription, position:
 
 
 def _comparable(type_: ColumnType) -> tuple[Any, ...]:
-    """Return what of a type must agree between sites. A missing value may make it nullable."""
+    """Return the properties of a type that must agree between sites, excluding nullability."""
     kind = TEXT if type_.kind == CATEGORY and not type_.categories else type_.kind
     return kind, type_.categories, type_.ordered
 
@@ -269,7 +270,7 @@ def _comparable(type_: ColumnType) -> tuple[Any, ...]:
 def _check_versions(
     versions: tuple[str, str], other_versions: tuple[str, str], place: str, other_place: str
 ) -> None:
-    """Raise ValueError if two places run different versions of Python or of this package."""
+    """Raise ValueError if two hosts run different versions of Python or of this package."""
     if versions != other_versions:
         python, package = versions
         other_python, other_package = other_versions
@@ -281,14 +282,14 @@ def _check_versions(
 
 
 class RowSubset(RowReader):
-    """Reader of some columns, or of the rows in a mask, of a row source.
+    """Reader of selected columns or masked rows of a row source.
 
     Parameters
     ----------
     rows : RowSource
         The rows.
     n_rows : int
-        Number of rows in its mask.
+        Number of rows in the mask.
     """
 
     kind = "the rows of a site"
@@ -300,7 +301,7 @@ class RowSubset(RowReader):
 
     @classmethod
     def from_mask(cls, reader: RowReader, mask: Mask) -> RowSubset:
-        """Return a reader of the rows in a mask."""
+        """Return a reader of the rows selected by a mask."""
         return cls(RowSource(reader).with_mask(mask), int(mask.sum()))
 
     def _count(self) -> int:

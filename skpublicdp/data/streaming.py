@@ -1,4 +1,4 @@
-"""Rows of any container, opened as a RowSource and read in chunks."""
+"""Rows in any container, opened as a RowSource and read in chunks."""
 
 from __future__ import annotations
 
@@ -55,49 +55,51 @@ __all__ = [
 
 
 def open_rows(source: Any, *, connection: Any = None) -> RowSource:
-    """Open rows that need not fit in memory, to be passed to `fit` as `X`.
+    """Open rows that need not fit into memory, to pass them to `fit` as `X`.
 
     Parameters
     ----------
     source : path, list of paths, or container of rows
         - Parquet files: a path, a glob such as `"people/*.parquet"`, a directory, or a list;
-        - SQL, with a `connection`. DuckDB thereby reads CSV files, Postgres and SQLite;
-        - an ibis table, and thereby Postgres, BigQuery, Snowflake and the other engines of ibis;
-        - a DuckDB relation, a `pyarrow.dataset.Dataset`, a Dask DataFrame or Array, a
-          Spark DataFrame, a `polars.LazyFrame`;
+        - SQL, with a `connection`, through which DuckDB can also read CSV files, Postgres and
+          SQLite;
+        - an ibis table, which gives access to Postgres, BigQuery, Snowflake and other engines of
+          ibis;
+        - a DuckDB relation, a `pyarrow.dataset.Dataset`, a Dask DataFrame or Array, a Spark
+          DataFrame, or a `polars.LazyFrame`;
         - an object that returns a new Arrow stream on each call of `__arrow_c_stream__`;
-        - Arrow record batches: a list, or a function that returns a new iterator on each call;
+        - Arrow record batches, as a list or as a function that returns a new iterator on each call;
         - an array or a frame.
 
-        Rows are read in several passes, which must all give the same rows. For privacy, each row
-        must be a function of one person's row alone. A query or a lazy frame may select columns,
-        compute columns from the same row and filter rows by their own values. It must not have
+        Rows are read in several passes, which must all return the same rows. For privacy, each row
+        must be a function of a single person's row. A query or a lazy frame can select columns,
+        compute columns from the same row and filter rows by their own values. It must not contain
         window functions, `LIMIT`, aggregates, `DISTINCT`, samples or ranks. Joins are allowed only
-        with public tables that match each row once. Otherwise one person could change many rows.
+        with public tables that match each row once. Otherwise, one person could affect many rows.
     connection : duckdb.DuckDBPyConnection, optional
         Connection that runs `source` as a query.
 
     Returns
     -------
     RowSource
-        Rows. The column ``rows["income"]`` can be passed as `y`, together with
-        ``rows.drop("income")`` as `X`; both are read in one pass.
+        Rows. The column ``rows["income"]`` can be passed as `y` together with
+        ``rows.drop("income")`` as `X`. Both are read in the same pass.
 
     Raises
     ------
     ImportError
-        If an optional package is missing. The message names it.
+        If an optional package, named in the message, is missing.
     FileNotFoundError
         If a path matches no file.
     ReadError
         If the source cannot be opened.
     ValueError
-        If names of columns are not distinct, or if the source can be read only once.
+        If column names are not distinct, or if the source can be read only once.
 
     See Also
     --------
     RowSource : Class of the returned object.
-    describe_columns : Synthetic public rows from a description.
+    describe_columns : Synthetic public rows generated from a description.
 
     Examples
     --------
@@ -123,17 +125,17 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
 
 
 def is_streamed(X: Any) -> bool:
-    """Indicate whether `X` is read in chunks, in contrast to arrays and frames in memory."""
+    """Indicate whether `X` is read in chunks, unlike arrays and frames in memory."""
     return isinstance(X, RowSource | SourceColumn) or _reader_class(X) is not None
 
 
 def as_rows(X: Any, y: Any = None) -> RowSource:
-    """Return a source of rows, and of labels in the same order, from any container.
+    """Create a source of rows, and of labels in the same order, from any container.
 
     Parameters
     ----------
     X : RowSource, array, frame, or container that `open_rows` accepts except paths
-        The rows. Rows in memory are sliced into chunks, without a copy of all rows.
+        The rows. Rows in memory are sliced into chunks without copying all rows.
     y : column of a RowSource, array, series, or column of the same kind as X, optional
         Labels. A column of the same `RowSource` is read in the same pass.
 
@@ -144,7 +146,7 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     Raises
     ------
     ValueError
-        If the numbers of labels and rows differ, or if their order may change between passes.
+        If the numbers of labels and rows differ, or if their order can change between passes.
     ReadError
         If rows or labels cannot be counted.
 
@@ -196,7 +198,7 @@ def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
     if is_instance(X, "ibis.expr.types", "Table", "Column"):
         return IbisReader
     is_batches = isinstance(X, list) and X and is_instance(X[0], "pyarrow", "RecordBatch", "Table")
-    # iterators are refused by the reader, with a message about batches
+    # iterators are rejected by the reader, with a message about batches
     is_iterator = isinstance(X, Iterator) or is_instance(X, "pyarrow", "RecordBatchReader")
     if is_batches or is_iterator:
         return RecordBatchesReader
@@ -206,7 +208,7 @@ def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
 
 
 def _as_label_column(y: Any) -> SourceColumn:
-    """Return labels of any container as the single column of a source."""
+    """Return labels in any container as the single column of a source."""
     if isinstance(y, SourceColumn):
         return y
     rows = y if isinstance(y, RowSource) else RowSource((_reader_class(y) or MemoryReader)(y))
@@ -216,13 +218,13 @@ def _as_label_column(y: Any) -> SourceColumn:
 
 
 MIN_CHUNK_ROWS = 2**13
-"""Minimum number of rows of a chunk of a table in memory, below which threads do not pay off."""
+"""Minimum number of rows in a chunk of a table in memory. Below it, threads are not worthwhile."""
 
 
 class RowSource:
-    """Rows that are read in chunks, in any number of passes, and never all together.
+    """Rows that are read in chunks, in any number of passes, but never all at once.
 
-    Use `open_rows` or `as_rows` to create one.
+    A `RowSource` is created by `open_rows` or `as_rows`.
 
     Attributes
     ----------
@@ -233,7 +235,7 @@ class RowSource:
     n_columns : int
         Number of columns.
     ordered : bool
-        Whether every pass gives the rows in the same order, so that positions identify rows.
+        Whether every pass returns the rows in the same order, so that positions identify rows.
 
     Examples
     --------
@@ -288,7 +290,7 @@ class RowSource:
 
     @property
     def sites(self) -> SitesReader | None:
-        """The sites that hold the rows, of which only sums can be read; None for other rows."""
+        """Sites that hold the rows and only return sums, or None for other rows."""
         return self._reader if isinstance(self._reader, SitesReader) else None
 
     def empty(self) -> Any:
@@ -296,7 +298,7 @@ class RowSource:
         return self._reader.empty(self._columns)
 
     def empty_labels(self) -> Any:
-        """Return an empty column with the type of the labels; None without labels."""
+        """Return an empty column with the type of the labels, or None without labels."""
         return None if self._labels is None else self._labels.empty()
 
     @overload
@@ -304,7 +306,7 @@ class RowSource:
     @overload
     def __getitem__(self, key: list[str]) -> RowSource: ...
     def __getitem__(self, key: str | list[str]) -> SourceColumn | RowSource:
-        """Return one column, to be passed as `y`, or the rows with the columns of a list."""
+        """Return a single column, to pass as `y`, or the rows with the columns in a list."""
         if isinstance(key, str):
             return SourceColumn(self._reader, self._reader_positions([key])[0])
         return RowSource(self._reader, self._reader_positions(key), self._labels)
@@ -321,7 +323,7 @@ class RowSource:
         return RowSource(self._reader, self._columns, self._labels, mask)
 
     def at_sites(self, key: str, sizes: Sequence[int]) -> RowSource:
-        """Return the rows, of the same columns, that the sites hold under another key."""
+        """Return rows with the same columns that the sites store under another key."""
         assert self.sites is not None
         reader, labels = self.sites.with_rows(key, sizes), self._labels
         if labels is not None:
@@ -329,11 +331,11 @@ class RowSource:
         return RowSource(reader, self._columns, labels)
 
     def check_ordered(self, feature: str) -> None:
-        """Raise ValueError if passes may have different orders, in which `feature` would fail."""
+        """Raise ValueError if passes can have different orders, for which `feature` would fail."""
         check_ordered(self._reader, feature)
 
     def _reader_positions(self, columns: Sequence[str | int]) -> tuple[int, ...]:
-        """Return the positions in the reader of columns, given by name or position."""
+        """Return the reader positions of columns given by name or position."""
         positions: dict[str | int, int] = dict(enumerate(self._columns))
         positions |= zip(self.names or (), self._columns, strict=False)
         for column in columns:
@@ -352,19 +354,19 @@ class RowSource:
         n_jobs: int | None = None,
         keep_dictionaries: bool = False,
     ) -> Iterator[R]:
-        """Yield f(chunk) for every chunk, in the order of rows.
+        """Yield f(chunk) for every chunk, in the order of the rows.
 
         Parameters
         ----------
         f : callable
-            Function of a `Chunk`. It is called on threads, or on the workers of Dask or Spark, and
-            must then be picklable. If there are no rows it is called with one empty chunk.
+            Function of a `Chunk`. It is called on threads, or on Dask or Spark workers, for which
+            it must be picklable. If there are no rows, the function is called with one empty chunk.
         columns : sequence of str or int, optional
-            Columns that are read, by name or position; all by default.
+            Columns to read, by name or position. By default, all columns are read.
         n_jobs : int, optional
-            Number of threads, as in joblib. Dask and Spark use their own workers.
+            Number of joblib threads. Dask and Spark use their own workers instead.
         keep_dictionaries : bool, default=False
-            Whether `f` accepts dictionary-encoded text of Arrow, so that it is not decoded.
+            Whether `f` accepts dictionary-encoded Arrow text, which is then not decoded.
 
         Yields
         ------
@@ -374,8 +376,8 @@ class RowSource:
         Raises
         ------
         ReadError
-            If rows cannot be read, or if `f` raises an exception from outside this package. The
-            original message is withheld, as it may quote a value.
+            If rows cannot be read, or if `f` raises an exception from another package. The original
+            message is withheld, since it may quote a value.
         """
         plan = self._plan(f, columns, keep_dictionaries)
         with contextlib.closing(self._results(plan, n_jobs)) as results:
@@ -385,12 +387,12 @@ class RowSource:
                 yield result
 
     def map_labels(self, f: Callable[[Any], R]) -> Iterator[R]:
-        """Yield f(labels) for every chunk of labels, in the order of rows. `X` is not read.
+        """Yield f(labels) for every chunk of labels, in the order of the rows. `X` is not read.
 
         Parameters
         ----------
         f : callable
-            Function of labels in their original type. It is called like the function of `map`.
+            Function of labels in their original type, which is called like the function in `map`.
 
         Yields
         ------
@@ -416,13 +418,13 @@ class RowSource:
     ) -> Any:
         """Return the sum of f(chunk) over all chunks.
 
-        It is a sum of integers, so that it does not depend on chunks, partitions or workers.
+        Since the sum is over integers, it does not depend on chunks, partitions or workers.
 
         Parameters
         ----------
         f : callable
-            Function of a `Chunk` that returns an array of integers, or a tuple of integer arrays.
-            It is called like the function of `map`.
+            Function of a `Chunk` that returns an array of integers or a tuple of integer arrays. It
+            is called like the function in `map`.
         columns, n_jobs, keep_dictionaries :
             As in `map`.
 
@@ -435,7 +437,7 @@ class RowSource:
         ReadError
             As in `map`.
         TypeError
-            If a table does not hold integers.
+            If a table does not contain integers.
         """
         if isinstance(self._reader, SitesReader):
             options = {"columns": columns, "n_jobs": n_jobs, "keep_dictionaries": keep_dictionaries}
@@ -452,20 +454,20 @@ class RowSource:
         return result
 
     def take(self, positions: ArrayLike, *, columns: Sequence[str | int] | None = None) -> Any:
-        """Return the rows at positions, in the order of `positions`, as an array or a frame."""
+        """Return the rows at given positions, in this order, as an array or a frame."""
         return self.take_chunk(positions, columns=columns).X
 
     def take_chunk(
         self, positions: ArrayLike, *, columns: Sequence[str | int] | None = None
     ) -> Chunk:
-        """Return the rows at positions with their labels; `start` is 0.
+        """Return the rows at given positions with their labels, as a chunk with `start` 0.
 
         Parameters
         ----------
         positions : array-like of int
             Positions in any order, possibly repeated.
         columns : sequence of str or int, optional
-            Columns that are read; all by default.
+            Columns to read. By default, all columns are read.
 
         Returns
         -------
@@ -492,9 +494,10 @@ class RowSource:
         return Chunk(take_rows(chunk.X, inverse), y, 0)
 
     def _take_sorted(self, positions: Codes, columns: Sequence[str | int] | None) -> Chunk:
-        """Return the rows at non-decreasing positions with their labels, as one chunk.
+        """Return the rows at non-decreasing positions with their labels, as a single chunk.
 
-        Dask workers pick the rows of their partitions. Other rows are picked here.
+        Dask workers select the rows of their partitions. Rows of other containers are selected in
+        this process.
         """
         plan = self._plan(_identity, columns)
         labels = plan.labels
@@ -507,7 +510,7 @@ class RowSource:
                 raise failure
             return chunk  # type: ignore[no-any-return]
         chunks = list(self.map(_RowPicker(positions), columns=columns))
-        # an empty chunk has the declared types if no row is picked
+        # if no row is selected, an empty chunk has the declared types
         chunks = [chunk for chunk in chunks if table_height(chunk.X)] or chunks[:1]
         X = concatenate_tables([chunk.X for chunk in chunks])
         y = concatenate_tables([chunk.y for chunk in chunks]) if self.labelled else None
@@ -519,9 +522,9 @@ class RowSource:
         columns: Sequence[str | int] | None,
         keep_dictionaries: bool = False,
     ) -> _ReadingPlan:
-        """Return the columns to read for a function of chunks, and the task that applies it.
+        """Return the columns to read for a function of chunks, and the task that calls it.
 
-        Labels from the same container are read with the columns of `X`, in one pass.
+        Labels from the same container are read together with the columns of `X`, in one pass.
         """
         x_columns = self._columns if columns is None else self._reader_positions(columns)
         labels = self._labels
@@ -542,12 +545,12 @@ class RowSource:
         return _ReadingPlan(task, read_columns, separate_labels)
 
     def _runs_on_workers(self, labels: SourceColumn | None) -> bool:
-        """Indicate whether functions run on the workers of Dask or Spark, which hold the rows."""
+        """Indicate whether functions run on Dask or Spark workers, which hold the rows."""
         reader = self._reader
         return isinstance(reader, WorkerReader) and reader.n_rows > 0 and reader.can_pair(labels)
 
     def _results(self, plan: _ReadingPlan, n_jobs: int | None) -> Generator[Result, None, None]:
-        """Yield (result, None) or (None, exception) of the task for each chunk, in order."""
+        """Yield (result, None) or (None, exception) from the task for each chunk, in order."""
         if self._runs_on_workers(plan.labels):
             assert isinstance(self._reader, WorkerReader)
             yield from self._reader.run(plan.task, plan.columns, plan.labels)
@@ -564,7 +567,7 @@ class RowSource:
     def _raw_chunks(
         self, columns: Sequence[int], labels: SourceColumn | None, n_chunk_rows: int
     ) -> Generator[RawChunk, None, None]:
-        """Yield all rows in chunks, with labels that are read from another source.
+        """Yield all rows in chunks, with labels read from another source.
 
         Parameters
         ----------
@@ -573,7 +576,7 @@ class RowSource:
         labels : SourceColumn or None
             Labels from another source.
         n_chunk_rows : int
-            Number of rows of a chunk.
+            Number of rows per chunk.
         """
         if not self.n_rows:
             yield self._reader.empty(columns), None if labels is None else labels.empty(), 0
@@ -593,27 +596,27 @@ class RowSource:
 
 
 class _ReadingPlan(NamedTuple):
-    """A function of chunks, and the columns that are read for it."""
+    """Function of chunks, with the columns that must be read for the function."""
 
     task: ChunkTask
-    """The function, with the positions of its columns among those that are read."""
+    """The function, with the positions of its columns among the columns read."""
     columns: tuple[int, ...]
-    """Positions in the reader of the columns that are read, each once."""
+    """Distinct reader positions of the columns to read."""
     labels: SourceColumn | None
-    """Labels that are read from another source."""
+    """Labels to be read from another source."""
 
 
 def _identity(chunk: Chunk) -> Chunk:
-    """Return the chunk itself: the function of a task that only reads rows."""
+    """Return the chunk itself, as the function of a task that only reads rows."""
     return chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _LabelFunction:
-    """Function of chunks that calls a function of their only column, the labels.
+    """Function of chunks that calls a function of their only column, which contains the labels.
 
-    A class rather than a closure, since Dask pickles it. `flat` indicates that the reader returns
-    a series or a flat array.
+    This is a class rather than a closure because Dask pickles it. The attribute `flat` indicates
+    that the reader returns a series or a flat array.
     """
 
     function: Callable[[Any], Any]
@@ -625,9 +628,9 @@ class _LabelFunction:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _RowPicker:
-    """Function that picks rows of a chunk, by non-decreasing positions among all rows.
+    """Function that selects rows of a chunk by non-decreasing positions among all rows.
 
-    A class rather than a closure, since Dask pickles it.
+    This is a class rather than a closure because Dask pickles it.
     """
 
     positions: Codes
@@ -641,14 +644,14 @@ class _RowPicker:
 
 
 def check_ordered(reader: RowReader, feature: str) -> None:
-    """Raise ValueError if passes over the rows of a reader may have different orders.
+    """Raise ValueError if passes over the rows of a reader can have different orders.
 
     Parameters
     ----------
     reader : RowReader
         The reader.
     feature : str
-        Feature that identifies rows by position, as the subject of the message.
+        Feature that identifies rows by position, used as the subject of the message.
     """
     if not reader.ordered:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Tables in memory: arrays and frames of any library behind one interface (narwhals)."""
+"""Tables in memory: a common interface to arrays and frames of any library (narwhals)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ ColumnValues = NDArray[Any]
 
 NUMBER, BOOLEAN, TEXT, CATEGORY, DATE = "numbers", "booleans", "text", "categories", "dates"
 ANYTHING = "anything"
-"""Kinds of columns by declared type, as they appear in messages. ANYTHING is dtype object."""
+"""Column kinds by declared type, as they appear in messages. ANYTHING is dtype object."""
 
 MIN_REPETITIONS = 2
-"""Mean number of rows per distinct text from which texts are encoded once per distinct value.
-
-With fewer repetitions a lookup table takes longer than encoding each row.
+"""Minimum mean number of rows per distinct string at which each distinct string is encoded only
+once. With fewer repetitions, a lookup table is slower than encoding each row.
 """
 
 UNUSABLE: dict[type, str] = {
@@ -35,23 +34,23 @@ UNUSABLE: dict[type, str] = {
     nw.Time: "times of day",
     nw.Duration: "durations",
 }
-"""Names in messages of column types that cannot be read."""
+"""Names for unreadable column types in messages."""
 
 
 @dataclass(frozen=True)
 class ColumnType:
-    """Declared type of a column. It does not depend on values.
+    """Declared type of a column, which does not depend on values.
 
     Attributes
     ----------
     kind : str
-        One of the kinds above, or the name of a type that cannot be read.
+        One of the kinds above, or the name of an unreadable type.
     categories : tuple or None
-        The declared categories of a categorical column; None if the type declares no categories.
+        Declared categories of a categorical column, or None if the type declares no categories.
     nullable : bool
-        Whether a value may be missing.
+        Whether values can be missing.
     ordered : bool
-        Whether the type declares an order of the categories.
+        Whether the type declares an order of categories.
     """
 
     kind: str
@@ -71,30 +70,30 @@ def is_frame(X: Any) -> bool:
 
 
 def _as_frame(X: Any) -> Any:
-    """Return X if it is a pandas frame, a narwhals frame for other libraries, or None.
+    """Return X if it is a pandas frame, or a narwhals frame of another library's frame.
 
-    None means that X is no frame in memory: an array, a list, a series or a lazy frame.
+    The result is None if X is not a frame in memory but an array, a list, a series or a lazy frame.
     """
     if isinstance(X, np.ndarray | list | tuple):
         return None
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
-        return X  # narwhals refuses frames with duplicate column names
+        return X  # narwhals does not accept frames with duplicate column names
     wrapped = to_narwhals(X)
     return wrapped if isinstance(wrapped, nw.DataFrame) else None
 
 
 @dataclass(frozen=True)
 class Container:
-    """Library and column labels of a table, from which tables of the same kind are built.
+    """Library and column labels of a table, used to build tables of the same kind.
 
     It holds no rows.
 
     Attributes
     ----------
     library : str or None
-        Name of the library of a frame, such as "pandas"; None for arrays.
+        Name of a frame's library, such as "pandas", or None for arrays.
     labels : tuple
-        The labels of the columns.
+        Column labels.
     """
 
     library: str | None
@@ -103,19 +102,19 @@ class Container:
     def typed_column(
         self, column: ColumnValues, categories: NDArray[Any]
     ) -> tuple[ColumnValues, DType]:
-        """Return the values of a frame column and its narwhals type.
+        """Return the values and the narwhals type of a frame column.
 
-        The numpy type of numbers and dates, or else the public categories, decide the type. The
-        values do not. Pandas holds categories of several types as objects, and other libraries
-        hold them as text. In other libraries, boolean categories become booleans, and a missing
-        value becomes False.
+        The type is determined by the numpy type of numbers and dates, or otherwise by the public
+        categories, but never by the values. Pandas stores categories of several types as objects,
+        whereas other libraries store such categories as text. In other libraries, boolean
+        categories become booleans, and missing values become False.
 
         Parameters
         ----------
         column : ndarray, shape (n_rows,)
-            Decoded values; dtype object for a categorical column.
+            Decoded values, with dtype object for a categorical column.
         categories : ndarray
-            The public categories.
+            Public categories.
         """
         if column.dtype != object:
             # by numpy's dtype.kind: floats, signed integers, dates
@@ -130,7 +129,7 @@ class Container:
         return _object_array(list(map(str, values))), nw.String()
 
     def build(self, columns: Sequence[ColumnValues], types: Sequence[DType] | None = None) -> Any:
-        """Return columns as one frame or array, with the library and the labels of this container.
+        """Combine columns to one frame or array, with this container's library and labels.
 
         An array has a numeric type if all columns do, and dtype object otherwise.
 
@@ -139,7 +138,7 @@ class Container:
         columns : sequence of ndarray, each of shape (n_rows,)
             Values of the columns.
         types : sequence of narwhals types, optional
-            Types of the columns of a frame. By default they follow from the values.
+            Types of the columns of a frame. By default, they are inferred from the values.
         """
         if self.library is None:
             if all(column.dtype.kind in "iuf" for column in columns):
@@ -148,22 +147,22 @@ class Container:
             for position, column in enumerate(columns):
                 array[:, position] = column
             return array
-        # numbered, since pandas labels may be no text or may repeat; renamed at the end
+        # numbered because pandas labels need not be strings or distinct; renamed at the end
         names = [str(number) for number in range(len(columns))]
-        # only pandas has columns with values of several types
+        # only pandas supports columns with values of several types
         if types is None and self.library != "pandas":
             columns = [_text_if_mixed(column) for column in columns]
         schema = None if types is None else dict(zip(names, types, strict=True))
         backend: Any = self.library
         frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
         native = frame.to_native()
-        if hasattr(native, "set_axis"):  # pandas, whose labels need not be text
+        if hasattr(native, "set_axis"):  # pandas, whose labels need not be strings
             return native.set_axis(list(self.labels), axis=1)
         return frame.rename(dict(zip(names, self.labels, strict=True))).to_native()
 
 
 class Table:
-    """An array or a frame with rows and columns.
+    """Array or frame with rows and columns.
 
     Parameters
     ----------
@@ -188,7 +187,7 @@ class Table:
 
     @cached_property
     def labels(self) -> tuple[Any, ...]:
-        """The column labels of a frame, or 0, 1, ... for the columns of an array."""
+        """Column labels of a frame, or 0, 1, ... for an array."""
         if not self.is_frame:
             return tuple(range(self.native.shape[1]))
         if hasattr(self.native, "column_names"):
@@ -197,7 +196,7 @@ class Table:
 
     @cached_property
     def types(self) -> tuple[ColumnType, ...]:
-        """The declared type of each column."""
+        """Declared type of each column."""
         if not self.is_frame:
             return (_numpy_type(self.native.dtype),) * self.shape[1]
         return tuple(self._declared_type(position) for position in range(self.shape[1]))
@@ -205,9 +204,9 @@ class Table:
     def column(self, position: int) -> ColumnValues:
         """Return the values of the column at a position, as an array of shape (n_rows,).
 
-        Numbers keep their type, dates are datetime64, and other values are Python objects. An
-        integer column with missing values is a masked array. Other missing numbers are NaN, and
-        missing objects are None or NaN.
+        Numbers keep their type, dates are converted to datetime64, and other values are Python
+        objects. An integer column with missing values is returned as a masked array. Other missing
+        numbers are NaN, and missing objects are None or NaN.
         """
         if not self.is_frame:
             values: ColumnValues = self.native[:, position]
@@ -219,16 +218,15 @@ class Table:
     ) -> NDArray[Any]:
         """Return the codes that an elementwise function assigns to the values of a column.
 
-        In a column of text, the function is called once per distinct value where these are found
-        quickly.
+        For a text column, the function is called once per distinct value if distinct values can be
+        found quickly.
 
         Parameters
         ----------
         position : int
             Position of the column.
         encode : callable
-            Maps values, an array of shape (k,), to codes, an array of shape (k,). Missing text is
-            None.
+            Function that maps values to codes, both arrays of shape (k,). Missing text is None.
         """
         if not self.is_frame or self.types[position].kind not in (TEXT, CATEGORY):
             return encode(self.column(position))
@@ -246,7 +244,7 @@ class Table:
         if len(series) < MIN_REPETITIONS * len(distinct) or distinct.is_null().all():
             return encode(self.column(position))
         codes = encode(_object_array(distinct.to_list()))
-        # codes are whole numbers, which a float holds exactly
+        # codes are whole numbers, which are exact as floats
         mapped = series.replace_strict(distinct.to_list(), codes.tolist(), return_dtype=nw.Float64)
         return np.asarray(mapped.to_numpy()).astype(codes.dtype)
 
@@ -255,7 +253,7 @@ class Table:
         return Table(take_rows(self.native, positions))
 
     def select(self, labels: Sequence[Any]) -> Table:
-        """Return the columns with these labels, in the order of the labels."""
+        """Return the columns with given labels, in the order of the labels."""
         positions = [self.labels.index(label) for label in labels]
         unchanged = positions == list(range(self.shape[1]))
         return self if unchanged else Table(pick_columns(self.native, positions))
@@ -265,7 +263,7 @@ class Table:
         """Library and column labels of the table."""
         if not self.is_frame:
             return Container(None, self.labels)
-        # an empty slice, since narwhals refuses pandas frames with duplicate column names
+        # an empty slice, since narwhals does not accept pandas frames with duplicate column names
         wrapped = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
         return Container(str(wrapped.implementation.value), self.labels)
 
@@ -285,7 +283,7 @@ class Table:
         if self._has_iloc:
             dtype = self.native.iloc[:, position].dtype
             if isinstance(dtype, np.dtype):
-                # without narwhals, which infers the type of an object column from its values
+                # without narwhals, which would infer the type of an object column from its values
                 return _numpy_type(dtype)
         series = self._series(position)
         return _narwhals_type(series.dtype, series.to_native())
@@ -300,7 +298,7 @@ def _text_if_mixed(column: ColumnValues) -> ColumnValues:
 def _numpy_type(dtype: np.dtype[Any]) -> ColumnType:
     """Return the type of a column with a numpy dtype."""
     kind = _KIND_OF_NUMPY_KIND.get(dtype.kind, f"values of type {dtype}")
-    can_be_missing = dtype.kind not in "biu"  # booleans and integers have no missing value
+    can_be_missing = dtype.kind not in "biu"  # booleans and integers have no missing values
     return ColumnType(kind, nullable=can_be_missing)
 
 
@@ -317,7 +315,7 @@ _KIND_OF_NUMPY_KIND = {
     "U": TEXT,
     "T": TEXT,
 }
-"""Kind of a column by numpy's `dtype.kind`; "complex numbers" and the like cannot be read."""
+"""Kind of a column for each numpy `dtype.kind`. Types such as "complex numbers" are unreadable."""
 
 
 def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
@@ -328,7 +326,7 @@ def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
     dtype : narwhals dtype
         Type of the column.
     native : series of the frame's library
-        The column, for its declared categories and the name of its type. No value is read.
+        Column, used for its declared categories and the name of its type. No value is read.
     """
     if dtype == nw.Boolean:
         return ColumnType(BOOLEAN)
@@ -354,9 +352,9 @@ def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
 
 
 def _declared_categories(native: Any) -> tuple[Any, ...] | None:
-    """Return the categories that the type of a pandas series declares, or None.
+    """Return the categories declared by the type of a pandas series, or None.
 
-    The type `Categorical` of polars declares no categories: it collects the values of all rows.
+    The polars type `Categorical` declares no categories, since it collects the values of all rows.
     """
     if not hasattr(native, "iloc"):
         return None
@@ -365,7 +363,7 @@ def _declared_categories(native: Any) -> tuple[Any, ...] | None:
 
 
 def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
-    """Return the values of a narwhals series, as `Table.column` describes them."""
+    """Return the values of a narwhals series, as described in `Table.column`."""
     native, dtype = series.to_native(), series.dtype
     if isinstance(getattr(native, "dtype", None), np.dtype):
         return np.asarray(native)
@@ -375,7 +373,8 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
         return np.asarray(series.cast(nw.Datetime("us")).to_numpy(), dtype="datetime64[us]")
     if type_.kind == NUMBER:
         if dtype.is_integer():
-            # as floats, large integers would be rounded only in columns with a missing value
+            # if converted to floats, large integers would be rounded only in columns with missing
+            # values
             if not series.null_count():
                 return np.asarray(series.to_numpy())
             missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
@@ -392,46 +391,46 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
 
 
 def _object_array(values: list[Any]) -> ColumnValues:
-    """Return a one-dimensional array of dtype object; numpy would infer a type from the values."""
+    """Return a one-dimensional object array, whose type numpy would otherwise infer from values."""
     objects = np.empty(len(values), dtype=object)
     objects[:] = values
     return objects
 
 
 def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
-    """Return the codes of a pyarrow column of text, encoding each distinct text of a chunk once.
+    """Return the codes of a pyarrow text column, encoding each distinct string in a chunk once.
 
-    Parameters are as in `Table.map_distinct`, except that `column` is a `pyarrow.ChunkedArray`.
+    The parameters are as in `Table.map_distinct`, except that `column` is a `pyarrow.ChunkedArray`.
     """
-    no_codes = encode(_object_array([None]))[:0]  # has the dtype of the codes if there is no chunk
+    no_codes = encode(_object_array([None]))[:0]  # dtype if there are no chunks
     codes_of_chunks = [no_codes]
     for chunk in column.chunks:
         has_dictionary = hasattr(chunk, "dictionary")
-        # a long dictionary may list many texts that do not occur in the chunk
+        # a long dictionary can list many strings that do not occur in the chunk
         if has_dictionary and len(chunk) < MIN_REPETITIONS * len(chunk.dictionary):
             chunk, has_dictionary = chunk.dictionary_decode(), False
         encoded = chunk if has_dictionary else chunk.dictionary_encode()
         distinct_texts, indices = encoded.dictionary, encoded.indices
         texts = distinct_texts.cast("string").to_pylist()
         distinct_codes = encode(_object_array([*texts, None]))
-        if indices.null_count:  # a missing value gets the position of the final None
+        if indices.null_count:  # a missing value is assigned the position of the final None
             indices = indices.cast("int64").fill_null(len(distinct_texts))
         codes_of_chunks.append(np.take(distinct_codes, indices.to_numpy()))
     return np.concatenate(codes_of_chunks)
 
 
 def to_narwhals(table: Any) -> Any:
-    """Return a frame or series wrapped by narwhals; other objects are returned unchanged."""
+    """Wrap a frame or series with narwhals, and return other objects unchanged."""
     return nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)
 
 
 def is_eager(table: Any) -> bool:
-    """Indicate whether an object is a frame or series in memory, of any library of narwhals."""
+    """Indicate whether an object is a frame or series in memory of any narwhals library."""
     return is_frame(table) or isinstance(to_narwhals(table), nw.Series)
 
 
 def count_rows(X: Any) -> int | None:
-    """Return the number of rows, or of entries, of a container; None of objects without any.
+    """Return the number of rows or entries of a container, or None for other objects.
 
     The number is public. No value is read.
     """
@@ -453,13 +452,13 @@ def table_height(table: Any) -> int:
 
 
 def table_width(table: Any) -> int:
-    """Return the number of columns of an array or a frame; 1 for a series or a flat array."""
+    """Return the number of columns of an array or a frame, or 1 for a series or a flat array."""
     shape = getattr(table, "shape", ())
     return int(shape[1]) if isinstance(shape, tuple) and len(shape) > 1 else 1
 
 
 def take_rows(table: Any, positions: Codes) -> Any:
-    """Return a copy of the rows at the positions, in a container of the same kind.
+    """Return a copy of the rows at given positions, in a container of the same kind.
 
     Parameters
     ----------
@@ -472,7 +471,7 @@ def take_rows(table: Any, positions: Codes) -> Any:
         return [table[position] for position in positions]
     if hasattr(table, "iloc"):
         return table.iloc[positions]
-    if hasattr(table, "combine_chunks"):  # pyarrow cannot be indexed by numpy arrays
+    if hasattr(table, "combine_chunks"):  # pyarrow does not support indexing with numpy arrays
         return table.take(positions)
     rows = table[positions]
     return np.asarray(rows) if isinstance(rows, np.memmap) else rows
@@ -486,7 +485,7 @@ def slice_rows(table: Any, start: int, stop: int) -> Any:
 
 
 def pick_columns(table: Any, columns: Sequence[int]) -> Any:
-    """Return the columns at the positions, in the order of the positions.
+    """Return the columns at given positions, in the order of the positions.
 
     Adjacent columns of an array are returned as a view.
     """
@@ -506,27 +505,27 @@ def pick_column(table: Any, position: int) -> Any:
 
 
 def concatenate_tables(tables: Sequence[Any]) -> Any:
-    """Concatenate the rows of arrays, frames or series of one library."""
+    """Concatenate the rows of arrays, frames or series from the same library."""
     if len(tables) == 1:
         return tables[0]
     wrapped = [to_narwhals(table) for table in tables]
     if isinstance(wrapped[0], nw.DataFrame):
         return nw.concat(wrapped).to_native()
     if isinstance(wrapped[0], nw.Series):
-        name = wrapped[0].name  # it may be None, which a column of a frame cannot have
+        name = wrapped[0].name  # the name can be None, which is invalid for a frame column
         frames = [series.alias("y").to_frame() for series in wrapped]
         return nw.concat(frames)["y"].alias(name).to_native()
     return np.concatenate(wrapped)
 
 
 def add_constant_columns(frame: Any, values: Mapping[str, Any]) -> Any:
-    """Return a frame with further columns, each of one value, by name."""
+    """Return a frame with additional constant columns, given by name."""
     columns = [nw.lit(value).alias(name) for name, value in values.items()]
     return to_narwhals(frame).with_columns(*columns).to_native()
 
 
 def integer_values(series: Any) -> NDArray[Any] | None:
-    """Return the values of a series of integers without a missing value; None of others."""
+    """Return the values of an integer series without missing values, otherwise None."""
     wrapped = to_narwhals(series)
     if not isinstance(wrapped, nw.Series) or not wrapped.dtype.is_integer() or wrapped.null_count():
         return None
@@ -536,7 +535,7 @@ def integer_values(series: Any) -> NDArray[Any] | None:
 def distinct_values(series: Any) -> Any:
     """Return the distinct values of a series if its library finds them quickly, otherwise None.
 
-    It does so in non-empty series of text, booleans or integers.
+    Distinct values are found quickly in non-empty series of text, booleans or integers.
     """
     wrapped = to_narwhals(series)
     if not isinstance(wrapped, nw.Series) or not len(wrapped):
@@ -546,7 +545,7 @@ def distinct_values(series: Any) -> Any:
 
 
 def replace_values(series: Any, distinct: Any, codes: Codes) -> Codes:
-    """Return the code of each value of a series, given its distinct values and their codes."""
+    """Return the code of each value in a series, given the distinct values and their codes."""
     values = to_narwhals(distinct).to_list()
     coded = to_narwhals(series).replace_strict(values, codes.tolist(), return_dtype=nw.Int64)
     return np.asarray(coded.to_numpy(), dtype=np.intp)

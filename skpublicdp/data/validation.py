@@ -1,4 +1,4 @@
-"""Validation of tables: shape, column names and column types, with errors that quote no value."""
+"""Validation of the shape, column names and column types of tables, without quoting values."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ PIPELINE_ADVICE = (
     ". In a pipeline the earlier steps must also transform X_public: pass "
     "transform_input=['X_public'] to Pipeline, with metadata routing enabled."
 )
-"""Advice for public rows that do not match the private rows that earlier steps transformed."""
+"""Advice for public rows that do not match the private rows transformed by earlier steps."""
 
 
 def pipeline_advice() -> str:
-    """Return the end of a message: advice inside the `fit` of a pipeline, otherwise a full stop."""
+    """Return the end of a message: advice within a pipeline's `fit`, otherwise a full stop."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if isinstance(frame.f_locals.get("self"), Pipeline):
@@ -59,30 +59,30 @@ def read_table(
     name: str = "X",
     kinds: bool = True,
 ) -> Table:
-    """Return rows as a `Table`, after validating the shape and the names and types of columns.
+    """Return rows as a `Table`, after validating the shape, the column names and the column types.
 
-    No value decides an error. In particular no missing or invalid value is found here.
+    Errors do not depend on values. In particular, missing or invalid values are not detected here.
 
     Parameters
     ----------
     estimator : estimator
-        Estimator whose feature names and number of features are set, or compared.
+        Estimator whose feature names and number of features are set or compared.
     X : array-like or DataFrame
         Rows.
     reset : bool
-        Whether to set the feature names, as `fit` does. Otherwise columns are compared with `fit`
-        and brought into its order.
+        Whether to set the feature names, as in `fit`. Otherwise, columns are compared with the
+        columns at `fit` and reordered accordingly.
     numeric : bool
-        Whether text and categories are refused.
+        Whether text and categories are rejected.
     name : str
         Name of the argument in messages.
     kinds : bool
-        Whether columns must have the kinds of `fit`.
+        Whether columns must have the same kinds as at `fit`.
 
     Returns
     -------
     Table
-        The rows in their container.
+        Rows in their original container.
     """
     check_container(estimator, X, name)
     if is_frame(X):
@@ -94,7 +94,8 @@ def read_table(
             )
         check_shape(table.shape, name)
     else:
-        # numpy infers the type of a list from its values, so a private value would decide it
+        # numpy infers the type of a list from its values, so the type would depend on private
+        # values
         has_type = isinstance(getattr(X, "dtype", None), np.dtype) or sparse.issparse(X)
         dtype = None if has_type else object
         table = Table(read_array(X, dtype, ensure_all_finite=False, name=name))
@@ -110,9 +111,9 @@ def check_columns(
     name: str = "X",
     kinds: bool = True,
 ) -> Table:
-    """Return a table with its columns in the order of `fit`, after validating names and types.
+    """Validate column names and types, and return the table with columns in the order of `fit`.
 
-    Parameters are as in `read_table`.
+    The parameters are as in `read_table`.
     """
     table = _in_fitted_order(estimator, table, reset=reset, name=name)
     check_types(table)
@@ -129,7 +130,7 @@ def check_columns(
 
 
 def _encoding_advice(estimator: Any, name: str, kind: str) -> str:
-    """Return the message about a column of text or categories, which an estimator cannot read."""
+    """Return the message about a column of text or categories that an estimator cannot read."""
     return (
         f"Column {name} must hold numbers for {type(estimator).__name__}; got {kind}: encode it, "
         "for instance with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
@@ -138,9 +139,9 @@ def _encoding_advice(estimator: Any, name: str, kind: str) -> str:
 
 
 def refuse_text(estimator: Any, public: Table) -> None:
-    """Raise NotNumbersError if a column of dtype object holds text in a public row.
+    """Raise NotNumbersError if a column of dtype object contains text in a public row.
 
-    Only public values are read, so the message cannot reveal that a private row holds text.
+    Only public values are read, so the message cannot reveal that a private row contains text.
     """
     for position, (name, type_) in enumerate(zip(column_names(public), public.types, strict=True)):
         if type_.kind != ANYTHING:
@@ -160,7 +161,7 @@ def refuse_text(estimator: Any, public: Table) -> None:
 
 
 def check_types(table: Table) -> None:
-    """Raise ValueError if a column has a type that no estimator can read."""
+    """Raise ValueError if a column has a type that no estimator supports."""
     for name, type_ in zip(column_names(table), table.types, strict=True):
         if type_.kind == "complex numbers":
             raise ValueError(
@@ -177,9 +178,9 @@ def check_types(table: Table) -> None:
 def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
     """Return the table with its columns in the order of `fit`.
 
-    With `reset`, feature names and the number of features are set on the estimator. Otherwise they
-    are compared, with the errors of scikit-learn, for frames of all libraries. Parameters are as in
-    `read_table`.
+    If `reset`, the feature names and the number of features are set on the estimator. Otherwise,
+    they are compared for frames of all libraries, raising the same errors as scikit-learn.
+    Parameters are as in `read_table`.
     """
     labels = table.labels if table.is_frame else ()
     is_text = [isinstance(label, str) for label in labels]
@@ -189,7 +190,7 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
             "column labels of other types, too; rename the columns."
         )
     has_names = any(is_text)
-    # an array of the same width, since scikit-learn reads names of pandas only
+    # an array of the same width, since scikit-learn only reads the column names of pandas
     placeholder = np.empty((1, table.shape[1]))
     if reset:
         validate_data(estimator, placeholder, reset=True, skip_check_array=True)
@@ -225,7 +226,7 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
 def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
     """Return rows of numbers as one float64 array, after comparing its columns with `fit`.
 
-    With `reset`, the columns are stored instead. An error quotes no value.
+    If `reset`, the columns are stored instead. Errors quote no values.
     """
     return as_numbers(read_table(estimator, X, reset=reset, numeric=True))
 
@@ -233,7 +234,7 @@ def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
 def as_numbers(table: Table) -> Floats:
     """Return the values of a table as one float64 array, shape (n_rows, n_columns).
 
-    Raises NotNumbersError, without quoting a value, if some value is not a finite number.
+    A NotNumbersError that quotes no value is raised if some value is not a finite number.
     """
     names = column_names(table)
     dates = [name for name, type_ in zip(names, table.types, strict=True) if type_.kind == DATE]
@@ -244,11 +245,11 @@ def as_numbers(table: Table) -> Floats:
             "SemiPrivateBoostingClassifier, which accept dates."
         )
     nullable = [name for name, type_ in zip(names, table.types, strict=True) if type_.nullable]
-    # one error for all columns: which of them is invalid depends on private rows
+    # one error for all columns, since the invalid column depends on private rows
     refusal = NotNumbersError(not_numbers_message(nullable or names))
 
     def convert() -> Floats:
-        """Return all columns as floats; an exception may quote a value."""
+        """Return all columns as floats. Exceptions can quote a value."""
         rows = np.empty(table.shape)
         for position, name in enumerate(names):
             rows[:, position] = to_numbers(table.column(position), name)
@@ -267,9 +268,9 @@ def read_array(
     ensure_all_finite: bool | str = True,
     name: str = "X",
 ) -> Any:
-    """Return rows as an array or a sparse matrix, as scikit-learn's `check_array` does.
+    """Return rows as an array or a sparse matrix, like scikit-learn's `check_array`.
 
-    The texts of errors depend on the shape and the declared types alone. Parameters are as in
+    Error messages depend only on the shape and the declared types. The parameters are as in
     `check_array`, and `name` is the name of the argument in messages.
     """
     refusal = _invalid_values_error(X, dtype, name)
@@ -285,7 +286,7 @@ def read_array(
 
 
 def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
-    """Return the one error for all invalid values of rows, which depends on their types alone."""
+    """Return the common error for all invalid values in rows, which depends on types alone."""
     kinds = declared_kinds(X)
     if "c" in kinds:  # complex numbers
         return ValueError(
@@ -311,9 +312,9 @@ def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
 
 
 def declared_kinds(X: Any) -> set[str]:
-    """Return the set of numpy's `dtype.kind` of all columns of an array-like or a frame.
+    """Return the set of numpy `dtype.kind` values of all columns of an array-like or a frame.
 
-    A column without a numpy type has the kind "O", as have lists.
+    Lists and columns without a numpy type have the kind "O".
     """
     is_frame_like = hasattr(X, "columns")
     dtypes = getattr(X, "dtypes", [None]) if is_frame_like else [getattr(X, "dtype", None)]
@@ -321,7 +322,7 @@ def declared_kinds(X: Any) -> set[str]:
 
 
 def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
-    """Return the names of the columns seen in `fit`, or x0, x1 and so on for unnamed columns."""
+    """Return the column names seen in `fit`, or x0, x1 and so on for unnamed columns."""
     default_names = [f"x{column}" for column in range(estimator.n_features_in_)]
     return tuple(map(str, getattr(estimator, "feature_names_in_", default_names)))
 
@@ -340,10 +341,10 @@ def check_container(
     Parameters
     ----------
     estimator : estimator
-        Estimator. Its attribute `_in_memory_since`, if any, is the reason in the message about
-        streamed rows.
+        Estimator. If it has an attribute `_in_memory_since`, this is the reason given in the
+        message about streamed rows.
     X : object
-        Argument for rows. No value is read.
+        Argument that should contain rows. No value is read.
     name : str
         Name of the argument in messages.
     accept_sparse : bool
@@ -371,7 +372,7 @@ def check_container(
         raise ValueError(
             f"{name} must be a table of columns; got a structured array: convert it to a DataFrame."
         )
-    # functions and iterators are mistakes rather than streamed rows
+    # functions and iterators are mistakes and not streamed rows
     is_function = callable(X) and not hasattr(X, "shape")
     if not isinstance(X, type | Iterator) and not is_function and is_streamed(X):
         raise ValueError(_streamed_message(estimator, name))
@@ -394,7 +395,7 @@ def check_container(
 
 
 def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
-    """Raise ValueError unless an array has two dimensions with at least one row and one column."""
+    """Raise ValueError unless an array is two-dimensional with at least one row and one column."""
     if len(shape) < 2:  # a list whose items are not rows
         raise ValueError(
             f"Expected 2D array, got 1D array instead: a list as {name} must hold rows that are "
@@ -414,7 +415,7 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
 
 
 def _shape(X: Any) -> tuple[int, ...] | None:
-    """Return the shape of an array or a frame, (length,) of a sequence, and None otherwise."""
+    """Return the shape of an array or a frame, (length,) for a sequence, and otherwise None."""
     shape: Any = None if isinstance(X, type) else getattr(X, "shape", None)
     if isinstance(shape, tuple):
         return shape
@@ -426,7 +427,7 @@ def _shape(X: Any) -> tuple[int, ...] | None:
 
 
 def _actual_and_remedy(X: Any) -> str:
-    """Return the end of a message about an object that is no table: its type and the remedy."""
+    """Return the end of a message about an object that is not a table: its type and the remedy."""
     if isinstance(X, str | PathLike):
         return "a text or a path: open files with skpublicdp.data.open_rows"
     if isinstance(X, dict):

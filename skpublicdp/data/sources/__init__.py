@@ -1,1 +1,1 @@
-"""One reader class for each container of rows; `skpublicdp.data.streaming` chooses one."""
+"""Reader classes for containers of rows, selected by `skpublicdp.data.streaming`."""

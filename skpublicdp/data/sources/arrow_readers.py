@@ -1,4 +1,4 @@
-"""Readers of Parquet files, pyarrow datasets, record batches, and engines with Arrow results."""
+"""Readers of Parquet files, pyarrow datasets, record batches, and engines with Arrow output."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ ONE_SHOT = (
 
 
 class DatasetReader(RowReader):
-    """Reader of a `pyarrow.dataset.Dataset`, which reads only the columns of a pass.
+    """Reader of a `pyarrow.dataset.Dataset`. Each pass reads only the required columns.
 
-    Parquet files with the schema of the dataset are read batch by batch. For other datasets
-    (filters, unions, other formats or schemas) Arrow reads ahead: several row groups of Parquet, or
-    up to 1 GB of other formats.
+    Parquet files with the same schema as the dataset are read batch by batch. For other datasets
+    (filters, unions, other formats or schemas), Arrow reads ahead by several Parquet row groups, or
+    by up to 1 GB for other formats.
     """
 
     kind = "the dataset"
@@ -70,19 +70,19 @@ class DatasetReader(RowReader):
 
     @cached_property
     def _files(self) -> list[Any]:
-        """The Parquet files of the dataset, if it consists of whole files with its schema.
+        """Parquet files of the dataset, if it consists of entire files with the same schema.
 
-        The list is empty if the dataset is filtered, or has other formats or schemas.
+        The list is empty if the dataset is filtered or has other formats or schemas.
         """
         if not self._is_parquet:
             return []
         files, failure = call_silently(lambda: list(self._dataset.get_fragments()))
-        if failure is not None:  # a filtered dataset refuses to list fragments
+        if failure is not None:  # a filtered dataset cannot list its fragments
             return []
         return files if all(has_schema(file, self._dataset.schema) for file in files) else []
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield tables with these columns, file by file if possible, or else by Arrow's scanner."""
+        """Yield tables with these columns, file by file if possible, else with Arrow's scanner."""
         assert self.names is not None
         pa = optional_imports.pyarrow()
         names = [self.names[c] for c in columns]
@@ -90,7 +90,7 @@ class DatasetReader(RowReader):
             for file in self._files:
                 yield from read_batches(file, names, self._dataset.schema)
             return
-        # the smallest readahead that Arrow accepts, to bound memory
+        # the smallest readahead that Arrow accepts limits memory use
         options: dict[str, Any] = {
             "batch_size": CHUNK_ROWS,
             "batch_readahead": 2,
@@ -104,9 +104,10 @@ class DatasetReader(RowReader):
             yield decode_dictionaries(pa.Table.from_batches([batch]))
 
     def _take(self, columns: Sequence[int], positions: Codes) -> Iterator[Any]:
-        """Yield tables that together are the rows at non-decreasing positions.
+        """Yield tables that together contain the rows at non-decreasing positions.
 
-        If the dataset consists of plain files, only the row groups that hold these rows are read.
+        If the dataset consists of plain files, only the row groups that contain these rows are
+        read.
         """
         if not self._files:
             yield from super()._take(columns, positions)
@@ -117,13 +118,13 @@ class DatasetReader(RowReader):
             for i, row_group in enumerate(file.row_groups):
                 start, stop = stop, stop + row_group.num_rows
                 first, last = np.searchsorted(positions, (start, stop))
-                if first < last:  # some position is in this row group
+                if first < last:  # this row group contains a requested position
                     tables = read_batches(file, names, self._dataset.schema, i)
                     yield from pick_from_tables(tables, positions, start)
 
 
 class ParquetReader(DatasetReader):
-    """Reader of Parquet files: a path, a glob, a directory or a list of files.
+    """Reader of Parquet files, given as a path, a glob, a directory or a list of files.
 
     Parameters
     ----------
@@ -143,9 +144,9 @@ class ParquetReader(DatasetReader):
         super().__init__(dataset)
 
     def _check_file(self, file: Any, schema: Any) -> None:
-        """Raise ReadError if a file has another schema.
+        """Raise ReadError if a file has a different schema.
 
-        Arrow would silently fill missing columns with nulls and cast types.
+        Without this check, Arrow would silently fill missing columns with nulls and cast types.
         """
         is_equal, failure = call_silently(has_schema, file, schema)
         if failure is not None:
@@ -195,7 +196,7 @@ class RecordBatchesReader(RowReader):
             yield batch
 
     def _first_batch(self) -> Any:
-        """Return the first record batch, whose schema all batches must have."""
+        """Return the first record batch, whose schema all other batches must share."""
         for batch in self._batches():
             return batch
         raise ReadError("At least one record batch must be given; it may have no rows.")
@@ -217,15 +218,15 @@ class RecordBatchesReader(RowReader):
                     "Table.cast(schema)."
                 )
             table = pa.table(batch) if is_instance(batch, "pyarrow", "RecordBatch") else batch
-            # a table without columns has no rows, so at least one is selected
+            # a table without columns has no rows, so at least one column is selected
             yield decode_dictionaries(table.select(list(columns) or [0]))
 
 
 class ArrowStreamReader(RowReader):
-    """Reader of an object that returns a new Arrow stream of all its rows on every call.
+    """Reader of an object that returns a new Arrow stream of all rows on every call.
 
-    A stream is read batch by batch. The object has one of `STREAM_METHODS`. A stream that can be
-    read only once is found at the second pass, since its rows are missing then.
+    Streams are read batch by batch. The object has one of the methods in `STREAM_METHODS`. A stream
+    that can be read only once is detected in the second pass, when its rows are missing.
     """
 
     kind = "the Arrow stream"
@@ -247,16 +248,16 @@ class ArrowStreamReader(RowReader):
 
     @property
     def ordered(self) -> bool:
-        """False, since engines with several threads or machines promise no order of rows."""
+        """False, since multithreaded or distributed engines do not guarantee an order of rows."""
         return False
 
     def _read_schema(self) -> Any:
-        """Return the schema of the tables of `_read`, with plain types in all columns."""
+        """Return the schema of the tables from `_read`, with plain types in all columns."""
         with contextlib.closing(self._open(None)) as batches:
             return plain_schema(batches.schema)
 
     def _open(self, names: Sequence[str] | None) -> Any:
-        """Return a new `pyarrow.RecordBatchReader` with at least these columns; None means all."""
+        """Return a new `pyarrow.RecordBatchReader` with at least these columns, or all if None."""
         if hasattr(type(self._source), "to_pyarrow_batches"):
             return self._source.to_pyarrow_batches()
         return optional_imports.pyarrow().RecordBatchReader.from_stream(self._source)
@@ -272,7 +273,7 @@ class ArrowStreamReader(RowReader):
         """Yield one table per record batch, with the types of `empty`."""
         assert self.names is not None
         pa = optional_imports.pyarrow()
-        # a table without columns has no rows, so at least one is selected
+        # a table without columns has no rows, so at least one column is selected
         names = [self.names[c] for c in columns or [0]]
         schema = pa.schema([self._schema.field(name) for name in names])
         with contextlib.closing(self._open(names)) as batches:
@@ -281,9 +282,9 @@ class ArrowStreamReader(RowReader):
 
 
 class IbisReader(ArrowStreamReader):
-    """Reader of an ibis table or column, whose query runs once for each pass.
+    """Reader of an ibis table or column, whose query is run once for each pass.
 
-    The engine counts the rows, and returns only the columns of a pass.
+    The engine counts the rows, and returns only the columns required in a pass.
     """
 
     kind = "the ibis table"
@@ -305,20 +306,20 @@ class IbisReader(ArrowStreamReader):
 
 
 STREAM_METHODS = ("to_pyarrow_batches", "__arrow_c_stream__")
-"""Methods that return Arrow streams: of ibis, and of the PyCapsule interface of Arrow.
+"""Methods of ibis and of the Arrow PyCapsule interface that return Arrow streams.
 
 See https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html.
 """
 
 
 def has_arrow_stream(candidate: Any) -> bool:
-    """Indicate whether an object returns Arrow streams and is no frame or series in memory."""
+    """Indicate whether an object returns Arrow streams and is not a frame or series in memory."""
     has_method = any(hasattr(type(candidate), method) for method in STREAM_METHODS)
     return has_method and not is_eager(candidate)
 
 
 def plain_schema(schema: Any) -> Any:
-    """Return a pyarrow schema with nullable columns, without dictionaries, and one type of text."""
+    """Return a pyarrow schema with nullable columns, no dictionaries, and a single text type."""
     pa = optional_imports.pyarrow()
     types = map(value_type, schema.types)
     plain_types = (
@@ -329,9 +330,9 @@ def plain_schema(schema: Any) -> Any:
 
 
 def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
-    """Return the columns of a pyarrow table that a plain schema names, in its types.
+    """Return the columns of a pyarrow table that a plain schema names, with the schema's types.
 
-    Raise ReadError if other types than those of text and of dictionaries differ.
+    Raise ReadError if types differ in more than text and dictionary encodings.
     """
     decoded = decode_dictionaries(table.select(schema.names))
     if plain_schema(decoded.schema) != schema:
@@ -343,10 +344,10 @@ def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
 
 
 def has_schema(file: Any, schema: Any) -> bool:
-    """Indicate whether a Parquet file has the schema of its dataset.
+    """Indicate whether a Parquet file has the same schema as its dataset.
 
-    The folder names of the file define columns, too. Dictionary-encoded and plain columns of the
-    same values count as equal.
+    Folder names of the file also define columns. Dictionary-encoded and plain columns with the same
+    value type are treated as equal.
     """
     expected = {field.name: value_type(field.type) for field in schema}
     actual = {name: expected.get(name) for name in folder_values(file)}
@@ -355,7 +356,7 @@ def has_schema(file: Any, schema: Any) -> bool:
 
 
 def folder_values(file: Any) -> dict[str, Any]:
-    """Return the values that the folder names of a file define, as in ``year=2024/``, by column."""
+    """Return the column values defined by a file's folder names, as in ``year=2024/``."""
     ds = optional_imports.pyarrow().dataset
     keys: dict[str, Any] = ds.get_partition_keys(file.partition_expression)
     return keys
@@ -364,9 +365,10 @@ def folder_values(file: Any) -> dict[str, Any]:
 def read_batches(
     file: Any, names: list[str], schema: Any, row_group: int | None = None
 ) -> Generator[Any, None, None]:
-    """Yield the rows of a Parquet file as pyarrow tables, with one batch in memory at a time.
+    """Yield the rows of a Parquet file as pyarrow tables, one batch in memory at a time.
 
-    Text is dictionary-encoded in one type for all files, since most files store it encoded.
+    Text is dictionary-encoded with the same type for all files, since most files store encoded
+    text.
 
     Parameters
     ----------
@@ -377,7 +379,7 @@ def read_batches(
     schema : pyarrow.Schema
         Schema of the dataset.
     row_group : int, optional
-        The only row group that is read.
+        The only row group to read.
     """
     pa = optional_imports.pyarrow()
     from pyarrow.parquet import ParquetFile
@@ -395,7 +397,7 @@ def read_batches(
         parquet_file = ParquetFile(source, read_dictionary=[*dictionary_types])
         row_groups = range(parquet_file.num_row_groups) if row_group is None else [row_group]
         for batch in chain.from_iterable(
-            # one iterator per row group, since an iterator holds all data that it has read
+            # one iterator per row group, since an iterator keeps all data that it has read
             parquet_file.iter_batches(CHUNK_ROWS, row_groups=[i], columns=stored_names)
             for i in row_groups
         ):
@@ -414,18 +416,18 @@ def read_batches(
 
 
 def _is_same_type(first: Any, second: Any) -> bool:
-    """Indicate whether two Arrow types are equal; the types of text count as equal."""
+    """Indicate whether two Arrow types are equal, treating all text types as equal."""
     return bool(first == second or (is_text(first) and is_text(second)))
 
 
 def value_type(arrow_type: Any) -> Any:
-    """Return the type of the values of an Arrow type, which may be dictionary-encoded."""
+    """Return the value type of an Arrow type that may be dictionary-encoded."""
     types = optional_imports.pyarrow().types
     return arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
 
 
 def is_text(arrow_type: Any) -> bool:
-    """Indicate whether an Arrow type is text."""
+    """Indicate whether an Arrow type is a text type."""
     types = optional_imports.pyarrow().types
     return bool(types.is_string(arrow_type) or types.is_large_string(arrow_type))
 
@@ -433,7 +435,7 @@ def is_text(arrow_type: Any) -> bool:
 def decode_dictionaries(table: Any) -> Any:
     """Return a pyarrow table with its dictionary-encoded columns decoded.
 
-    A dictionary lists values of private rows, so functions of other rows must not get it.
+    A dictionary lists values of private rows, so functions of other rows must not receive it.
     """
     pa = optional_imports.pyarrow()
     for position, field in enumerate(table.schema):
@@ -444,19 +446,19 @@ def decode_dictionaries(table: Any) -> Any:
 
 
 def has_same_columns(schema: Any, first_schema: Any) -> bool:
-    """Indicate whether two pyarrow schemas are equal once dictionaries are decoded."""
+    """Indicate whether two pyarrow schemas are equal after decoding dictionaries."""
     decoded = decode_dictionaries(schema.empty_table()).schema
     first_decoded = decode_dictionaries(first_schema.empty_table()).schema
     return bool(decoded.equals(first_decoded))
 
 
 def is_path(source: Any) -> bool:
-    """Indicate whether an object is the path of a file, as text or as a `pathlib.Path`."""
+    """Indicate whether an object is a file path, as a string or a `pathlib.Path`."""
     return isinstance(source, str | os.PathLike)
 
 
 def resolve_paths(source: Any) -> list[str]:
-    """Return the paths of files, or the path of one directory, with globs expanded."""
+    """Expand globs, and return the paths of files or the path of one directory."""
     paths: list[str] = []
     for path in map(os.fspath, [source] if is_path(source) else source):
         is_exact = "://" in path or os.path.exists(path)

@@ -1,4 +1,4 @@
-"""Tasks that apply a function to each chunk of rows, on threads or on the workers of a cluster."""
+"""Tasks that apply a function to each chunk of rows, on threads or on cluster workers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Mask
 
 Result: TypeAlias = tuple[Any, Exception | None]
-"""(result, None) of a function that succeeded, or (None, exception) of one that failed."""
+"""The pair (result, None) if a function succeeded, or (None, exception) if it failed."""
 
 RawChunk: TypeAlias = tuple[Any, Any, int]
-"""A table, its labels if they are read from another source, and the position of the first row."""
+"""Table, its labels if read from another source, and the position of the first row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -35,7 +35,7 @@ class Chunk:
         The labels in their original type.
     start : int
         Position of the first row among all rows, including rows outside the mask. In Spark, which
-        promises no order, the position in the partition.
+        does not guarantee an order, this is the position within the partition.
     """
 
     X: Any
@@ -45,7 +45,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChunkTask:
-    """A picklable task: a function of chunks, the columns that it reads and the mask of its rows.
+    """Picklable task, with a function of chunks, the columns that it reads, and a row mask.
 
     Calling it with a `RawChunk` returns a `Result`.
 
@@ -54,18 +54,18 @@ class ChunkTask:
     function : callable
         Function of a `Chunk`.
     without_dictionaries : callable
-        Decodes dictionary-encoded text in the tables of the reader: a list of distinct texts, with
-        an integer code per row.
+        Function that decodes dictionary-encoded text (a list of distinct strings with an integer
+        code per row) in the tables of the reader.
     keeps_dictionaries : bool
-        Whether the function accepts dictionary-encoded text, so that it is decoded in labels only.
+        Whether the function accepts dictionary-encoded text, in which case only labels are decoded.
     columns : tuple of int
         Positions of the columns of `Chunk.X` in the tables that are read.
     label : int or None
-        Position of the label column in the tables; None if labels are read from another source.
+        Position of the label column in the tables, or None if labels are read from another source.
     mask : ndarray of bool, or None
-        Mask of the rows that count, from row `mask_start` on; None for all rows.
+        Mask of the counted rows, starting at row `mask_start`, or None for all rows.
     mask_start : int
-        Position of the first row of the mask among all rows.
+        Position of the mask's first row among all rows.
     """
 
     function: Callable[[Chunk], Any]
@@ -77,13 +77,13 @@ class ChunkTask:
     mask_start: int = 0
 
     def with_mask(self, mask: Mask | None, start: int) -> ChunkTask:
-        """Return the task with a mask of the rows that count, from the row at `start` on."""
+        """Return the task with a mask of the counted rows, starting at row `start`."""
         return replace(self, mask=mask, mask_start=start)
 
     def __call__(self, chunk: RawChunk) -> Result:
-        """Return (result, None) of the function for a chunk, or (None, exception).
+        """Apply the function to a chunk, and return (result, None) or (None, exception).
 
-        Exceptions from outside this package are replaced, since they may quote private values.
+        Exceptions from other packages are replaced, since they may quote private values.
         """
         result, failure = call_silently(self._call, *chunk)
         if failure is None:
@@ -97,14 +97,14 @@ class ChunkTask:
         return None, without_traceback(failure)
 
     def _call(self, table: Any, labels: Any, start: int) -> Any:
-        """Return the result of the function for those rows of a raw chunk that count.
+        """Return the result of the function for the counted rows of a raw chunk.
 
         Parameters
         ----------
         table : array, frame or series
-            The columns that are read.
+            Columns that are read.
         labels : array, series or None
-            Labels that were read from another source.
+            Labels read from another source.
         start : int
             Position of the first row among all rows.
         """
@@ -125,7 +125,7 @@ class ChunkTask:
 
 
 def map_in_order(task: ChunkTask, chunks: Iterable[RawChunk], n_threads: int) -> Iterator[Result]:
-    """Yield the result of a task for each chunk, computed on threads, in the order of chunks.
+    """Yield the result of a task for each chunk in order, computed on threads.
 
     At most `n_threads` + 1 chunks are in memory.
     """
@@ -147,10 +147,10 @@ def map_in_order(task: ChunkTask, chunks: Iterable[RawChunk], n_threads: int) ->
 
 
 def sum_tables(results: Iterable[Result]) -> Result:
-    """Return (sum, None) of integer tables, or of tuples of integer tables, over all results.
+    """Sum integer tables, or tuples of integer tables, over all results.
 
-    The first failed result is returned instead, if there is one. Integer addition is exact, so that
-    the sum does not depend on the order of chunks.
+    The result is (sum, None), or the first failed result if there is one. Integer addition is
+    exact, so the sum does not depend on the order of chunks.
     """
     total: list[Any] = []
     is_tuple = False

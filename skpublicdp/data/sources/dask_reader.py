@@ -1,4 +1,4 @@
-"""Read Dask collections: functions run where partitions are, and only results are sent back."""
+"""Read Dask collections. Functions run where the partitions are, and only results are returned."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skpublicdp.data.tables import pick_columns, slice_rows, table_height, table
 from skpublicdp.exceptions import ReadError
 
 FAN_IN = 8
-"""Number of partial sums that one Dask task adds, when sums are added in a tree."""
+"""Number of partial sums added by one Dask task in a tree reduction."""
 
 
 class DaskReader(WorkerReader):
@@ -37,7 +37,7 @@ class DaskReader(WorkerReader):
     Parameters
     ----------
     collection : dask.dataframe.DataFrame, dask.dataframe.Series or dask.array.Array
-        It must give the same rows in the same order whenever it is computed.
+        Collection that returns the same rows in the same order whenever it is computed.
     """
 
     kind = "the Dask collection"
@@ -59,7 +59,7 @@ class DaskReader(WorkerReader):
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """Number of rows of each partition, counted once in the first column."""
+        """Number of rows in each partition, counted once using the first column."""
         (lengths,) = self._count_partitions([self])
         return lengths
 
@@ -67,9 +67,9 @@ class DaskReader(WorkerReader):
         return sum(self.lengths)
 
     def count_with(self, labels: DaskReader) -> None:
-        """Count the rows of both readers in one pass if they have as many partitions.
+        """Count the rows of both readers in one pass if they have the same number of partitions.
 
-        Readers that are counted already are not counted again.
+        Readers that have already been counted are not counted again.
         """
         readers = [self, labels]
         is_counted = any("lengths" in vars(reader) for reader in readers)
@@ -88,15 +88,15 @@ class DaskReader(WorkerReader):
         return zip(*self._results(tasks), strict=True)
 
     def _partitions(self, columns: Sequence[int]) -> list[Any]:
-        """Return the partitions, with these columns only, as `Partition` or Dask's delayed objects.
+        """Return the partitions with only these columns, as `Partition` or Dask delayed objects.
 
         Nothing is computed.
         """
         selected = self._collection
         if self._array:
             selected = selected if self.flat else selected[:, list(columns)]
-            # without optimization for a flat array: Dask 2025.1 would return the key of a
-            # persisted array in place of its values
+            # no optimization for a flat array, for which Dask 2025.1 would return the key of a
+            # persisted array instead of its values
             delayed = selected.to_delayed(optimize_graph=not self.flat)
             return self._embed_graphs(list(np.ravel(delayed)))
         if not self.flat:
@@ -108,10 +108,10 @@ class DaskReader(WorkerReader):
         return self._embed_graphs(partitions)
 
     def _embed_graphs(self, partitions: list[Any]) -> list[Any]:
-        """Return each delayed partition as a `Partition`, together with the tasks that compute it.
+        """Return each delayed partition as a `Partition` that contains the tasks that compute it.
 
-        The delayed partitions are returned unchanged if workers hold them in memory, or if two
-        partitions depend on the same task, which would then be computed twice.
+        The delayed partitions are returned unchanged if workers already have them in memory, or if
+        two partitions depend on the same task, which would otherwise be computed twice.
         """
         distributed = sys.modules.get("distributed")
         if distributed is not None and distributed.futures_of(self._collection):
@@ -122,10 +122,10 @@ class DaskReader(WorkerReader):
         embedded = [Partition({}, partition.key) for partition in partitions]
         visited: set[Any] = set()  # keys of the tasks of all partitions
         for partition in embedded:
-            # breadth-first search over the tasks that the partition depends on
+            # breadth-first search over the tasks on which the partition depends
             frontier = {partition.key}
             while frontier:
-                if frontier & visited:  # a task of another partition
+                if frontier & visited:  # the task belongs to another partition
                     return partitions
                 visited |= frontier
                 partition.graph.update((key, tasks[key]) for key in frontier)
@@ -135,7 +135,7 @@ class DaskReader(WorkerReader):
 
     @cached_property
     def _empty_table(self) -> Any:
-        """An empty table with all columns in their declared types.
+        """Empty table with all columns in their declared types.
 
         A categorical column without declared categories has dtype object, since its categories come
         from private rows.
@@ -157,11 +157,11 @@ class DaskReader(WorkerReader):
         return self._empty_table
 
     def _template(self, columns: Sequence[int]) -> Any:
-        """Return an empty table with these columns, for the comparison with computed partitions."""
+        """Return an empty table with these columns, for comparison with computed partitions."""
         return self._empty_table if self.flat else pick_columns(self._empty_table, columns)
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield the non-empty partitions, computed on the workers and sent here."""
+        """Yield the non-empty partitions, computed on the workers and sent to this process."""
         template = self._template(columns)
         partitions = zip(self._partitions(columns), self.lengths, strict=True)
         tasks = [
@@ -177,7 +177,7 @@ class DaskReader(WorkerReader):
     def can_pair(self, labels: SourceColumn | None) -> bool:
         """Indicate whether workers can read labels together with the rows of a partition.
 
-        They can if the labels are in memory here, or are partitioned like the rows.
+        This is possible if the labels are in local memory, or are partitioned like the rows.
         """
         if labels is None or isinstance(labels.reader, MemoryReader):
             return True
@@ -186,12 +186,12 @@ class DaskReader(WorkerReader):
     def run(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Generator[Result, None, None]:
-        """Yield the result of each chunk in the order of rows, computed on the workers.
+        """Yield the result of each chunk, computed on the workers, in the order of the rows.
 
         Parameters
         ----------
         task : ChunkTask
-            Function of chunks; it must be picklable.
+            Picklable task with a function of chunks.
         columns : sequence of int
             Positions of the columns that are read.
         labels : SourceColumn or None
@@ -203,10 +203,10 @@ class DaskReader(WorkerReader):
     def run_sum(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Result:
-        """Return (sum, None) of the result tables of all chunks, or (None, exception).
+        """Return (sum, None) for the result tables of all chunks, or (None, exception).
 
-        The workers add partial sums in a tree, so that only one table is sent here. Parameters are
-        as in `run`.
+        The workers add partial sums in a tree, so only one table is sent to this process. The
+        parameters are as in `run`.
         """
         partial_sums = self._delay_partitions(sum_partition, task, columns, labels)
         while len(partial_sums) > 1:
@@ -219,7 +219,7 @@ class DaskReader(WorkerReader):
     def _delay_partitions(
         self, function: Any, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> list[Any]:
-        """Return the delayed calls of a function, one for each non-empty partition.
+        """Return delayed calls of a function, one for each non-empty partition.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class DaskReader(WorkerReader):
         task, columns, labels
             As in `run`.
         """
-        # the mask is sent in slices, and the rest of the task once
+        # the mask is sent in slices, and the rest of the task only once
         delayed_task = optional_imports.dask().delayed(
             task.with_mask(None, 0), pure=False, traverse=False
         )
@@ -255,10 +255,10 @@ class DaskReader(WorkerReader):
         ]
 
     def _results(self, tasks: Sequence[Any]) -> Generator[Any, None, None]:
-        """Yield the results of delayed tasks in order, with a limited number computed ahead.
+        """Yield the results of delayed tasks in order, computing a limited number in advance.
 
-        The limit bounds the memory of the results. It is about twice the number of threads, so that
-        no thread waits.
+        The limit bounds the memory used by results. It is about twice the number of threads, which
+        keeps all threads busy.
         """
         client = _client()
         if client is None:
@@ -273,7 +273,8 @@ class DaskReader(WorkerReader):
         remaining = iter(tasks)
         try:
             while True:
-                # in batches: one message to the scheduler takes as long as thousands of rows
+                # submitted in batches, since one message to the scheduler takes as long as
+                # thousands of rows
                 if 2 * len(futures) <= n_ahead:
                     batch = list(islice(remaining, n_ahead - len(futures)))
                     futures.extend(self.reading(client.compute, batch) if batch else ())
@@ -285,7 +286,7 @@ class DaskReader(WorkerReader):
                 future.release()
 
     def _result(self, future: Any) -> Any:
-        """Return the result of a future of Dask, and release the future."""
+        """Return the result of a Dask future, and release the future."""
         try:
             return self.reading(future.result)
         finally:
@@ -293,19 +294,19 @@ class DaskReader(WorkerReader):
 
 
 def _client() -> Any:
-    """Return Dask's client if it would compute on a cluster, or None if in this process."""
+    """Return the Dask client of a cluster, or None if Dask computes in this process."""
     distributed = sys.modules.get("distributed")
     scheduler = optional_imports.dask().config.get("scheduler", None)
     if distributed is None or scheduler not in (None, "dask.distributed", "distributed"):
         return None
-    client, _ = call_silently(distributed.default_client)  # raises without a client
+    client, _ = call_silently(distributed.default_client)  # raises an error if there is no client
     return client
 
 
 class Partition:
-    """A partition with its own graph, which is computed inside the task that uses it.
+    """Partition with its own graph, which is computed inside the task that uses the partition.
 
-    As tasks of their own, rows and labels would be sent from worker to worker. This is a plain
+    If rows and labels were separate tasks, they would be sent between workers. This is a plain
     class because Dask searches tuples and dataclasses for tasks.
     """
 
@@ -314,15 +315,15 @@ class Partition:
 
 
 def _delay(function: Any, *args: Any) -> Any:
-    """Return a delayed call of a function, which gets the table of each `Partition` argument."""
+    """Return a delayed call of a function, in which each `Partition` is replaced by its table."""
     delayed = optional_imports.dask().delayed(_call_with_tables, pure=False, traverse=False)
     return delayed(function, *args)
 
 
 def _call_with_tables(function: Any, *args: Any) -> Any:
-    """Return function(*args), with computed tables in place of `Partition` arguments."""
+    """Return function(*args), where `Partition` arguments are replaced by computed tables."""
     partitions = [arg for arg in args if isinstance(arg, Partition)]
-    # in one graph, since rows and labels may be columns of the same table
+    # in one graph, since rows and labels can be columns of the same table
     graph = {key: task for partition in partitions for key, task in partition.graph.items()}
     keys = [partition.key for partition in partitions]
     tables = iter(optional_imports.dask().get(graph, keys))
@@ -335,7 +336,7 @@ def table_heights(*tables: Any) -> tuple[int, ...]:
 
 
 def declared_dtype(series: Any) -> Any:
-    """Return the declared type of a Dask column; object if its categories come from its rows."""
+    """Return the declared type of a Dask column, or object if its categories come from rows."""
     is_categorical = getattr(series.dtype, "categories", None) is not None
     if is_categorical and not series.cat.known:
         return np.dtype(object)
@@ -355,7 +356,7 @@ def check_partition(table: Any, template: Any, length: int) -> Result:
     template : array, frame or series
         Empty table with the declared columns and types.
     length : int
-        Number of rows that was counted.
+        Number of rows counted earlier.
     """
     if table_height(table) != length:
         return None, ReadError(
@@ -372,7 +373,7 @@ def check_partition(table: Any, template: Any, length: int) -> Result:
 
 
 def _has_same_kinds(table: Any, template: Any) -> bool:
-    """Indicate whether a table has the columns of an empty table, in types of the same kinds."""
+    """Indicate whether a table has the columns of an empty table, with types of the same kinds."""
     if not hasattr(table, "iloc"):
         return _kind_of_dtype(table.dtype) == _kind_of_dtype(template.dtype)
     if table.ndim == 1:
@@ -395,9 +396,9 @@ def _kind_of_dtype(dtype: Any) -> str:
 
 
 def _without_undeclared_categories(table: Any, template: Any) -> Any:
-    """Return a partition with dtype object in categorical columns without declared categories.
+    """Convert categorical columns without declared categories to dtype object.
 
-    The categories of a partition depend on its private rows.
+    This is necessary because the categories of a partition depend on its private rows.
     """
     if not hasattr(table, "iloc"):
         return table
@@ -410,12 +411,12 @@ def _without_undeclared_categories(table: Any, template: Any) -> Any:
 
 
 def _is_undeclared_category(dtype: Any, declared: Any) -> bool:
-    """Indicate whether the type of a column is categorical and its declared type is not."""
+    """Indicate whether a column's type is categorical and its declared type is not."""
     return hasattr(dtype, "categories") and not hasattr(declared, "categories")
 
 
 def _raw_chunks(table: Any, y: Any, start: int) -> Iterator[RawChunk]:
-    """Yield the rows of a partition and their labels in chunks, to bound memory.
+    """Yield the rows of a partition and their labels in chunks, which limits memory use.
 
     Parameters
     ----------
@@ -436,7 +437,7 @@ def _raw_chunks(table: Any, y: Any, start: int) -> Iterator[RawChunk]:
 def map_partition(
     task: ChunkTask, table: Any, y: Any, mask: Any, template: Any, start: int, length: int
 ) -> list[Result]:
-    """Return (result, None) of each chunk of a partition, up to the first (None, exception).
+    """Return (result, None) for each chunk of a partition, up to the first (None, exception).
 
     Parameters
     ----------
@@ -447,13 +448,13 @@ def map_partition(
     y : array, series or None
         Labels from another source.
     mask : ndarray of bool, or None
-        Mask of the rows of the partition that count.
+        Mask of the counted rows in the partition.
     template : array, frame or series
         Empty table with the declared columns and types.
     start : int
         Position of the first row of the partition among all rows.
     length : int
-        Number of rows that was counted.
+        Number of rows counted earlier.
     """
     results = []
     task = task.with_mask(mask, start)
@@ -471,9 +472,9 @@ def map_partition(
 def sum_partition(
     task: ChunkTask, table: Any, y: Any, mask: Any, template: Any, start: int, length: int
 ) -> Result:
-    """Return (sum, None) of the result tables of the chunks of a partition, or (None, exception).
+    """Return (sum, None) for the result tables of a partition's chunks, or (None, exception).
 
-    Parameters are as in `map_partition`.
+    The parameters are as in `map_partition`.
     """
     table, failure = check_partition(table, template, length)
     if failure is not None:

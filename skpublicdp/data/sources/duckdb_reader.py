@@ -1,4 +1,4 @@
-"""Read DuckDB relations, and CSV, Postgres and SQLite through SQL."""
+"""Read DuckDB relations, and through SQL also CSV files, Postgres and SQLite."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ORDER_PRESERVING_STEPS = {
     *("PARQUET_SCAN", "READ_PARQUET", "CSV_SCAN", "READ_CSV", "READ_CSV_AUTO"),
     *("PANDAS_SCAN", "ARROW_SCAN", "PYTHON_ARROW_SCAN"),
 }
-"""Steps of a query plan that keep the order of rows, by DuckDB's documentation.
+"""Query plan steps that preserve the order of rows according to DuckDB's documentation.
 
-See https://duckdb.org/docs/stable/sql/dialect/order_preservation. Any other step counts as changing
-the order.
+See https://duckdb.org/docs/stable/sql/dialect/order_preservation. All other steps are assumed to
+change the order.
 """
 
 
 class DuckDBReader(RowReader):
-    """Reader of a DuckDB relation, whose query runs once for each pass and is streamed."""
+    """Reader of a DuckDB relation, whose query is run and streamed once for each pass."""
 
     kind = "the DuckDB relation"
     remedy = "run its query by itself to see that it works"
@@ -37,17 +37,17 @@ class DuckDBReader(RowReader):
 
     @cached_property
     def ordered(self) -> bool:
-        """Whether every step of the query keeps the order of rows."""
+        """Whether every step of the query preserves the order of rows."""
         return bool(self.reading(self._keeps_order))
 
     def _keeps_order(self) -> bool:
-        """Indicate whether the settings and the query plan keep the order of rows."""
+        """Indicate whether the settings and the query plan preserve the order of rows."""
         setting = "select current_setting('preserve_insertion_order')"
         ((keeps_insertion_order,),) = self._relation.query("rows_", setting).fetchall()
         if not keeps_insertion_order:
             return False
         explanation = self._relation.query("rows_", "explain (format json) from rows_")
-        if explanation is None:  # DuckDB 1 shows no plan here
+        if explanation is None:  # DuckDB 1 does not show a plan here
             return False
         _, plan = explanation.fetchall()[-1]  # (name of the plan, plan as JSON)
         steps = set(_step_names(json.loads(plan)))
@@ -65,7 +65,7 @@ class DuckDBReader(RowReader):
         assert self.names is not None
         pa = optional_imports.pyarrow()
         quoted = ('"' + self.names[c].replace('"', '""') + '"' for c in columns)
-        # a relation without columns has no rows, so without columns all are read
+        # a relation without columns has no rows, so all columns are read if none is requested
         relation = self._relation.project(", ".join(quoted)) if columns else self._relation
         # an open reader would block the connection
         with relation.to_arrow_reader(CHUNK_ROWS) as reader:
@@ -74,7 +74,7 @@ class DuckDBReader(RowReader):
 
 
 def query(sql: str, connection: Any) -> DuckDBReader:
-    """Return a reader of the rows that an SQL query returns on a DuckDB connection."""
+    """Return a reader of the rows returned by an SQL query on a DuckDB connection."""
     relation = DuckDBReader.reading(connection.sql, sql)
     if relation is None:
         raise ValueError(
@@ -84,7 +84,7 @@ def query(sql: str, connection: Any) -> DuckDBReader:
 
 
 def _step_names(plan: Any) -> Iterator[str]:
-    """Yield the names of all steps of a query plan of DuckDB, a tree of steps."""
+    """Yield the names of all steps in a DuckDB query plan, which is a tree."""
     for step in plan:
         yield step["name"].strip()
         yield from _step_names(step.get("children", ()))

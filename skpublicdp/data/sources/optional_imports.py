@@ -1,4 +1,4 @@
-"""Import optional packages only when a container needs them."""
+"""Imports of optional packages, only when a container needs them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @contextmanager
 def explain_missing(package: str, extra: str) -> Iterator[None]:
-    """Replace the ImportError of an optional package by one that names the extra to install.
+    """Replace the ImportError of an optional package by an error that names the extra to install.
 
-    The new error is raised outside the handler, so that the traceback shows one error.
+    The new error is raised outside of the handler, so that the traceback shows a single error.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def explain_missing(package: str, extra: str) -> Iterator[None]:
 
 
 def pyarrow() -> Any:
-    """Return the module pyarrow, with pyarrow.dataset imported."""
+    """Return the module pyarrow, after importing pyarrow.dataset."""
     with explain_missing("pyarrow", "arrow"):
         import pyarrow
         import pyarrow.dataset

@@ -1,4 +1,4 @@
-"""Read lazy frames of polars."""
+"""Read polars lazy frames."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ ORDER_PRESERVING_PREFIXES = (
     *("PROJECT", "ESTIMATED ROWS:", "SELECT ", "FILTER ", "FROM", "WITH_COLUMNS:", "["),
     *("SLICE[", "ROW_INDEX:"),
 )
-"""Beginnings of the lines of a query plan whose steps keep the order of rows.
-
-These are scans, filters and column expressions. Any other step counts as changing the order.
+"""Prefixes of query plan lines whose steps preserve the order of rows. These steps are scans,
+filters and column expressions. All other steps are assumed to change the order.
 """
 
 
 class PolarsReader(RowReader):
-    """Reader of a `polars.LazyFrame`, whose query runs once for each pass and is streamed."""
+    """Reader of a `polars.LazyFrame`, whose query is run and streamed once for each pass."""
 
     kind = "the lazy frame"
     remedy = "collect it by itself to see that its query works"
@@ -32,7 +31,7 @@ class PolarsReader(RowReader):
 
     @cached_property
     def ordered(self) -> bool:
-        """Whether every step of the query keeps the order of rows; joins and groups may not."""
+        """Whether all query steps preserve the row order, which joins and groups might not."""
         plan = self.reading(self._frame.explain, optimized=False)
         lines = plan.splitlines()
         return all(line.strip().startswith(ORDER_PRESERVING_PREFIXES) for line in lines)
@@ -47,7 +46,7 @@ class PolarsReader(RowReader):
         return self._frame.head(0).collect()
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield one frame per batch of the streamed query."""
+        """Yield one frame for each batch of the streamed query."""
         assert self.names is not None
         frame = self._frame.select([self.names[c] for c in columns]) if columns else self._frame
         yield from frame.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True)

@@ -1,4 +1,4 @@
-"""Readers of rows: their base class with redacted errors, and the reader of tables in memory."""
+"""Row readers: the base class with redacted errors, and the reader of tables in memory."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Codes
 
 CHUNK_ROWS = 2**17
-"""Number of rows of a chunk, unless there are many columns: few enough for little memory."""
+"""Number of rows per chunk unless there are many columns, small enough to use little memory."""
 
 MAX_CHUNK_VALUES = 2**22
-"""Maximum number of values of a chunk, up to the number of columns that `MIN_ROWS` allows."""
+"""Maximum number of values per chunk, up to the number of columns that `MIN_ROWS` allows."""
 
 MIN_ROWS = 2**10
-"""Minimum number of rows of a chunk of very many columns."""
+"""Minimum number of rows in a chunk with very many columns."""
 
 END = object()
-"""Default of `next`, which marks the end of an iterator of tables."""
+"""Default of `next` that marks the end of an iterator of tables."""
 
 
 def rows_per_chunk(n_columns: int) -> int:
-    """Return the number of rows of a chunk of rows with `n_columns` columns."""
+    """Return the number of rows in a chunk with `n_columns` columns."""
     return max(MIN_ROWS, min(CHUNK_ROWS, MAX_CHUNK_VALUES // max(n_columns, 1)))
 
 
 class RowReader(ABC):
-    """Reader of the rows of one container, which must give the same rows in every pass.
+    """Reader of the rows in one container, which must return the same rows in every pass.
 
     Attributes
     ----------
     kind : str
         Name of the container in messages.
     remedy : str
-        Remedy in the message about rows that cannot be read.
+        Remedy in the message about unreadable rows.
     remedy_if_changed : str
-        Remedy in the message about a number of rows that changed between passes.
+        Remedy in the message about a change in the number of rows between passes.
     names : tuple of str or None
-        Names of the columns; None for arrays.
+        Names of the columns, or None for arrays.
     n_columns : int
         Number of columns.
     flat : bool
-        Whether the rows are a one-dimensional array or series rather than a table.
+        Whether the container is a one-dimensional array or series rather than a table.
     ordered : bool
         Whether every pass gives the rows in the same order.
     """
@@ -80,7 +80,7 @@ class RowReader(ABC):
 
     @cached_property
     def n_rows(self) -> int:
-        """Number of rows, counted once."""
+        """Number of rows, which are counted only once."""
         return int(self.reading(self._count))
 
     @abstractmethod
@@ -93,24 +93,24 @@ class RowReader(ABC):
 
     @abstractmethod
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield tables of any number of rows with these columns, in the order of rows."""
+        """Yield tables with these columns and any number of rows, in the order of the rows."""
 
     @staticmethod
     def without_dictionaries(table: Any) -> Any:
-        """Return a table that was read, with its columns in the types of `empty`."""
+        """Convert the columns of a table that was read to the types of `empty`."""
         return table
 
     def empty(self, columns: Sequence[int]) -> Any:
-        """Return an empty table with these columns, in the types of the rows."""
+        """Return an empty table with these columns and the types of the rows."""
         table = self.reading(self._empty)
         return table if self.flat else pick_columns(table, columns)
 
     def chunks(self, columns: Sequence[int], rows: int) -> Generator[Any, None, None]:
-        """Yield all rows in tables of `rows` rows each; only the last table may be shorter.
+        """Yield all rows in tables of `rows` rows each. Only the last table can be shorter.
 
-        Raises ReadError if the number of rows differs from the count of an earlier pass.
+        A ReadError is raised if the number of rows differs from the count in an earlier pass.
         """
-        # counted before reading, since some containers allow one query at a time
+        # counted before reading, since some containers allow only one query at a time
         expected, n_read = self.n_rows, 0
         with contextlib.closing(self._read_redacted(columns)) as tables:
             for table in rechunk(tables, rows):
@@ -122,14 +122,14 @@ class RowReader(ABC):
             raise ReadError(self.changed_message())
 
     def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
-        """Return the rows at non-decreasing positions, as one array, frame or series.
+        """Return the rows at non-decreasing positions as one array, frame or series.
 
         Parameters
         ----------
         columns : sequence of int
             Positions of the columns.
         positions : ndarray of intp
-            Non-decreasing positions among all rows, possibly repeated.
+            Non-decreasing, possibly repeated positions among all rows.
         """
         tables = self.reading(lambda: list(self._take(columns, positions)))
         return concatenate_tables(tables) if tables else self.empty(columns)
@@ -140,7 +140,7 @@ class RowReader(ABC):
             yield from pick_from_tables(tables, positions, 0)
 
     def _read_redacted(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield the tables of `_read`, with exceptions that quote no value."""
+        """Yield the tables from `_read`, with exceptions that quote no value."""
         tables = self.reading(self._read, columns)
         with contextlib.closing(tables):
             while (table := self.reading(next, tables, END)) is not END:
@@ -150,8 +150,7 @@ class RowReader(ABC):
     def reading(cls, call: Any, *args: Any, **options: Any) -> Any:
         """Return the result of call(*args, **options), which reads rows of the container.
 
-        An exception from outside this package may quote a private value, so it is replaced by
-        ReadError.
+        Exceptions from other packages may quote a private value, so they are replaced by ReadError.
         """
         result, failure = call_silently(call, *args, **options)
         if failure is None:
@@ -164,7 +163,7 @@ class RowReader(ABC):
         raise without_traceback(failure)
 
     def changed_message(self) -> str:
-        """Return the message about a number of rows that changed between passes."""
+        """Return the message about a change in the number of rows between passes."""
         return (
             f"{self.kind[0].upper()}{self.kind[1:]} must hold the same rows on every pass, but "
             f"the number of rows has changed; {self.remedy_if_changed}."
@@ -172,7 +171,7 @@ class RowReader(ABC):
 
 
 class WorkerReader(RowReader):
-    """Reader of rows that other processes hold, which apply functions to their rows themselves."""
+    """Reader of rows held by other processes, which apply functions to their own rows."""
 
     @abstractmethod
     def can_pair(self, labels: SourceColumn | None) -> bool:
@@ -191,7 +190,7 @@ class WorkerReader(RowReader):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceColumn:
-    """One column of a row source, to be passed as `y`.
+    """A column of a row source that can be passed as `y`.
 
     Attributes
     ----------
@@ -214,28 +213,28 @@ class SourceColumn:
         return self.take_from(self.reader.empty([self.position]))
 
     def take_from(self, table: Any) -> Any:
-        """Return the column of a table that the reader returned for this column alone."""
+        """Return the column of a table that was read for this column alone."""
         if self.reader.flat:
             return table
         return pick_column(self.reader.without_dictionaries(table), 0)
 
 
 def is_package_error(failure: BaseException) -> bool:
-    """Indicate whether this package defines the exception. Its message then quotes no value."""
+    """Indicate whether an exception is from this package, so that its message quotes no value."""
     return type(failure).__module__.split(".")[0] == "skpublicdp"
 
 
 def without_traceback(failure: Exception) -> Exception:
-    """Remove traceback and causes of an exception, in place, and return the exception.
+    """Remove the traceback and causes of an exception in place, and return the exception.
 
-    Their frames hold private rows.
+    Frames in the traceback contain private rows.
     """
     failure.__cause__ = failure.__context__ = None
     return failure.with_traceback(None)
 
 
 def pick_from_tables(tables: Iterable[Any], positions: Codes, start: int) -> Iterator[Any]:
-    """Yield tables with the rows of consecutive tables at given positions.
+    """Select the rows of consecutive tables at given positions, and yield them as tables.
 
     Parameters
     ----------
@@ -257,9 +256,9 @@ def pick_from_tables(tables: Iterable[Any], positions: Codes, start: int) -> Ite
 
 
 def rechunk(tables: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Yield the rows of consecutive tables again in tables of `rows` rows each.
+    """Regroup the rows of consecutive tables into tables of `rows` rows each.
 
-    Only the last table may be shorter.
+    Only the last table can be shorter.
     """
     parts: list[Any] = []
     n_buffered = 0
@@ -279,9 +278,10 @@ def rechunk(tables: Iterable[Any], rows: int) -> Iterator[Any]:
 
 
 def is_instance(candidate: Any, module: str, *names: str) -> bool:
-    """Indicate whether an object is an instance of a class of an optional package.
+    """Indicate whether an object is an instance of a class from an optional package.
 
-    The package is not imported: without it, the object cannot be an instance of its classes.
+    The package is not imported. If it has not been imported before, the object cannot be an
+    instance of its classes.
 
     Parameters
     ----------
@@ -309,13 +309,13 @@ def check_distinct_names(names: Sequence[Any], reader_kind: str) -> None:
 
 
 def text_names(names: Iterable[Any]) -> tuple[str, ...] | None:
-    """Return the names of columns if all are text, as in scikit-learn; otherwise None."""
+    """Return the column names if all are strings, as in scikit-learn, otherwise None."""
     names = tuple(names)
     return names if all(isinstance(name, str) for name in names) else None
 
 
 class MemoryReader(RowReader):
-    """Reader of a table or a column in memory, which is sliced without a copy of all rows."""
+    """Reader of a table or column in memory, which is sliced without copying all rows."""
 
     kind = "a table in memory"
     remedy = "check that it is an array or a frame"
@@ -339,9 +339,9 @@ class MemoryReader(RowReader):
         yield self._table if self.flat else pick_columns(self._table, columns)
 
     def chunks(self, columns: Sequence[int], rows: int) -> Generator[Any, None, None]:
-        """Yield all rows in tables of `rows` rows each; only the last table may be shorter.
+        """Yield all rows in tables of `rows` rows each. Only the last table can be shorter.
 
-        Rows are sliced before columns are picked, so that copies are small.
+        Rows are sliced before columns are selected, which keeps copies small.
         """
         for start in range(0, self.n_rows, rows):
             table = slice_rows(self._table, start, min(start + rows, self.n_rows))
@@ -353,6 +353,6 @@ class MemoryReader(RowReader):
         return table if self.flat else pick_column(table, column)
 
     def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
-        """Return the rows at positions in any order, by indexing instead of a pass."""
+        """Return the rows at positions in any order, using indexing instead of a pass."""
         rows = take_rows(self._table, positions)
         return rows if self.flat else pick_columns(rows, columns)

@@ -1,4 +1,4 @@
-"""Read rows that stay at several sites: tasks are sent there, and integer tables come back."""
+"""Read rows that stay at several sites, which receive tasks and return integer tables."""
 
 from __future__ import annotations
 
@@ -19,56 +19,58 @@ from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Codes
 
 ROWS_KEY = "rows"
-"""Key under which every site holds the reader of its own rows."""
+"""Key under which every site stores the reader of its own rows."""
 
 
 class SiteAnswer(NamedTuple):
-    """Answer of a site to one task."""
+    """Answer of a site to a task."""
 
     tables: tuple[NDArray[np.int64], ...] = ()
-    """Integer tables of the rows of the site, which the coordinator adds up. They are not protected
-    by noise. Secure aggregation may add masks to them, modulo 2**64, that cancel in the sum."""
+    """Integer tables of the site's rows, which the coordinator adds up. The tables are not
+    protected by noise. Secure aggregation can add masks to the tables, modulo 2**64, that cancel in
+    the sum."""
     facts: Any = None
-    """What the site declares to be public, only for the tasks that ask for it: columns and types,
-    the number of rows, and the set of labels."""
+    """Facts that the site declares to be public, sent only for tasks that request facts: columns
+    and types, the number of rows, and the set of labels."""
 
 
 class AnswersTasks(Protocol):
-    """A site, or a client of one: anything that answers tasks."""
+    """Object that answers tasks, such as a site or a client of a site."""
 
     def answer(self, task: bytes) -> SiteAnswer:
         """Return the answer of the site to a task."""
 
 
 class SiteTask(NamedTuple):
-    """A task for one site: ``function(*args, **options)``, and what happens with its result."""
+    """Task for one site: the call ``function(*args, **options)`` and the use of its result."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     options: dict[str, Any]
     result: str
-    """``"tables"`` or ``"facts"``, which are sent back, or ``"keep"``: the site stores it."""
+    """Use of the result: ``"tables"`` or ``"facts"`` are sent back, ``"keep"`` is stored at the
+    site."""
     key: str
     """Key of a stored result."""
     released_keys: tuple[str, ...]
-    """Keys of stored results that are not needed any more."""
+    """Keys of stored results that are no longer needed."""
 
 
 class PerSite(NamedTuple):
-    """Argument of a task that differs between sites."""
+    """Argument of a task with a different value for each site."""
 
     values: Sequence[Any]
 
 
 class SiteObject:
-    """Object that each site holds, each for its own rows. Tasks contain its key in its place.
+    """Object that each site stores for its own rows. Tasks refer to the object by its key.
 
     Parameters
     ----------
     group : SiteGroup
         The sites.
     key : str
-        Key of the object at every site.
+        Key that identifies the object at every site.
     """
 
     def __init__(self, group: SiteGroup, key: str) -> None:
@@ -76,29 +78,29 @@ class SiteObject:
 
 
 class SiteGroup:
-    """The sites of one set of rows, as the coordinator sees them.
+    """Sites of one set of rows, from the coordinator's point of view.
 
     Parameters
     ----------
     sites : sequence of AnswersTasks
-        The sites, in the order in which their rows count.
+        Sites in the order of their rows.
     """
 
     def __init__(self, sites: Sequence[AnswersTasks]) -> None:
         self.sites = tuple(sites)
-        # keys of two coordinators must differ
+        # the keys of two coordinators must differ
         self._keys = map(f"{secrets.token_hex(8)}-{{}}".format, itertools.count())
         self._released: list[str] = []
 
     def add_up(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Return the sum over the sites of a function that returns integer tables at each site.
+        """Return the sum of a function's integer tables over all sites.
 
         Parameters
         ----------
         function : callable
             Function that returns an integer array, or a tuple of integer arrays.
         *args, **options
-            Its arguments: public values, objects of the sites, or `PerSite`.
+            Arguments of the function: public values, site objects, or `PerSite`.
         """
         totals: list[NDArray[np.int64]] = []
         is_tuple = False
@@ -112,18 +114,18 @@ class SiteGroup:
         return tuple(totals) if is_tuple else totals[0]
 
     def ask(self, function: Callable[..., Any], *args: Any, **options: Any) -> list[Any]:
-        """Return what a function returns at each site, which must be public there."""
+        """Return the results of a function at each site, which must be public."""
         return [answer.facts for answer in self._answers(function, args, options, "facts")]
 
     def keep(self, function: Callable[..., Any], *args: Any, **options: Any) -> str:
-        """Let each site store what a function returns there, and return its key."""
+        """Let each site store the result of a function, and return the key of the results."""
         key = next(self._keys)
         for _ in self._answers(function, args, options, "keep", key):
             pass
         return key
 
     def release_with(self, owner: SiteObject) -> None:
-        """Let the sites forget an object once `owner`, which stands for it here, is deleted."""
+        """Let the sites delete an object once `owner`, its local proxy, is deleted."""
         weakref.finalize(owner, self._released.append, owner.key).atexit = False
 
     def _answers(
@@ -134,7 +136,7 @@ class SiteGroup:
         result: str,
         key: str = "",
     ) -> Generator[SiteAnswer, None, None]:
-        """Yield the answer of each site to a task."""
+        """Yield each site's answer to a task."""
         released, self._released[:] = tuple(self._released), ()
         for position, site in enumerate(self.sites):
             site_args = tuple(
@@ -146,14 +148,14 @@ class SiteGroup:
 
 
 def encode_task(task: SiteTask) -> bytes:
-    """Return a task as bytes, with the keys of objects that the sites hold in their place."""
+    """Serialise a task to bytes, replacing site objects by their keys."""
     with io.BytesIO() as file:
 
         class TaskPickler(optional_imports.cloudpickle().Pickler):  # type: ignore[misc]
-            """Pickler that writes keys of objects that the sites hold."""
+            """Pickler that writes the keys of site objects."""
 
             def persistent_id(self, candidate: Any) -> str | None:
-                """Return the key of an object of the sites, and None for other objects."""
+                """Return the key of a site object, or None for other objects."""
                 return candidate.key if isinstance(candidate, SiteObject) else None
 
         TaskPickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(task)
@@ -161,14 +163,14 @@ def encode_task(task: SiteTask) -> bytes:
 
 
 class _TaskUnpickler(pickle.Unpickler):
-    """Unpickler that replaces keys by the objects that a site holds."""
+    """Unpickler that replaces keys by the objects stored at a site."""
 
     def __init__(self, task: bytes, objects: dict[str, Any]) -> None:
         super().__init__(io.BytesIO(task))
         self._objects = objects
 
     def persistent_load(self, key: str) -> Any:
-        """Return the object that the site holds under a key."""
+        """Return the object that is stored under a key."""
         if key not in self._objects:
             raise ReadError(
                 "A site must hold the objects of the earlier tasks of a fit, and does not hold "
@@ -178,15 +180,15 @@ class _TaskUnpickler(pickle.Unpickler):
 
 
 def decode_task(task: bytes, objects: dict[str, Any]) -> SiteTask:
-    """Return a task that `encode_task` has written, with the objects of one site."""
+    """Restore a task written by `encode_task`, with the objects of one site."""
     decoded: SiteTask = _TaskUnpickler(task, objects).load()
     return decoded
 
 
 def as_tables(result: Any) -> SiteAnswer:
-    """Return the integer tables that a task has computed as an answer.
+    """Return the integer tables computed by a task as an answer.
 
-    Raises TypeError if they do not hold integers.
+    Raise TypeError if the tables do not contain integers.
     """
     is_tuple = isinstance(result, tuple)
     tables = [np.asarray(table) for table in (result if is_tuple else (result,))]
@@ -196,14 +198,14 @@ def as_tables(result: Any) -> SiteAnswer:
 
 
 class SitesReader(SiteObject, RowReader):
-    """Reader that stands for the rows of several sites. It reads none of them.
+    """Proxy reader for the rows of several sites, which does not read any rows.
 
     Parameters
     ----------
     group : SiteGroup
         The sites.
     key : str
-        Key of the readers that the sites hold.
+        Key of the readers stored at the sites.
     template : frame
         Empty table with all columns.
     names : tuple of str
@@ -228,13 +230,13 @@ class SitesReader(SiteObject, RowReader):
         self._template = template
 
     def with_rows(self, key: str, sizes: Sequence[int]) -> SitesReader:
-        """Return a reader of other rows with the same columns, which the sites hold under a key."""
+        """Return a reader of other rows with the same columns, stored at the sites under a key."""
         reader = SitesReader(self.group, key, self._template, self.names or (), sizes)
         self.group.release_with(reader)
         return reader
 
     def split_positions(self, positions: Codes) -> PerSite:
-        """Return positions among all rows as positions at each site.
+        """Convert positions among all rows to positions at each site.
 
         Parameters
         ----------
@@ -257,7 +259,7 @@ class SitesReader(SiteObject, RowReader):
 
 
 def split_positions(positions: Codes, sizes: Sequence[int]) -> PerSite:
-    """Return increasing positions among the rows of all sites as positions at each site."""
+    """Convert increasing positions among the rows of all sites to positions at each site."""
     starts = np.cumsum([0, *sizes])
     cuts = np.searchsorted(positions, starts)
     parts = zip(cuts[:-1], cuts[1:], starts[:-1], strict=True)
@@ -265,7 +267,7 @@ def split_positions(positions: Codes, sizes: Sequence[int]) -> PerSite:
 
 
 def refuse_sites(*readers: RowReader) -> None:
-    """Raise ValueError if one of two readers, of rows and of labels, reads rows of sites."""
+    """Raise ValueError if either the row reader or the label reader reads rows of sites."""
     if any(isinstance(reader, SitesReader) for reader in readers):
         raise ValueError(
             "X and y of sites must be columns of the same open_sites(...), since every site keeps "

@@ -1,4 +1,4 @@
-"""Read Spark DataFrames: functions run on the executors, and only results are sent back."""
+"""Read Spark DataFrames. Functions run on the executors, and only results are returned."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from skpublicdp.data.tables import table_height, table_width
 from skpublicdp.exceptions import ReadError
 
 Output = tuple[int, Result]
-"""The number of rows of a chunk, or of a partition, and the result of the function for them."""
+"""Number of rows in a chunk or a partition, and the function's result for these rows."""
 
 OUTPUT_SCHEMA = "n_rows long, result binary"
-"""Schema of the rows that the executors send back; results are pickled."""
+"""Schema of the rows returned by the executors, in which results are pickled."""
 
 
 class SparkReader(WorkerReader):
-    """Reader of a Spark DataFrame, classic or of Spark Connect, by `mapInArrow`.
+    """Reader of a Spark DataFrame (classic or Spark Connect), using `mapInArrow`.
 
-    Spark may run a task several times, after a failure or by speculation. It hands over the output
-    of one run of each task, so that no row counts twice.
+    Spark can run a task several times, after a failure or through speculative execution. It only
+    returns the output of one run of each task, so no row is counted twice.
     """
 
     kind = "the Spark DataFrame"
@@ -47,12 +47,12 @@ class SparkReader(WorkerReader):
 
     @property
     def ordered(self) -> bool:
-        """False, since Spark promises no order of rows."""
+        """False, since Spark does not guarantee an order of rows."""
         return False
 
     @cached_property
     def _schema(self) -> Any:
-        """The pyarrow schema of all columns."""
+        """Pyarrow schema of all columns."""
         return plain_schema(self.reading(lambda: self._frame.limit(0).toArrow()).schema)
 
     def _count(self) -> int:
@@ -71,13 +71,13 @@ class SparkReader(WorkerReader):
             yield table
 
     def can_pair(self, labels: SourceColumn | None) -> bool:
-        """Indicate whether there are no labels from another source, which would need an order."""
+        """Return False for labels from another source, which would need a fixed order of rows."""
         return labels is None
 
     def run(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Generator[Result, None, None]:
-        """Yield the result of each chunk, computed on the executors, one partition after another.
+        """Yield the result of each chunk, computed on the executors, partition by partition.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class SparkReader(WorkerReader):
     ) -> Result:
         """Return (sum, None) of the result tables of all chunks, or (None, exception).
 
-        Each partition sends one table here. Parameters are as in `run`.
+        Each partition sends a single table to the driver. Parameters are as in `run`.
         """
         outputs = self.reading(self._map_partitions, partial(sum_chunks, task), columns)
         rows = self.reading(outputs.collect)
@@ -114,7 +114,7 @@ class SparkReader(WorkerReader):
         return total, failure
 
     def _check_number(self, n_read: int) -> None:
-        """Raise ReadError if a pass had another number of rows than was counted."""
+        """Raise ReadError if the number of rows in a pass differs from the earlier count."""
         if n_read != self.n_rows:
             raise ReadError(self.changed_message())
 
@@ -132,7 +132,7 @@ class SparkReader(WorkerReader):
         """
         assert self.names is not None
         pa = optional_imports.pyarrow()
-        # without columns all rows are still read, by one column
+        # if no columns are requested, one column is still read for all rows
         names = [self.names[c] for c in columns or [0]]
         schema, kind = pa.schema([self._schema.field(name) for name in names]), self.kind
 
@@ -142,7 +142,7 @@ class SparkReader(WorkerReader):
                 yield pa.record_batch({"n_rows": [n_rows], "result": [pickle.dumps(result)]})
 
         quoted = ("`" + name.replace("`", "``") + "`" for name in names)
-        # `mapInArrow` looks names up without quoting them
+        # `mapInArrow` looks up names without quoting them
         plain_names = (f"c{position}" for position in range(len(names)))
         frame = self._frame.select(*quoted).toDF(*plain_names)
         return frame.mapInArrow(map_batches, OUTPUT_SCHEMA)
@@ -154,9 +154,9 @@ def _rows_of(chunk: Chunk) -> Any:
 
 
 def _outputs(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
-    """Yield the number of rows and the result of each chunk of a partition.
+    """Yield the number of rows and the result for each chunk of a partition.
 
-    The positions of chunks are those in the partition, since Spark promises no order.
+    Chunk positions are relative to the partition, since Spark does not guarantee an order.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _outputs(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
 
 
 def map_chunks(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
-    """Yield (number of rows, Result) of each chunk of a partition, up to the first failure.
+    """Yield (number of rows, Result) for each chunk of a partition, up to the first failure.
 
     Parameters are as in `_outputs`.
     """
@@ -186,7 +186,7 @@ def map_chunks(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
 
 
 def sum_chunks(task: ChunkTask, tables: Iterator[Any]) -> list[Output]:
-    """Return [(number of rows, Result)] of the sum over the chunks of a partition, if it has any.
+    """Return [(number of rows, Result)] for the sum over a partition's chunks, if there are any.
 
     Parameters are as in `_outputs`.
     """
