@@ -36,7 +36,7 @@ regardless of a row's position in an array."""
 
 @dataclass(frozen=True, eq=False)
 class AdditiveModel:
-    """Additive model with integer scores of bins and of tree leaves. All numbers are released.
+    """Additive model with integer scores of bins and tree leaves, all of which are released.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ MIN_PROBABILITY_SEVERAL = 0.01
 
 ROWWISE_SAMPLE, N_SINGLE_ROWS = 64, 4
 """Number of public rows that are checked for mutually independent predictions, and number of these
-rows that are predicted individually. Predictions take time."""
+rows that are predicted individually. Both numbers limit the run time."""
 
 EXTREME_NUMBER = 1e30
 """Value in all columns of an extreme row, whose presence must not change the predictions for other

@@ -35,7 +35,8 @@ class DescribedRows:
     columns : dict of str to ndarray
         Values of each column.
     nullable : frozenset of str
-        Columns whose values can be missing according to a metadata file. The rows have none.
+        Columns whose values can be missing according to a metadata file. The generated rows have no
+        missing values.
     not_given : dict of str to str
         Columns that a metadata file lists without bounds or categories, with the reason.
     """

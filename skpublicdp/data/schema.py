@@ -1,4 +1,4 @@
-"""Schema of a table: descriptions of its columns from public rows, declared types and bounds."""
+"""Schema of a table: column descriptions based on public rows, declared types and bounds."""
 
 from __future__ import annotations
 
@@ -45,25 +45,24 @@ __all__ = [
 ]
 
 Coder = Callable[[NDArray[Any]], NDArray[Any]]
-"""Elementwise function that maps the values of one column, shape (n,), to n codes."""
+"""Elementwise function that maps the values of a column, shape (n,), to n codes."""
 
 REFERENCE_BOUND = 8.0
-"""Bound of a numeric column without public values and without bounds given by the user.
-
-Such a column has a standard normal reference sample, which lies between -8 and 8.
+"""Default bound of a numeric column without public values and without user-defined bounds. The
+reference sample of these columns is standard normal, and lies between -8 and 8.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Descriptions of all columns, and the container of the rows.
+    """Descriptions of all columns and the container of the rows.
 
     Attributes
     ----------
     columns : tuple of Column
-        Descriptions in the order of the columns.
+        Descriptions of the columns, in order.
     container : Container
-        Library and labels of the table that was passed to `fit`.
+        Library and labels of the table passed to `fit`.
     """
 
     columns: tuple[Column, ...]
@@ -82,10 +81,10 @@ class Schema:
     def encode(
         self, table: Table, *, clamp: bool = True, types: Sequence[ColumnType] | None = None
     ) -> Floats:
-        """Return the rows of a table as floats, shape (n_rows, n_columns), in Fortran order.
+        """Encode the rows of a table as floats, shape (n_rows, n_columns), in Fortran order.
 
-        Numbers are clipped to the bounds, and categories become codes. Each row is encoded on its
-        own.
+        Numbers are clipped to the bounds, and categories are converted to codes. Each row is
+        encoded independently of other rows.
 
         Parameters
         ----------
@@ -94,8 +93,8 @@ class Schema:
         clamp : bool
             Whether numbers outside the bounds are clipped.
         types : sequence of ColumnType, optional
-            Types on which error texts depend. For a chunk pass the types of all rows, so that the
-            text does not depend on the chunk. By default the types of the table.
+            Types that error messages depend on, by default the types of the table. For a chunk,
+            pass the types of all rows, so that messages do not depend on the chunk.
         """
         encoded = np.empty(table.shape, order="F")
         coders = [partial(column.encode, clamp=clamp) for column in self.columns]
@@ -113,19 +112,19 @@ class Schema:
         table : Table
             Rows with the columns of the schema.
         coders : sequence of callable
-            One elementwise function per column, which maps its values to codes.
+            Elementwise function for each column, which maps values to codes.
         types : sequence of ColumnType, optional
-            Types on which error texts depend, as in `encode`.
+            Types that error messages depend on, as in `encode`.
         """
         return [codes for _, codes in self._encoded_columns(table, coders, types)]
 
     def _encoded_columns(
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (position, codes) of each column, where `coders` has one function per column.
+        """Yield (position, codes) for each column, where `coders` contains one function per column.
 
-        An error about numbers is raised after the last column, so that it does not reveal which
-        numeric column is invalid. Parameters are as in `encode` and `codes`.
+        Errors about numbers are raised after the last column, so that they do not reveal which
+        numeric column is invalid. The parameters are as in `encode` and `codes`.
         """
         refusal = self._invalid_numbers_error(types or table.types)
         is_invalid = False
@@ -142,12 +141,11 @@ class Schema:
             raise refusal
 
     def check(self, table: Table) -> None:
-        """Raise NotNumbersError if a numeric column holds a missing, infinite or other value.
+        """Raise NotNumbersError if a numeric column contains a missing, infinite or other value.
 
-        Missing and infinite numbers are valid in nullable columns.
-
-        All columns are read before the error is raised, and its message depends on types alone, so
-        it does not reveal which column is invalid.
+        Missing and infinite numbers are valid in nullable columns. The error does not reveal which
+        column is invalid, since all columns are read before the error is raised and its message
+        depends on types alone.
         """
         is_invalid = False
         for position, column in enumerate(self.columns):
@@ -166,17 +164,17 @@ class Schema:
             raise self._invalid_numbers_error(table.types)
 
     def _invalid_numbers_error(self, types: Sequence[ColumnType]) -> NotNumbersError:
-        """Return the error for any invalid value of a numeric column.
+        """Return the error about an invalid value in any numeric column.
 
-        Its message names all numeric columns whose types allow an invalid value. It depends on
-        the types alone, since a private row decides which column is invalid.
+        The message names all numeric columns whose types allow an invalid value. It depends on
+        types alone, since the column that is actually invalid depends on a private row.
         """
         numeric = [
             (column, type_)
             for column, type_ in zip(self.columns, types, strict=True)
             if not column.categorical
         ]
-        # where numbers may be missing, every value of a column of numbers is valid
+        # if numbers can be missing, every value in a column of numbers is valid
         columns = [
             column
             for column, type_ in numeric
@@ -189,13 +187,13 @@ class Schema:
         )
 
     def decode(self, rows: Floats) -> Any:
-        """Return encoded rows with the user's values, in a container like the one of `fit`."""
+        """Decode rows to the user's values, in the kind of container used in `fit`."""
         return self.container.build(self.decoded_columns(rows))
 
     def decoded_columns(self, rows: Floats) -> list[NDArray[Any]]:
-        """Return the columns of encoded rows with the user's values, each of shape (n_rows,).
+        """Decode rows to a list of columns with the user's values, shape (n_rows,).
 
-        A column of booleans alone has a boolean dtype.
+        Columns that contain only booleans have a boolean dtype.
         """
         columns = []
         for position, column in enumerate(self.columns):
@@ -206,18 +204,18 @@ class Schema:
         return columns
 
     def has_known_values(self, rows: Floats) -> Mask:
-        """Return whether each encoded row has no `OTHER`, no `MISSING` and no missing number."""
+        """Indicate which encoded rows contain neither `OTHER` nor missing values."""
         is_known = np.ones(len(rows), dtype=bool)
         for position, column in enumerate(self.columns):
             values = rows[:, position]
-            # the codes of `OTHER` and `MISSING` come after those of the categories
+            # the codes of `OTHER` and `MISSING` follow the codes of the categories
             is_known &= values < len(column.values) if column.categorical else ~np.isnan(values)
         return is_known
 
     def replace_impossible(self, rows: Floats) -> Floats:
-        """Return encoded rows without `OTHER` in closed columns.
+        """Replace `OTHER` in closed columns of encoded rows.
 
-        It is replaced by the values of other rows in the column (hot deck imputation).
+        The replacements are values of other rows in the same column (hot deck imputation).
         """
         rows = rows.copy()
         for position, column in enumerate(self.columns):
@@ -230,9 +228,9 @@ class Schema:
         return rows
 
     def decode_rowwise(self, rows: Floats) -> Any:
-        """Return decoded rows in the container of `fit`, with column types from the schema alone.
+        """Return decoded rows in the container of `fit`, with column types given by the schema.
 
-        If values decided the types, the result of a function for one row could depend on other
+        If the types depended on values, the result of a function for one row could depend on other
         rows.
         """
         columns = [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
@@ -245,7 +243,7 @@ class Schema:
         return self.container.build(*zip(*typed_columns, strict=True))
 
     def position(self, column: Any) -> int:
-        """Return the position of a column that a user gave by name or position."""
+        """Return the position of a column specified by name or position."""
         position = column_position(column, self.names)
         if position is not None:
             return position
@@ -264,20 +262,20 @@ def build_schema(
     nullable: bool | Collection[int] = False,
     numeric: bool = False,
 ) -> Schema:
-    """Return the schema of a table, from public rows, bounds and the column types of `X` alone.
+    """Build the schema of a table from public rows, bounds and the column types of `X`.
 
     Parameters
     ----------
     X : Table
-        All rows. Only the column types are read.
+        All rows. Table of which only the column types are read.
     public : sequence of Table
-        Public rows in several parts, with the columns of `X`; may be empty.
+        Public rows in several parts, with the columns of `X`. The sequence can be empty.
     bounds : array-like of shape (2,) or (n_features, 2), or mapping of column to pair, optional
-        Bounds of numeric columns. By default the range of the public values, extended by its width
-        on each side.
+        Bounds of numeric columns. By default, the bounds are the range of the public values,
+        extended by its width on each side.
     nullable : bool or collection of int, default=False
-        Whether numeric columns may have missing values and infinities. A collection has the
-        positions of columns that may. Other columns may if public numbers are missing in them.
+        Whether numeric columns can have missing values and infinities. A collection lists the
+        positions of nullable columns, in addition to the columns with missing public numbers.
     numeric : bool, default=False
         Whether all columns are numeric.
 
@@ -303,7 +301,7 @@ def build_schema(
 
 
 def column_names(X: Table) -> list[str]:
-    """Return the column names of a frame as text, or x0, x1 and so on for an array."""
+    """Return the column names of a frame as strings, or x0, x1 and so on for an array."""
     return [str(label) if X.is_frame else f"x{label}" for label in X.labels]
 
 
@@ -312,14 +310,14 @@ def _is_categorical(
 ) -> bool:
     """Indicate whether a column is categorical rather than numeric.
 
-    The declared type decides. In a column of dtype object, public values decide: a text or a
-    boolean among them makes it categorical. In an array all columns share a type, so booleans there
-    are numbers.
+    The declared type decides. A column of dtype object is categorical if its public values include
+    text or booleans. All columns of an array share a type, so booleans in arrays are treated as
+    numbers.
 
     Parameters
     ----------
     types : sequence of ColumnType
-        Type of the column in `X`, followed by its types in the public tables.
+        Type of the column in `X`, followed by the types in the public tables.
     is_frame : bool
         Whether `X` is a frame.
     public_parts : sequence of ndarray
@@ -331,7 +329,7 @@ def _is_categorical(
     if is_frame and kind != ANYTHING:
         return True
     if is_frame and not public_parts:
-        return True  # nothing shows that an object column holds numbers
+        return True  # there is no evidence that an object column contains numbers
     if kind == BOOLEAN:
         return False
     return any(isinstance(value, str | bool) for part in public_parts for value in part.tolist())
@@ -340,7 +338,7 @@ def _is_categorical(
 def _categorical_column(
     name: str, types: Sequence[ColumnType], public_parts: Sequence[Any]
 ) -> Column:
-    """Describe a categorical column by its public values and its declared categories.
+    """Describe a categorical column by its public values and declared categories.
 
     Parameters
     ----------
@@ -356,7 +354,7 @@ def _categorical_column(
     declared = [value for type_ in types for value in type_.categories or ()]
     all_boolean = all(isinstance(value, bool | np.bool_) for value in present + declared)
     if all_boolean and (present or types[0].kind == BOOLEAN):
-        declared = [False, True]  # the domain of the type, so it depends on no row
+        declared = [False, True]  # domain of the type, which does not depend on any row
     if not values and not declared:
         raise ValueError(
             f"The categories of column {name} must come from public rows or from the type of "
@@ -372,7 +370,8 @@ def _categorical_column(
     categories[:] = distinct
     orders = [type_.categories for type_ in types if type_.ordered and type_.categories]
     declared_order = orders[0] if orders else ()
-    # A column of booleans is closed whatever its type: a missing private value may have changed it.
+    # A boolean column is closed regardless of its type, since a missing private value may have
+    # changed the type.
     is_closed = types[0].categories is not None or all_boolean
     return Column(
         name, categories, categorical=True, is_closed=is_closed, declared_order=declared_order
@@ -386,7 +385,7 @@ def _numeric_column(
     limits: tuple[float, float] | None,
     nullable: bool | None,
 ) -> Column:
-    """Describe a numeric column by its public values, or by its bounds.
+    """Describe a numeric column by its public values or its bounds.
 
     Parameters
     ----------
@@ -397,10 +396,10 @@ def _numeric_column(
     public_parts : sequence of ndarray
         Public values of the column in several parts.
     limits : (low, high) or None
-        Bounds that the user passed.
+        Bounds specified by the user.
     nullable : bool or None
-        Whether the column may have missing values and infinities. None means that it may if a
-        public value is missing.
+        Whether the column can have missing values and infinities. None means that the column is
+        nullable if a public value is missing.
     """
     offset = _exact_offset(public_parts)
     numbers = [_public_numbers(part, name, offset) for part in public_parts]
@@ -420,10 +419,11 @@ def _numeric_column(
     elif not len(distinct):
         low, high = -REFERENCE_BOUND, REFERENCE_BOUND
     else:
-        # a single public value shows no width, so its magnitude takes the place of the width
+        # a single public value has no range, so its magnitude is used as the width
         width = distinct[-1] - distinct[0] or max(1.0, abs(distinct[0]))
         low, high = float(distinct[0] - width), float(distinct[-1] + width)
-    # public values decide, since one missing private number turns an integer column into floats
+    # determined by public values, since a single missing private number would turn an integer
+    # column into floats
     ends = np.array([low, high])
     are_whole_numbers = (distinct % 1 == 0).all() and (ends % 1 == 0).all()
     is_integral = are_whole_numbers and np.abs(ends).max() < MAX_EXACT_INTEGER
@@ -443,7 +443,7 @@ def _numeric_column(
 def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
     """Return the public values of a numeric column minus an offset, as floats.
 
-    Raises NotNumbersError if some public value is no number.
+    A NotNumbersError is raised if some public value is not a number.
     """
     try:
         return to_numbers(values, name, offset)
@@ -456,11 +456,11 @@ def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
 
 
 def _exact_offset(public_parts: Sequence[Any]) -> int:
-    """Return an offset to subtract from an integer column, so that differences are exact floats.
+    """Return an offset that makes the differences to an integer column exact as floats.
 
     Integers above 2**53 are not exact in double precision. The offset is the middle of the public
-    range if the range reaches beyond 2**53, and otherwise 0. It is also 0 if some public values
-    are no integers.
+    range if this range extends beyond 2**53, and otherwise 0. It is also 0 if some public values
+    are not integers.
     """
     arrays = [np.ma.getdata(part) for part in public_parts]
     integer_arrays = [array for array in arrays if array.dtype.kind in "iu"]
@@ -476,21 +476,22 @@ def _exact_offset(public_parts: Sequence[Any]) -> int:
 def parse_bounds(
     bounds: Any, names: Sequence[str], types: Sequence[ColumnType] = ()
 ) -> dict[int, tuple[float, float]]:
-    """Return the bounds of columns as a dict of position to (low, high), after validation.
+    """Return validated column bounds as a dict of position to (low, high).
 
     Parameters
     ----------
     bounds : array-like of shape (2,) or (n_columns, 2), mapping of column to pair, or None
-        Bounds of all columns, or of some columns given by name or position.
+        Bounds of all columns, or of some columns specified by name or position.
     names : sequence of str
         Names of the columns.
     types : sequence of ColumnType
-        The types of the columns. Without types all columns are numeric.
+        Types of the columns. Without types, all columns are numeric.
 
     Raises
     ------
     ValueError
-        If a column is unknown, or if bounds are not an increasing pair of finite numbers or dates.
+        If a column is unknown, or if its bounds are not an increasing pair of finite numbers or
+        dates.
     """
     if bounds is None:
         return {}
@@ -511,21 +512,21 @@ def parse_bounds(
 
 
 def bounds_by_position(bounds: Any, names: Sequence[str]) -> Any:
-    """Return the parameter `bounds` with column names replaced by positions, after validation.
+    """Return the validated parameter `bounds`, with column names replaced by positions.
 
-    Bounds that are no mapping are returned unchanged. All columns are numeric.
+    Bounds that are not a mapping are returned unchanged. All columns are numeric.
     """
     limits = parse_bounds(bounds, names)
     return limits if isinstance(bounds, Mapping) else bounds
 
 
 def column_position(column: Any, names: Sequence[str]) -> int | None:
-    """Return the position of a column that a user gave by name or position; None if unknown.
+    """Return the position of a column specified by name or position, or None if unknown.
 
     Parameters
     ----------
     column : str, int or float
-        Name, or position as a whole number.
+        Name of the column, or its position as a whole number.
     names : sequence of str
         Names of the columns.
     """
@@ -536,12 +537,12 @@ def column_position(column: Any, names: Sequence[str]) -> int | None:
 
 
 def _parse_pair(pair: Any, subject: str, is_date: bool) -> tuple[float, float]:
-    """Return the bounds (low, high) of one column as floats; dates are microseconds since 1970.
+    """Return the bounds (low, high) of a column as floats, in microseconds since 1970 for dates.
 
     Parameters
     ----------
     pair : array-like of shape (2,)
-        Bounds that the user passed.
+        Bounds specified by the user.
     subject : str
         Subject of the error message, such as "bounds of column age".
     is_date : bool

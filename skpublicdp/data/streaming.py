@@ -387,7 +387,7 @@ class RowSource:
                 yield result
 
     def map_labels(self, f: Callable[[Any], R]) -> Iterator[R]:
-        """Yield f(labels) for every chunk of labels, in the order of the rows. `X` is not read.
+        """Yield f(labels) for every chunk of labels, in order, without reading `X`.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ ColumnValues = NDArray[Any]
 
 NUMBER, BOOLEAN, TEXT, CATEGORY, DATE = "numbers", "booleans", "text", "categories", "dates"
 ANYTHING = "anything"
-"""Column kinds by declared type, as they appear in messages. ANYTHING is dtype object."""
+"""Column kinds by declared type, as they appear in messages. ANYTHING denotes dtype object."""
 
 MIN_REPETITIONS = 2
 """Minimum mean number of rows per distinct string at which each distinct string is encoded only
@@ -226,7 +226,8 @@ class Table:
         position : int
             Position of the column.
         encode : callable
-            Function that maps values to codes, both arrays of shape (k,). Missing text is None.
+            Function that maps values to codes, both arrays of shape (k,). Missing strings are
+            passed as None.
         """
         if not self.is_frame or self.types[position].kind not in (TEXT, CATEGORY):
             return encode(self.column(position))
