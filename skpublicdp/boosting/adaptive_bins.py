@@ -188,7 +188,7 @@ class BinSplitter:
         sums : ndarray of float64, shape (2 * n_targets, n_halves)
             Noisy sums over half bins, in the order returned by `_half_sums`.
         variance : float
-            Variance of their noise.
+            Noise variance of the sums.
         """
         columns = list(self.data.binner.columns)
         n_targets = self.loss.n_targets

@@ -102,7 +102,7 @@ class GaussianPosterior:
     mean : ndarray of float64, shape (n_coefficients + 1,)
         Expected coefficients and intercept.
     covariance : ndarray of float64, shape (n_coefficients + 1, n_coefficients + 1)
-        Their covariance.
+        Covariance of the coefficients and the intercept.
     """
 
     mean: Floats
@@ -321,7 +321,7 @@ def bin_prior(
     log_variances : ndarray of float64, shape (n_columns,)
         Natural logarithm of each column's prior variance.
     intercept : float
-        Prior mean of the intercept; its variance is 1.
+        Prior mean of the intercept, whose prior variance is 1.
     X : ndarray of float64, shape (m, n_bins)
         Bin indicators of the public rows.
     """

@@ -234,7 +234,7 @@ def estimate_shift(
     counts : ndarray of int64, shape (n_splits,)
         Noisy count of private rows in the lower half of each column.
     variance : float
-        Variance of their noise.
+        Noise variance of the counts.
     min_evidence : float
         Log marginal likelihood ratio above which rows are reweighted.
     pure : bool, default=False
@@ -421,7 +421,7 @@ def calibrate_weights(
     counts : ndarray of float64, shape (n_measured,)
         Noisy counts of private rows.
     variance : float
-        Variance of their noise.
+        Noise variance of the counts.
     """
     n, m = design.n, design.effective_size
     log_weights = np.log(design.weights)

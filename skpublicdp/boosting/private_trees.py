@@ -85,7 +85,7 @@ def fit_trees(
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Pays for every draw and release.
+        Ledger that is charged for every draw and release.
     trees : TreeCover
         Candidate trees on the bins `training.binned`.
     max_trees : int, optional

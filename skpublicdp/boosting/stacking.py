@@ -217,7 +217,7 @@ def _noisy_sums(
     ndarray of float64, shape (2,)
         The noisy sums, in units of the gradient.
     float
-        Variance of their noise.
+        Noise variance of the sums.
     """
     rows = training.rows
     data = replace(pair.fitted.data, rows=rows)  # all rows, even if the fit used a sample
@@ -269,7 +269,7 @@ def _weights_given_sums(
     noisy_sums : ndarray of float64, shape (2,)
         The released sums.
     noise_variance : float
-        Variance of their noise.
+        Noise variance of the sums.
     n : int
         Number of private rows.
     pure : bool

@@ -104,7 +104,7 @@ class TermPosterior:
         gradients, hessians : ndarray of float64, shape (n_targets, n_bins)
             Noisy sums over the rows in each bin.
         variance : float
-            Variance of their noise.
+            Noise variance of the sums.
         expected : ndarray of float64, shape (n_targets, n_bins)
             Hessian sums predicted from the public rows.
         gradient_variance : float

@@ -60,10 +60,9 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 
 
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
-    """Return the value of a function of a table for rows in memory.
+    """Apply a function of a table to rows in memory, and warn about unknown categories.
 
-    It warns about unknown categories. The parameters are as in `predict_batches`, except that the
-    rule can return a value of any type.
+    The parameters are as in `predict_batches`, except that the rule can return a value of any type.
     """
     table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)

@@ -260,7 +260,7 @@ class LabelCodes(NamedTuple):
 def encode_labels(
     private: NDArray[Any], public: list[NDArray[Any]], classes: ArrayLike | None
 ) -> LabelCodes:
-    """Return the codes of private and public labels, and the sorted array of classes.
+    """Return the codes of private and public labels and the sorted array of classes.
 
     A public label of -1 marks an unlabelled row, unless -1 is itself a class.
 
@@ -271,7 +271,7 @@ def encode_labels(
     public : list of ndarray
         Public labels in several parts, read by `label_column`.
     classes : array-like or None
-        All possible labels; ``None`` takes the labels that occur.
+        All possible labels. With ``None``, these are the labels that occur.
     """
     declared = None if classes is None else _declared_classes(classes)
     unlabelled = [is_unlabelled(labels) for labels in public]
@@ -414,7 +414,7 @@ class LabelReader(TargetReader):
     Parameters
     ----------
     classes : array-like or None
-        All possible labels; ``None`` takes the labels that occur.
+        All possible labels. With ``None``, these are the labels that occur.
     min_classes : int
         Minimum number of classes.
     """

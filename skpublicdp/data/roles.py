@@ -84,7 +84,7 @@ class RowRoles:
 
     @property
     def n_private(self) -> int:
-        """Number of private rows that count."""
+        """Number of counted private rows."""
         return len(self.is_public) if self.counted is None else int(self.counted.sum())
 
     def capped(self, estimator: Any, groups: Any) -> RowRoles:
@@ -185,7 +185,7 @@ def read_persons(stream: RowSource, groups: Any) -> Any:
 
 
 def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> RowSource:
-    """Return the first `max_rows` rows of each person at each site. Persons stay at their sites.
+    """Return the first `max_rows` rows of each person at each site, without moving persons.
 
     Parameters
     ----------

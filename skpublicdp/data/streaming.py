@@ -318,7 +318,7 @@ class RowSource:
         return RowSource(self._reader, columns, self._labels)
 
     def with_mask(self, mask: Mask) -> RowSource:
-        """Return a source whose passes skip the rows outside a mask. `n_rows` counts all rows."""
+        """Return a source that skips the rows outside a mask, although `n_rows` counts all rows."""
         self.check_ordered("Groups")
         return RowSource(self._reader, self._columns, self._labels, mask)
 
