@@ -374,8 +374,7 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
         return np.asarray(series.cast(nw.Datetime("us")).to_numpy(), dtype="datetime64[us]")
     if type_.kind == NUMBER:
         if dtype.is_integer():
-            # if converted to floats, large integers would be rounded only in columns with missing
-            # values
+            # as floats, large integers would be rounded only in columns with missing values
             if not series.null_count():
                 return np.asarray(series.to_numpy())
             missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
