@@ -1,11 +1,12 @@
-"""What each tuned number buys: the error with other values beside that with its own.
+"""Ablation: compare the error with other values of each tuned number and with its default value.
 
-A line is a number (or a function, for a rule that may be switched off), other
-values and a workload. A ratio is error with the other value over error with its own, the geometric
-mean over the cases of the workload: tables x epsilon x public rows, half of them drifted. ± is one
-standard error over seeds, which have the same rows and the same noise under all values. A number
-earns its place if some ratio is above 1 by more than 1% and two standard errors; "free" lines do
-not. Numbers that only keep floats, memory or time within bounds have no line.
+A line consists of a number (or a function, for a rule that can be switched off), alternative values
+and a workload. A ratio is the error with the alternative value divided by the error with the
+default value, as the geometric mean over the cases of the workload: tables x epsilon x public rows,
+half of them drifted. ± is one standard error over seeds, which have the same rows and the same
+noise for all values. A number is justified if some ratio exceeds 1 by more than 1% and two standard
+errors, which is not the case for "free" lines. Numbers that only limit floating-point range, memory
+or time have no line.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ from skpublicdp.query_release.synthetic import synthesize
 N = 10_000
 EPSILONS = (0.1, 1.0)
 PUBLIC = ((0, 0.0), (100, 2.0), (3000, 0.0), (3000, 1.0))
-"""Rows, and how far they are drifted: later ones have odds up to e^(4 drift)."""
+"""Rows and the strength of their drift: later rows have odds up to e^(4 drift)."""
 
 
 def score(low, high, truth, level=0.95):
-    """Return the mean interval score (Gneiting and Raftery 2007): width, and a price of misses."""
+    """Return the mean interval score (Gneiting and Raftery 2007): width plus penalty for misses."""
     missed = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
     return float((high - low + 2 / (1 - level) * missed).mean())
 
@@ -61,7 +62,7 @@ def score(low, high, truth, level=0.95):
 
 @lru_cache
 def column(name, data_dir):
-    """Return a population, sorted, and bounds."""
+    """Return a sorted population and its bounds."""
     generator = np.random.default_rng(5)
     if name == "lognormal":
         return np.sort(np.exp(generator.normal(10, 1, 100_000))), (-1e6, 1e8)
@@ -90,13 +91,13 @@ def line_case(name, data_dir, epsilon, n_public, drift, pure, seed):
 
 
 def drifted(rows, n, drift, generator):
-    """Draw public rows of a sorted population, later ones with larger odds."""
+    """Draw public rows from a sorted population, with larger odds for later rows."""
     weights = np.exp(drift * np.linspace(-2, 2, len(rows)))
     return rows[generator.choice(len(rows), n, p=weights / weights.sum())]
 
 
 def lines(data_dir, pure=False, epsilons=EPSILONS):
-    """Return cases of one column: smooth, with heavy values, on a lattice, with a long tail."""
+    """Return cases of one column: smooth, with frequent values, on a lattice, or long-tailed."""
     names = ("lognormal", "spending", "age", "fnlwgt")
     return {
         (name, epsilon, m, drift): partial(line_case, name, data_dir, epsilon, m, drift, pure)
@@ -109,7 +110,7 @@ def lines(data_dir, pure=False, epsilons=EPSILONS):
 
 @lru_cache
 def coded_rows(data_dir):
-    """Return a population in codes, with its sizes, ordered by how likely drift makes a row."""
+    """Return a coded population and its column sizes, ordered by the probability under drift."""
     if data_dir is not None:
         codes, sizes = adult(data_dir)
     else:
@@ -149,7 +150,7 @@ def tables_case(data_dir, width, epsilon, n_public, drift, pure, seed):
 
 
 def tables(data_dir, pure=False, epsilons=EPSILONS):
-    """Return cases of eight tables of two columns, and of three."""
+    """Return cases of eight tables with two columns and with three columns."""
     return {
         (width, epsilon, m, drift): partial(tables_case, data_dir, width, epsilon, m, drift, pure)
         for width, epsilon, (m, drift) in itertools.product((2, 3), epsilons, PUBLIC)
@@ -157,7 +158,7 @@ def tables(data_dir, pure=False, epsilons=EPSILONS):
 
 
 def columns_case(epsilon, n_public, is_drifted, seed):
-    """Score intervals of a column in a release of tables, at numbers between its cuts."""
+    """Score the intervals of a column in a release of tables, at numbers between its cuts."""
     X, public = population(N, seed, False), population(n_public, seed + 1, is_drifted)
     release = PAPQueryRelease(
         MarginalQueries(), epsilon=epsilon, bounds=(-100, 150), random_state=seed
@@ -170,7 +171,7 @@ def columns_case(epsilon, n_public, is_drifted, seed):
 
 
 def columns_of_tables(data_dir):
-    """One column among all tables of two columns."""
+    """Workload of one column among all tables of two columns."""
     return {
         (epsilon, m, is_drifted): partial(columns_case, epsilon, m, is_drifted)
         for epsilon, m, is_drifted in itertools.product(EPSILONS, (100, 3000), (False, True))
@@ -178,7 +179,7 @@ def columns_of_tables(data_dir):
 
 
 def rows_case(data_dir, width, epsilon, n_public, drift, seed):
-    """Compare the tables of rows with the released ones that they should have."""
+    """Compare the tables of synthetic rows with the released tables."""
     codes, sizes = coded_rows(data_dir)
     generator = np.random.default_rng(seed)
     private = codes[generator.choice(len(codes), N)]
@@ -196,7 +197,7 @@ def rows_case(data_dir, width, epsilon, n_public, drift, seed):
 
 
 def rows_of_tables(data_dir):
-    """All tables of two columns."""
+    """Workload of all tables of two columns."""
     return {
         (epsilon, m, drift): partial(rows_case, data_dir, 2, epsilon, m, drift)
         for epsilon, (m, drift) in itertools.product(EPSILONS, PUBLIC)
@@ -217,7 +218,7 @@ def class_case(queries, n_columns, epsilon, n_public, is_drifted, settings, seed
 
 
 def classes(data_dir, asked, **settings):
-    """Return cases of rows of mixed integers and smooth numbers with ties between columns."""
+    """Return cases with mixed integer and continuous columns that depend on each other."""
     return {
         (type(queries).__name__, epsilon, m, is_drifted): partial(
             class_case, queries, n_columns, epsilon, m, is_drifted, settings
@@ -248,7 +249,7 @@ WORKLOADS: dict[str, Callable[[Path | None], Mapping[Any, Case]]] = {
 
 
 def waves(number):
-    """Set the number of waves, and what has none of them."""
+    """Set the number of waves and the values that depend on it."""
     return {"N_COSINES": number, "NO_SHIFT": DistributionShift(np.zeros(number + 1), 0.0, 0.0)}
 
 

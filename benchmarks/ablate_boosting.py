@@ -19,12 +19,12 @@ PUBLIC = 300
 LITTLE, MUCH = (0.3, 1.0), (3.0, 30.0)
 TABLES = ("adult", "acs_ma", "wa_churn", "mlc_churn", "CPS1988", "HealthInsurance")
 SEVERAL = {"adult": "marital_status", "wa_churn": "contract", "CPS1988": "region"}
-"""Columns of more than two values, to be learned from the others."""
+"""Columns with more than two values that are predicted from the other columns."""
 
 
 @lru_cache
 def table(name, data_dir, seed):
-    """Return rows and labels to learn from and to test on, and public rows with their labels."""
+    """Return training and test rows with labels, and public rows with their labels."""
     rows = load(name, data_dir, PUBLIC, seed)
     public = {"X_public": rows.X_public, "y_public": public_labels(rows, name, data_dir)}
     return train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed), public
@@ -49,7 +49,7 @@ def tables(data_dir, epsilons, delta=1e-6, labelled=False):
 
 
 def several_case(name, label, data_dir, epsilon, delta, seed):
-    """Return the errors of one fit to more than two labels."""
+    """Return the errors of one fit with more than two labels."""
     (X, X_test, _, _), public = table(name, data_dir, seed % 1000)
     y, y_test = X[label], X_test[label]
     clf = SemiPrivateBoostingClassifier(
@@ -73,7 +73,7 @@ def several(data_dir, epsilons=LITTLE, delta=0):
 
 
 def one_hot_case(name, data_dir, epsilon, seed):
-    """Return the errors of one fit to a table whose categories are columns of 0 and 1."""
+    """Return the errors of one fit to a table with one-hot encoded categories."""
     (X, X_test, y, y_test), public = table(name, data_dir, seed % 1000)
     parts = pd.get_dummies(pd.concat([X, X_test, public["X_public"]], keys=range(3)))
     clf = SemiPrivateBoostingClassifier(epsilon=epsilon, random_state=seed)
@@ -92,13 +92,13 @@ def one_hot(data_dir):
 
 @lru_cache
 def outcomes(name, seed):
-    """Return rows and outcomes to learn from and to test on, public rows and bounds."""
+    """Return training and test rows with outcomes, public rows and bounds."""
     rows = load_outcomes(name, None, PUBLIC, seed)
     return train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed), rows
 
 
 def outcome_case(name, epsilon, seed):
-    """Return the error of one fit to outcomes."""
+    """Return the error of one fit to numeric outcomes."""
     (X, X_test, y, y_test), rows = outcomes(name, seed % 1000)
     reg = SemiPrivateBoostingRegressor(
         epsilon=epsilon, delta=1e-6, outcome_bounds=rows.bounds, random_state=seed
@@ -107,7 +107,7 @@ def outcome_case(name, epsilon, seed):
 
 
 def regression(data_dir, epsilons=LITTLE):
-    """Return a case for each packaged table of outcomes and each ε."""
+    """Return a case for each packaged table with numeric outcomes and each ε."""
     return {
         (name, epsilon): partial(outcome_case, name, epsilon)
         for name, epsilon in itertools.product(OUTCOMES, epsilons)

@@ -1,4 +1,4 @@
-"""Ablation: the error with other values of a number, relative to the error with its own value."""
+"""Compute the error with other values of a number, relative to the error with its default value."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import numpy as np
 import pandas as pd
 
 MIN_GAIN = 0.01
-"""A number is "free" if no other value raises an error by more than this ratio minus 1."""
+"""A number is "free" if no other value increases an error by more than this ratio minus 1."""
 
 Errors = Mapping[str, float]
 Case = Callable[[int], Errors]
-"""Maps a seed to errors, by the names of their columns in the table."""
+"""Function from a seed to errors, keyed by their column names in the table."""
 
 Workload = Callable[[Path | None], Mapping[Any, Case]]
-"""Maps the directory of the data to cases."""
+"""Function from the data directory to cases."""
 
 
 class Tuned(NamedTuple):
-    """Line of the ablation: a number, the workload that it is measured on, and other values."""
+    """Line of the ablation: a number, its workload, and alternative values."""
 
     module: str
     name: str
@@ -35,7 +35,7 @@ class Tuned(NamedTuple):
     others: Mapping[str, Any]
 
     def home(self, part: str) -> ModuleType:
-        """Return the module of the number, which is named within its part or in full."""
+        """Return the module of the number, given by its short or full name."""
         if self.module.startswith("skpublicdp."):
             return importlib.import_module(self.module)
         return importlib.import_module(f"skpublicdp.{part}.{self.module}")
@@ -43,7 +43,7 @@ class Tuned(NamedTuple):
 
 @contextlib.contextmanager
 def patched(part: str, tuned: Tuned, other: Any) -> Iterator[None]:
-    """Set a number in its module and wherever the part imported it; a dict sets several."""
+    """Set a number in its module and wherever it was imported; a dict sets several numbers."""
     prefix = f"skpublicdp.{part}."
     home = vars(tuned.home(part))
     holders = [vars(module) for name, module in sys.modules.items() if name.startswith(prefix)]
@@ -64,7 +64,7 @@ def patched(part: str, tuned: Tuned, other: Any) -> Iterator[None]:
 
 
 def measure(cases: Mapping[Any, Case], seeds: int) -> tuple[pd.DataFrame, float]:
-    """Return logs of errors, a row for each seed and case, and the seconds they took."""
+    """Return log errors, with a row for each seed and case, and the running times in seconds."""
     start = time.perf_counter()
     records = [
         {"seed": seed, "case": str(key), **case(zlib.crc32(f"{seed} {key}".encode()))}
@@ -84,7 +84,7 @@ def ablate(
     *,
     quick: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Yield a record for each other value of each line, with ratios of errors.
+    """Yield a record with error ratios for each alternative value of each line.
 
     With `quick`, only four cases of each workload are measured.
     """

@@ -1,4 +1,4 @@
-"""Test accuracy of private depth-2 trees on real tables, beside two yardsticks that know no ε.
+"""Compare the test accuracy of private depth-2 trees with two non-private baselines on real tables.
 
 ``python benchmarks/bench_accuracy.py --data-dir DIR`` adds the census tables in DIR.
 """
@@ -25,7 +25,7 @@ PRIVATE, OPEN, MAJORITY = "private tree", "logistic regression", "majority class
 
 
 def measure(name, data_dir, n_public, seed, epsilons):
-    """Yield one record per method and ε: accuracy on a test quarter, seconds of the fit."""
+    """Yield one record per method and ε, with test accuracy and fit time in seconds."""
     rows = load(name, data_dir, n_public, seed)
     X, X_test, y, y_test = train_test_split(
         rows.X, rows.y, test_size=0.25, random_state=seed, stratify=rows.y

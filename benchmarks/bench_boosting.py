@@ -1,7 +1,7 @@
-"""SemiPrivateBoostingClassifier beside DP-EBM and models without privacy, and its limits.
+"""Compare SemiPrivateBoostingClassifier with DP-EBM and non-private models, and test its limits.
 
-``python benchmarks/bench_boosting.py --data-dir DIR --peer FILE``; some minutes. DIR holds the
-census tables; ``--only PART ...`` measures some of the parts:
+``python benchmarks/bench_boosting.py --data-dir DIR --peer FILE`` takes a few minutes. DIR contains
+the census tables. ``--only PART ...`` measures selected parts:
 
 * speed: a fit on a million synthetic rows, its time and the peak memory of the process;
 * tables: test accuracy and ROC-AUC at the same ε and δ on real tables, the mean of some seeds. Of
@@ -11,13 +11,13 @@ census tables; ``--only PART ...`` measures some of the parts:
 * drift: accuracy beside a single private tree, on the same rows, where the public rows are of
   another region or are drawn with a bias.
 
-The peer is `interpret.privacy.DPExplainableBoostingClassifier` (package ``interpret-core``). It is
-fitted if it is installed; its results are read instead from FILE if there is one, a CSV with the
-columns data, seed, epsilon, method, accuracy and auc such as ``--only tables`` leaves behind in
-``results/boosting.csv``. The peer gets for free what a private user would have to pay for: feature
-types detected from private rows, gaps filled with the medians of private rows, and the true least
-and largest value of every numeric feature. Its noise hides whether a row is there at all; ours
-hides what stands in a row, which takes more noise of the same ε.
+The peer is `interpret.privacy.DPExplainableBoostingClassifier` (package ``interpret-core``). The
+peer is fitted if it is installed. If FILE is given, its results are read from this CSV instead,
+with the columns data, seed, epsilon, method, accuracy and auc, as written by ``--only tables`` to
+``results/boosting.csv``. The peer gets information for free that would cost a private user budget:
+feature types detected from private rows, missing values imputed with the medians of private rows,
+and the true minimum and maximum of every numeric feature. Its noise hides the presence of a row.
+Ours hides the contents of a row, which requires more noise for the same ε.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ SEEDS_APART = 1000  # of fits that differ in their noise alone
 
 
 def speed(boosting):
-    """Fit a million rows; the process must not have held anything larger before."""
+    """Fit a million rows. The process must not have used more memory before."""
     generator = np.random.default_rng(0)
 
     def draw(n):
@@ -101,13 +101,13 @@ def speed(boosting):
 
 
 def logistic(rows, X, y, X_test, seed):
-    """Fit without privacy: nothing keeps the encoder from looking at all rows."""
+    """Fit without privacy, so the encoder may use all rows."""
     model = make_pipeline(encoder(), StandardScaler(), LogisticRegression(max_iter=1000))
     return model.fit(X, y).predict_proba(X_test)[:, 1]
 
 
 def open_boosted(rows, X, y, X_test, seed):
-    """Fit scikit-learn's gradient boosting without privacy; texts are categories."""
+    """Fit scikit-learn's gradient boosting without privacy, with strings as categories."""
     texts = X.select_dtypes(exclude="number").columns
     types = {name: pd.CategoricalDtype(X[name].dropna().unique()) for name in texts}
     model = HistGradientBoostingClassifier(learning_rate=0.06, random_state=seed)
@@ -115,13 +115,13 @@ def open_boosted(rows, X, y, X_test, seed):
 
 
 def boosted(rows, X, y, X_test, seed, *, boosting, epsilon, delta=DELTA):
-    """Fit the raw table: texts and gaps are the estimator's business."""
+    """Fit the raw table. The estimator handles strings and missing values."""
     clf = boosting(epsilon=epsilon, delta=delta, random_state=seed)
     return clf.fit(X, y, X_public=rows.X_public).predict_proba(X_test)[:, 1]
 
 
 def single_tree(rows, X, y, X_test, seed, *, epsilon):
-    """Fit one private tree; its labels stand for probabilities."""
+    """Fit one private tree and use its labels as probabilities."""
     public_fit = PublicFit(encoder()).fit(X, X_public=rows.X_public)
     X, X_public, X_test = map(public_fit.transform, (X, rows.X_public, X_test))
     clf = SemiPrivateClassifier(epsilon=epsilon, random_state=seed)
@@ -129,7 +129,7 @@ def single_tree(rows, X, y, X_test, seed, *, epsilon):
 
 
 def dp_ebm(rows, X, y, X_test, seed, *, peer, epsilon):
-    """Fit the peer with all that it may be told; it takes no gaps."""
+    """Fit the peer with all allowed public information. It does not support missing values."""
     numbers = X.select_dtypes("number").columns
     texts = X.columns.difference(numbers, sort=False)
     fills = X[numbers].median().to_dict() | dict.fromkeys(texts, "missing")
@@ -151,7 +151,7 @@ def installed_peer():
 
 
 def measure(rows, seed, fits, draws):
-    """Yield one record per method, ε and noise; seconds are those of fit and prediction."""
+    """Yield one record per method, ε and noise draw, with the seconds of fit and prediction."""
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
     draws *= 1 if len(X) >= SMALL else MORE
     for (method, epsilon), fit in fits.items():
@@ -185,7 +185,7 @@ def tables(boosting, peer, names, options):
 
 
 def drifting(names, data_dir):
-    """Yield settings whose public rows mislead, and their loaders."""
+    """Yield settings with misleading public rows, and their loaders."""
     for region, public_region in DRIFTS:
         if f"acs_{region}" in names:
             name = f"acs: {region} 2019 <- {public_region} 2018"
@@ -199,7 +199,7 @@ def drifting(names, data_dir):
 
 
 def drift(boosting, names, options):
-    """Yield the records of boosting and of a single tree on public rows that mislead."""
+    """Yield the records of boosting and of a single tree with misleading public rows."""
     fits = {}
     for epsilon in options.epsilons:
         fits[OURS, epsilon] = partial(boosted, boosting=boosting, epsilon=epsilon)
@@ -213,7 +213,7 @@ def drift(boosting, names, options):
 
 
 def read_peer(path, names, options):
-    """Return what the peer reached where we measure, too."""
+    """Return the peer's results for the settings that we also measure."""
     records = pd.read_csv(path)
     return records[
         (records["method"] == PEER)
@@ -224,7 +224,7 @@ def read_peer(path, names, options):
 
 
 def margins(records, method, other):
-    """Return by how much a method is better in each cell, over the seeds that both have."""
+    """Return the advantage of a method in each cell, over the seeds that both methods have."""
     keys = ["data", "epsilon", "seed"]
     ours, theirs = (
         records[records["method"] == name].groupby(keys, sort=False)[["accuracy", "auc"]].mean()
@@ -234,7 +234,7 @@ def margins(records, method, other):
 
 
 def cells_won(records, method, names, measures):
-    """Count the cells, of a data set and an ε, where a method is at or above the peer."""
+    """Count the pairs of dataset and ε for which a method is at or above the peer."""
     margin = margins(records, method, PEER)
     margin = margin[margin.index.get_level_values("data").isin(names)]
     expected = len(names) * len(EPSILONS)
@@ -246,7 +246,7 @@ def cells_won(records, method, names, measures):
 
 
 def reached(records):
-    """Hold the means over the seeds against their targets."""
+    """Compare the means over the seeds with their targets."""
     methods, names = set(records["method"]), set(records["data"])
     if PEER in methods:
         both = [("auc", "AUC", True), ("accuracy", "accuracy", True)]
@@ -283,7 +283,7 @@ def reached(records):
 
 
 def grown(ours):
-    """Hold the growth with ε against its targets."""
+    """Compare the growth with ε with its targets."""
     means = ours.groupby(["data", "epsilon"])[["accuracy", "auc"]].mean()
     falls = -means["auc"].groupby("data").diff().dropna()
     if len(falls):
@@ -297,7 +297,7 @@ def grown(ours):
 
 
 def held(records):
-    """Hold boosting against a single tree where the public rows mislead."""
+    """Compare boosting with a single tree for misleading public rows."""
     margin = margins(records, OURS, TREE)["accuracy"]
     where, epsilon = margin.idxmin()
     what = f"{OURS} - {TREE}: accuracy, worst of {len(margin)} ({where}, ε = {epsilon:g})"

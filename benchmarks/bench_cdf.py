@@ -1,10 +1,10 @@
-"""Private distribution functions of one column, beside public rows alone and private rows alone.
+"""Compare private distribution functions of one column with those of only public or private rows.
 
 ``python benchmarks/bench_cdf.py --data-dir DIR`` adds the two census columns in DIR to the two
-synthetic ones: 432 cells of column, n, ε, public rows, drift and bounds. Drift d means that public
-rows are drawn with weights e^(d z), z being the normal score of their rank in the population. Error
-is the largest one over the population's values, on average over repetitions. The private rivals
-know the best of nine grids for each cell, which no user does.
+synthetic ones: 432 cells of column, n, ε, public rows, drift and bounds. With drift d, public rows
+are drawn with weights e^(d z), where z is the normal score of their rank in the population. The
+error is the maximum over the population's values, averaged over repetitions. The private
+competitors use the best of nine grids for each cell, which is unknown in practice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LEVELS = np.linspace(0.01, 0.99, 99)
 
 @lru_cache(maxsize=4)
 def population(name, data_dir):
-    """Return all values of a column, sorted."""
+    """Return the sorted values of a column."""
     generator = np.random.default_rng(1)
     if name == "lognormal":
         values = np.exp(generator.normal(size=POPULATION))
@@ -60,7 +60,7 @@ def population(name, data_dir):
 
 
 def points(values):
-    """Return where errors are looked at, and the population's fractions there."""
+    """Return the evaluation points and the population's fractions at these points."""
     distinct = np.unique(values)
     if len(distinct) > MOST_POINTS:
         even = np.linspace(0, len(distinct) - 1, MOST_POINTS).astype(int)
@@ -70,7 +70,7 @@ def points(values):
 
 
 def draw(values, n_private, n_public, drift, generator):
-    """Draw private rows from the population and public ones from a shifted one."""
+    """Draw private rows from the population and public rows from a shifted population."""
     score = ndtri((np.arange(len(values)) + 0.5) / len(values))
     weights = np.exp(drift * score)
     public = generator.choice(values, n_public, p=weights / weights.sum())
@@ -78,9 +78,10 @@ def draw(values, n_private, n_public, drift, generator):
 
 
 def private_only(x, low, high, grid, rho, generator, at):
-    """Return prefix sums of a grid by the square-root factorisation, read in two ways.
+    """Return prefix sums of a grid by the square-root factorisation, interpolated in two ways.
 
-    Linearly inside cells, or as steps at their right ends. Its float noise is for comparison only.
+    The interpolation is linear inside cells, or a step at their right ends. The floating-point
+    noise is for comparison only.
     """
     edges = np.linspace(low, high, grid + 1)
     counts = np.bincount(
@@ -101,7 +102,7 @@ def private_only(x, low, high, grid, rho, generator, at):
 
 
 def run_cell(name, n_private, epsilon, n_public, drift, loose, *, repetitions, data_dir, pure):
-    """Return one record: errors and coverage in one cell of the grid."""
+    """Return one record with errors and coverage in one cell of the grid."""
     values = population(name, data_dir)
     at, truth = points(values)
     low, high = values[[0, -1]]
@@ -146,7 +147,7 @@ def run_cell(name, n_private, epsilon, n_public, drift, loose, *, repetitions, d
 
 
 def summary(table):
-    """Hold the whole grid against the targets."""
+    """Compare the whole grid with the targets."""
     ratio = table["ratio"]
     lines = [
         line("cells within 1.1 x the best", (ratio <= 1.1).mean(), 0.75, at_least=True),

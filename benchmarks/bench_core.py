@@ -1,8 +1,8 @@
-"""Speed of the two steps that matter: tabulating private rows and drawing exactly.
+"""Measure the speed of the two critical steps: tabulating private rows and drawing exactly.
 
-Whatever can be is stated as a ratio of two times measured in turns in the same run, so that the
-numbers mean the same on another machine. Run it on a quiet one: other work slows the reference
-more than the fit and flatters the ratio, so a slowed reference gets no verdict.
+Where possible, results are ratios of two times measured alternately in the same run, so that they
+are comparable between machines. Run the benchmark on an idle machine. Other work slows the
+reference more than the fit and improves the ratio, so there is no verdict for a slowed reference.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def seconds(action):
 
 
 def in_turns(actions, repeats=REPEATS):
-    """Time every action once per round, after one round of warming up; one row per round."""
+    """Time every action once per round, after a warm-up round, and return one row per round."""
     for action in actions.values():
         action()
     rounds = [{name: seconds(action) for name, action in actions.items()} for _ in range(repeats)]
@@ -46,9 +46,9 @@ def in_turns(actions, repeats=REPEATS):
 
 
 def is_steady(times, reference):
-    """Tell whether a reference can be trusted: a slowed one would make any ratio pass.
+    """Return whether a reference is reliable, since any ratio would pass with a slowed one.
 
-    Threads of BLAS that wait for a busy core are many times slower than a single thread.
+    BLAS threads that wait for a busy core are many times slower than a single thread.
     """
     rounds = times[reference, "all"]
     undisturbed = rounds.median() <= 1.2 * rounds.min()  # a median forgives the odd bad round
@@ -56,7 +56,7 @@ def is_steady(times, reference):
 
 
 def fits():
-    """Compare a fit with the matrix products it cannot do without, and with smaller fits."""
+    """Compare a fit with its unavoidable matrix products, and with smaller fits."""
     generator = np.random.default_rng(0)
     X = generator.normal(size=(ROWS, FEATURES))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
@@ -116,7 +116,7 @@ def fits():
 
 
 def draws():
-    """Draw among a million listed members, whatever their errors look like."""
+    """Draw from a million listed members with various error distributions."""
     generator = np.random.default_rng(0)
     shapes = {
         "spread": generator.permutation(ROWS),

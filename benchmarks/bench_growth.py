@@ -1,9 +1,9 @@
-"""Error against n·ε: more rows or more budget must never make an answer worse.
+"""Measure the error against n·ε: more rows or budget must never make an answer worse.
 
-Query release, for every class of queries, {0, 30, 300, 3000} public rows of the same or of another
-population. Rows are simulated, so that there may be many: n·ε goes from 10 to 10^8, by more rows up
-to 10^5 of them and then by a larger ε. A point is the mean over seeds; it may be above the one
-before by 5% and two standard errors.
+The benchmark covers query release for every class of queries, with {0, 30, 300, 3000} public rows
+from the same or another population. Rows are simulated, so that n·ε can range from 10 to 10^8,
+first by increasing the number of rows up to 10^5 and then by increasing ε. A point is the mean over
+seeds. It may exceed the previous point by 5% and two standard errors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KINDS = ("same", "drifted")
 
 
 def population(n, seed, drifted, n_columns=5):
-    """Draw mixed integers and smooth numbers with ties between columns."""
+    """Draw mixed integer and continuous columns that depend on each other."""
     generator = np.random.default_rng(seed)
     ability = generator.normal(0.7 if drifted else 0.0, 0.8 if drifted else 1.0, n)
     noise = generator.normal(size=(n, n_columns))
@@ -48,7 +48,7 @@ def population(n, seed, drifted, n_columns=5):
 
 
 def conjunctions(X):
-    """Ask 60 questions of one's own about two columns each."""
+    """Return 60 custom queries about two columns each."""
     X = np.asarray(X, dtype=np.float64)
     low = np.array([40, 1, 0, 0, 0])[: X.shape[1]] < X
     pairs = itertools.combinations(range(X.shape[1]), 2)
@@ -75,7 +75,7 @@ CLASSES = {
 
 
 def errors(release, X):
-    """Return how far a release is from the truth, for some of its queries."""
+    """Return the errors of a release for some of its queries."""
     bound = release._released.queries
     rows = release._schema.encode(read_table(release, X, reset=False, numeric=True))
     asked = bound.holdout_queries(rows)
@@ -86,7 +86,7 @@ def errors(release, X):
 
 
 def error(name, n_epsilon, n_public, kind, seed):
-    """Return the largest and the mean error of a release, and its seconds."""
+    """Return the maximum and mean error of a release, and its time in seconds."""
     queries, n_columns, settings = CLASSES[name]
     n = int(min(max(n_epsilon, 500), MOST_ROWS))
     X = population(n, seed, False)[:, :n_columns]
@@ -101,7 +101,7 @@ def error(name, n_epsilon, n_public, kind, seed):
 
 
 def curve(name, n_public, kind, seeds, points=POINTS):
-    """Return a frame: errors at each point."""
+    """Return a data frame with the errors at each point."""
     records = []
     for n_epsilon in points:
         found = np.array([error(name, n_epsilon, n_public, kind, seed) for seed in range(seeds)])

@@ -1,8 +1,8 @@
-"""Speed and accuracy of the larger classes: halfspaces, trees of depth 3, unions.
+"""Measure speed and accuracy of the larger classes: halfspaces, trees of depth 3 and unions.
 
 ``python benchmarks/bench_hypotheses.py --data-dir DIR`` adds the census tables in DIR. Speed is
-stated beside dense numpy measured in turns in the same run; as in `bench_core`, a slowed reference
-gets no verdict. ``--datasets`` without names measures speed alone.
+compared with dense NumPy code, measured alternately in the same run. As in `bench_core`, there is
+no verdict for a slowed reference. ``--datasets`` without names measures only speed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ PUBLIC = 300
 TREES, DEEP, HALFSPACES, UNION = "depth-2 trees", "depth-3 trees", "halfspaces", "union"
 EPSILONS = (0.1, 1.0)
 SMALL, DRAWS = 10_000, 4
-"""With so few training rows each fit is made that often: one draw moves a mean by half a point."""
+"""Number of repetitions of each fit with few rows, where one draw shifts a mean by half a point."""
 CLOSE, CLOSE_DRAWS = ("CPS1988", 0.1), 12
-"""The mean of more draws than that is what is held against a target this close to it."""
+"""Larger number of draws whose mean is compared with a nearby target."""
 
 
 def trees():
-    """Fit trees of depth 3; the process must not have held anything larger before."""
+    """Fit trees of depth 3. The process must not have used more memory before."""
     generator = np.random.default_rng(0)
     X = generator.normal(size=(ROWS, 4))
     y = (X[:, 0] * X[:, 1] * X[:, 2] > 0).astype(int)
@@ -58,7 +58,7 @@ def trees():
 
 
 def dense_errors(X, y, normals, offsets):
-    """Count the errors of halfspaces by chunks of a matrix product."""
+    """Count the errors of halfspaces with a matrix product in chunks."""
     errors = np.zeros(len(normals), dtype=np.int64)
     for start in range(0, len(X), CHUNK_ROWS):
         rows = slice(start, start + CHUNK_ROWS)
@@ -72,8 +72,8 @@ def dense_errors(X, y, normals, offsets):
 def halfspaces():
     """Tabulate rows against all hyperplanes through as many public points as dimensions.
 
-    Members differ from these hyperplanes only in where they leave the points they pass through,
-    so pairs of a row and a hyperplane are what both methods are measured in.
+    Members differ from these hyperplanes only in the sides of the points on the hyperplane, so both
+    methods are measured per pair of row and hyperplane.
     """
     generator = np.random.default_rng(0)
     actions, pairs = {}, {}
@@ -110,7 +110,7 @@ def halfspaces():
 
 
 def measure(name, data_dir, seed):
-    """Yield a record per class, ε and draw: accuracy on a test quarter, seconds of the fit."""
+    """Yield a record per class, ε and draw, with test accuracy and fit time in seconds."""
     rows = load(name, data_dir, PUBLIC, seed)
     X, X_test, y, y_test = train_test_split(
         rows.X, rows.y, test_size=0.25, random_state=seed, stratify=rows.y
@@ -132,7 +132,7 @@ def measure(name, data_dir, seed):
 
 
 def accuracies(records):
-    """Hold the means over the seeds against their targets; the union against its members."""
+    """Compare the means over the seeds with their targets, and the union with its members."""
     means = records.groupby(["dataset", "method", "epsilon"], sort=False)["accuracy"].mean()
     if "adult" in means:
         what = f"{DEEP} on adult, ε = 0.5"

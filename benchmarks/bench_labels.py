@@ -1,8 +1,8 @@
-"""Few labels among many private rows: what LabelBoost and GenericLearner add to a base learner.
+"""Measure the benefit of LabelBoost and GenericLearner with few labels among many private rows.
 
-``python benchmarks/bench_labels.py --data-dir DIR`` adds the census tables in DIR. All rows that
-are learned from are private, and so is the whole of what they are: 300 public rows without labels
-encode and scale, and the bounds of the features are taken as known, from a codebook say.
+``python benchmarks/bench_labels.py --data-dir DIR`` adds the census tables in DIR. All training
+rows are completely private. 300 public rows without labels are used for encoding and scaling, and
+the feature bounds are assumed to be known, for example from a codebook.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ METHODS = [ALONE, BOOST, RELEASED, GENERIC, EXACT, GRID, ALL]
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
-    """Objective perturbation of L2-regularised logistic regression, rows cut to length 1.
+    """L2-regularised logistic regression by objective perturbation, with rows clipped to length 1.
 
-    A yardstick in plain floats, not for release: Chaudhuri, Monteleoni and Sarwate (2011),
-    Algorithm 2.
+    This baseline uses plain floating point and is not for release (Chaudhuri, Monteleoni and
+    Sarwate 2011, Algorithm 2).
     """
 
     protects_all_rows = True
@@ -91,7 +91,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
 
 
 def learners(n_labels, X, y, seed):
-    """Yield (base learner, method, fit), with the labels of the first rows only."""
+    """Yield (base learner, method, fit), using only the labels of the first rows."""
     told = np.arange(len(X)) < n_labels
     marked = np.where(told, y, -1)
     low, high = X.min(axis=0), X.max(axis=0)
@@ -127,7 +127,7 @@ def learners(n_labels, X, y, seed):
 
 
 def measure(name, data_dir, seed):
-    """Yield one record per number of labels and method: accuracy on a test quarter, seconds."""
+    """Yield one record per number of labels and method, with test accuracy and time in seconds."""
     rows = load(name, data_dir, PUBLIC, seed)
     X, X_test, y, y_test = train_test_split(
         rows.X, rows.y, test_size=0.25, random_state=seed, stratify=rows.y
@@ -154,7 +154,7 @@ def summary(records):
 
 
 def targets(records):
-    """Hold the means over the seeds against what the prototype reached."""
+    """Compare the means over the seeds with the results of the prototype."""
     means = records.groupby(["dataset", "base", "labels", "method"])["accuracy"].mean()
     for name in records["dataset"].unique():
         for n_labels in LABELS:

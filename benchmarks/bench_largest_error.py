@@ -1,13 +1,12 @@
-"""The largest error of a cell over many tables, beside ResidualPlanner's, and the mean error.
+"""Compare the largest cell error over many tables and the mean error with ResidualPlanner.
 
-Tables of three columns: 64 random ones of adult's 13 attributes, the 20 of six of them, and 64 of
-ACS (MA 2019, 17 attributes) whose public rows are of the same state a year before, or of Texas
-("drifted"). A split draws the public rows (adult: private ones are the rest) and the workload. Both
-methods have δ = 1/n² and hide a replaced row. ResidualPlanner is charged twice: by zCDP
-("rival"), and with the μ² of our noise ("rival, our accountant").
-
-Errors are fractions of the private rows. --before compares with the CSV of another version, whose
-splits and noise were the same.
+The tables have three columns: 64 random tables of adult's 13 attributes, the 20 tables of six
+attributes, and 64 tables of ACS (MA 2019, 17 attributes) with public rows from the same state a
+year before, or from Texas ("drifted"). A split draws the public rows (for adult, the rest is
+private) and the workload. Both methods have δ = 1/n² and protect against replacing a row.
+ResidualPlanner is measured with two accountants: zCDP ("rival"), and the μ² of our noise ("rival,
+our accountant"). Errors are fractions of the private rows. --before compares with the CSV of
+another version with the same splits and noise.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ EPSILONS = (0.3, 1.0, 3.0, 8.0, 30.0)
 N_PUBLIC = 300
 SIX = [0, 2, 3, 4, 7, 12]  # age, education, marriage, occupation, sex, income
 YEAR_BEFORE = ("ACS MA, whole year before", 0.1)
-"""Here the question is whether a release is worse than the public rows alone."""
+"""Setting that tests whether a release is worse than the public rows alone."""
 
 KEYS = ["table", "epsilon", "public rows"]
 ERRORS = ("largest", "mean L1")
@@ -47,7 +46,7 @@ MEANS = Path(__file__).parent / "largest_error.csv"
 
 
 class Problem(NamedTuple):
-    """Rows, a workload, and the numbers of public rows that are tried."""
+    """Rows, a workload, and the tested numbers of public rows."""
 
     table: str
     private: np.ndarray
@@ -91,7 +90,7 @@ def problems(data_dir: Path, split: int, only: list[str] | None) -> Iterator[Pro
 
 
 def measure(problem: Problem, noises: range, split: int) -> Iterator[dict[str, object]]:
-    """Yield the errors of both methods, a record for each ε, number of public rows and noise."""
+    """Yield a record of both methods' errors for each ε, number of public rows and noise draw."""
     n, sizes, workload = len(problem.private), problem.sizes, problem.workload
     ends = np.cumsum([math.prod(sizes[column] for column in columns) for columns in workload])
     counts = np.split(marginal_tables(problem.private, workload, sizes), ends[:-1])
@@ -132,14 +131,14 @@ def measure(problem: Problem, noises: range, split: int) -> Iterator[dict[str, o
 
 
 def _ratio(ours: pd.Series, theirs: pd.Series) -> tuple[float, float]:
-    """Return a ratio of means and its standard error, of independent noises within splits."""
+    """Return a ratio of means and its standard error, with independent noise within splits."""
     ratio = ours.mean() / theirs.mean()
     relative = (ours / ours.mean() - theirs / theirs.mean()).groupby(level="split").var(ddof=1)
     return ratio, ratio * math.sqrt(relative.mean() / len(ours))
 
 
 def summarise(table: pd.DataFrame, before: pd.DataFrame | None) -> pd.DataFrame:
-    """Return means over splits and noises, and their ratios to the rival's and to the version's."""
+    """Return means over splits and noise, and their ratios to the rival and the old version."""
     records = []
     if before is not None:
         before = before.set_index([*KEYS, "split", "noise"])

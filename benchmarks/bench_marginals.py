@@ -1,9 +1,10 @@
-"""Release 3-way marginals on real data: accuracy beside the alternatives, time and memory.
+"""Release 3-way marginals of real data, and compare accuracy, time and memory with alternatives.
 
-ADULT: 13 attributes (all but fnlwgt and education_num, which repeats education), numbers cut at
-round values; 4,881 random rows are public, the others private. ACS: 2018 is public, 2019 private;
-17 attributes (not PUMA, DENSITY and POVPIP, not the raw income and industry, not the weights), age
-in bins of 5 years. 64 random 3-way marginals each. Errors are against the private rows' fractions.
+ADULT has 13 attributes (all except fnlwgt and education_num, which duplicates education), with
+numbers binned at round values. 4,881 random rows are public, and all others are private. For ACS,
+the rows of 2018 are public and those of 2019 private, with 17 attributes (without PUMA, DENSITY,
+POVPIP, raw income and industry, and weights) and age in bins of 5 years. Each dataset has 64 random
+3-way marginals. Errors are relative to the private rows' fractions.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ PROTOTYPE = {  # the better of its two columns in query_release.md
 
 
 def coded(frame, cuts):
-    """Return integer codes and domain sizes; levels are those of a codebook."""
+    """Return integer codes and domain sizes, with the levels of a codebook."""
     codes, sizes = [], []
     for name, column in frame.items():
         if name in cuts:
@@ -97,7 +98,7 @@ def random_workload(n_columns, seed):
 
 
 class Problem:
-    """Private and public rows, a workload, and the truth."""
+    """Private and public rows, a workload, and the true marginals."""
 
     def __init__(self, private, public, sizes, workload):
         self.private, self.public, self.sizes, self.workload = private, public, sizes, workload
@@ -110,7 +111,7 @@ class Problem:
         return float(zcdp_rho(Fraction(epsilon), Fraction(1, self.n**2)))
 
     def errors(self, answers):
-        """Return the largest error of a cell and the mean L1 error of a marginal."""
+        """Return the maximum cell error and the mean L1 error of a marginal."""
         gaps = [
             np.abs(answer - table / self.n)
             for answer, table in zip(answers, self.tables, strict=True)
@@ -129,13 +130,13 @@ class Problem:
         return self.of_rows(self.public, np.full(len(self.public), 1 / len(self.public)))
 
     def gaussian(self, epsilon, seed):
-        """Answer with noise on every cell, and no fit."""
+        """Answer with independent noise on every cell."""
         generator = np.random.default_rng(seed)
         sigma = np.sqrt(len(self.workload) / self.rho(epsilon))
         return [(t + generator.normal(0, sigma, len(t))) / self.n for t in self.tables]
 
     def released(self, epsilon, seed, with_public=True):
-        """Return the answers of a release, the release, and its seconds."""
+        """Return the answers of a release, the release, and its time in seconds."""
         public = self.public if with_public else self.public[:0]
         start = time.perf_counter()
         ledger = Ledger(epsilon, Fraction(1, self.n**2), seed)
@@ -144,10 +145,10 @@ class Problem:
         return [release.marginal(c).ravel() for c in self.workload], release, seconds
 
     def pmw_pub(self, epsilon, seed):
-        """Multiplicative weights on the public rows; return the answers for each number of rounds.
+        """Run multiplicative weights on the public rows, and return answers by number of rounds.
 
-        Each round an exponential mechanism picks the marginal of the worst cell, Gaussian noise
-        measures it, and the weights replay all measurements so far.
+        In each round, the exponential mechanism selects the marginal with the worst cell, the
+        Gaussian mechanism measures it, and the weights are updated with all previous measurements.
         """
         rows, counts = np.unique(self.public, axis=0, return_counts=True)
         placed = [ravel_codes(rows, columns, self.sizes) for columns in self.workload]
@@ -173,7 +174,7 @@ class Problem:
 
 
 def compare(problem, seeds, private_only):
-    """Yield a record per method and ε: errors of the public rows, and of each method."""
+    """Yield a record per ε with the errors of the public rows and of each method."""
     for epsilon in EPSILONS:
         trials = {}
 

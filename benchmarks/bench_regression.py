@@ -1,20 +1,21 @@
-"""SemiPrivateBoostingRegressor beside private linear regression, DP-EBM and open boosting.
+"""Compare SemiPrivateBoostingRegressor with private linear regression, DP-EBM and open boosting.
 
-``python benchmarks/bench_regression.py --data-dir DIR``; some minutes. DIR holds the census tables.
-
-Test R² at the same ε and δ on real tables, the mean of some seeds, and how often intervals of
-level 0.9 hold the outcome. Of all rows 300 random ones are public and have no outcome; those of the
-census' community survey are of the year before. A random quarter of the others is the test set.
-Outcomes are clipped to public bounds, for all methods and in the test set.
+``python benchmarks/bench_regression.py --data-dir DIR`` takes a few minutes. DIR contains the
+census tables. The results are the test R² at the same ε and δ on real tables, averaged over seeds,
+and the coverage of intervals at level 0.9. Of all rows, 300 random rows are public and have no
+outcome. In the American Community Survey, public rows are from the previous year. A random quarter
+of the remaining rows is the test set. Outcomes are clipped to public bounds, for all methods and in
+the test set.
 
 * AdaSSP (Wang 2018): ridge regression from noisy sufficient statistics, which hides what is in a
   row, as ours does. Columns are encoded and scaled by public rows.
-* DP-EBM, `interpret.privacy.DPExplainableBoostingRegressor`, is fitted if it is installed. It is
-  told bounds and types from private rows, and hides whether a row is there.
-* scikit-learn's HistGradientBoostingRegressor knows no privacy.
+* DP-EBM, `interpret.privacy.DPExplainableBoostingRegressor`, is fitted if it is
+  installed. It receives bounds and types computed from private rows, and hides the presence of a
+  row.
+* scikit-learn's HistGradientBoostingRegressor has no privacy.
 
-`regression.csv` beside this script has the figures of the guide: ``--seeds 2 --draws 2 --guide``,
-with the census tables.
+`regression.csv` beside this script contains the figures of the guide: ``--seeds 2 --draws 2
+--guide``, with the census tables.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ SEEDS_APART = 1000  # of fits that differ in their noise alone
 
 
 def boosted(rows, X, y, X_test, seed, *, epsilon):
-    """Fit the raw table; return predictions and intervals."""
+    """Fit the raw table, and return predictions and intervals."""
     reg = SemiPrivateBoostingRegressor(
         epsilon=epsilon, delta=DELTA, outcome_bounds=rows.bounds, random_state=seed
     ).fit(X, y, X_public=rows.X_public)
@@ -86,7 +87,7 @@ def linear(rows, X, y, X_test, seed, *, epsilon):
 
 
 def dp_ebm(rows, X, y, X_test, seed, *, peer, epsilon):
-    """Fit the peer with all that it may be told; it takes no gaps."""
+    """Fit the peer with all allowed public information. It does not support missing values."""
     numbers = X.select_dtypes("number").columns
     fills = X[numbers].median().to_dict()
     fills |= dict.fromkeys(X.columns.difference(numbers, sort=False), "missing")
@@ -133,7 +134,7 @@ def installed_peer():
 
 
 def measure(rows, seed, fits, draws):
-    """Yield one record per method, ε and noise; seconds are those of fit and prediction."""
+    """Yield one record per method, ε and noise draw, with the seconds of fit and prediction."""
     X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
     for (method, epsilon), fit in fits.items():
         for draw in range(1 if method == OPEN else draws):
@@ -163,7 +164,7 @@ def tables(peer, names, options):
 
 
 def guide_figures(records):
-    """Return the means of the guide, one line per data set, ε and method."""
+    """Return the means for the guide, with one line per dataset, ε and method."""
     cells = records.groupby(["data", "rows", "epsilon", "method"], sort=False)
     return cells[["r2", "coverage"]].mean().round(4).reset_index()
 
@@ -182,7 +183,7 @@ def summary(records):
 
 
 def reached(records):
-    """Hold the means over the seeds against their targets."""
+    """Compare the means over the seeds with their targets."""
     means = records.groupby(["data", "epsilon", "method"])[["r2", "coverage"]].mean().unstack()
     r2 = means["r2"]
     for other in (LINEAR, PEER):

@@ -1,9 +1,9 @@
-"""Tables larger than memory: time and memory of fits that stream their rows from Parquet.
+"""Measure time and memory of fits that stream tables larger than memory from Parquet.
 
-Each measurement runs in a process of its own, which says how far its anonymous memory rose above
-what it had before the fit. Beside them stands what a database needs for one count per group of each
-column of the same file. Files have a law of their own, are written in pieces into a temporary
-directory and deleted. Run it on a quiet machine: all times are wall-clock times.
+Each measurement runs in a separate process, which reports the increase of its anonymous memory
+during the fit. For comparison, a database computes one count per group of each column of the same
+file. Files contain simulated rows, and are written in chunks to a temporary directory and then
+deleted. Run the benchmark on an idle machine, because all times are wall-clock times.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TEXTS = ["job", "town"]
 
 
 def people(generator, n):
-    """Draw rows of ten columns: numbers, small integers, text, and a label that needs all."""
+    """Draw rows of ten columns: numbers, small integers, strings, and a label that uses all."""
     age = generator.integers(17, 91, n).astype(np.int8)
     hours = generator.integers(1, 100, n).astype(np.int16)
     children = np.minimum(generator.geometric(0.5, n) - 1, 9).astype(np.int8)
@@ -77,7 +77,7 @@ def people(generator, n):
 
 
 def write(path, n):
-    """Write a file piece by piece."""
+    """Write a file in chunks."""
     generator = np.random.default_rng(0)
     with pq.ParquetWriter(path, people(generator, 1).schema) as writer:
         for start in range(0, n, PIECE):
@@ -85,7 +85,7 @@ def write(path, n):
 
 
 def public_rows():
-    """Return rows of the same law as a frame."""
+    """Return rows from the same distribution as a data frame."""
     frame = people(np.random.default_rng(99), PUBLIC_ROWS).to_pandas()
     return frame.astype(dict.fromkeys(TEXTS, str))
 
@@ -123,7 +123,7 @@ def fit(name, path):
 
 
 def database(path):
-    """Count the rows in each group of each column, one column after the other."""
+    """Count the rows in each group of each column, one column at a time."""
     import duckdb
 
     connection = duckdb.connect(config={"threads": CORES})
@@ -132,7 +132,7 @@ def database(path):
 
 
 def mapped(path):
-    """Fit a memory map of ten float32 columns that lies there already."""
+    """Fit an existing memory map of ten float32 columns."""
     X = np.memmap(path, dtype=np.float32, mode="r").reshape(-1, 10)
     y = (X[:, 0] + X[:, 1] > 0).astype(np.int8)
     generator = np.random.default_rng(9)
@@ -141,9 +141,9 @@ def mapped(path):
 
 
 def on_dask(path):
-    """Fit depth-2 trees and release all pairs on one worker and on two, in turns.
+    """Fit depth-2 trees and release all pairs, alternating between one and two workers.
 
-    Each turn has a cluster of its own: an idle one takes a twentieth of a core.
+    Each turn uses a new cluster, because an idle cluster takes a twentieth of a core.
     """
     import dask.dataframe as dd
     from dask.distributed import Client, LocalCluster
@@ -179,7 +179,7 @@ def anonymous():
 
 
 def watched(results, action, args):
-    """Run something; put its seconds and how far anonymous memory rose into a queue."""
+    """Run a function, and put its time in seconds and increase in anonymous memory into a queue."""
     warnings.simplefilter("ignore")
     start, highest, ended = anonymous(), [0], threading.Event()
 
@@ -198,7 +198,7 @@ def watched(results, action, args):
 
 
 def measure(action, *args):
-    """Run something in a process of its own."""
+    """Run a function in a separate process."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     process = context.Process(target=watched, args=(results, action, args))
@@ -210,7 +210,7 @@ def measure(action, *args):
 
 
 def at_size(n, directory):
-    """Measure everything on one file."""
+    """Run all measurements on one file."""
     path = str(directory / f"{n}.parquet")
     write(path, n)
     gigabytes = os.path.getsize(path) / 1e9
@@ -231,7 +231,7 @@ def at_size(n, directory):
 
 
 def alone(path, turns):
-    """Fit depth-2 trees with one thread, whenever it is this process's turn."""
+    """Fit depth-2 trees with one thread whenever this process has its turn."""
     trees(open_rows(path), 1)
     for all_set in turns:
         all_set.wait()
@@ -240,7 +240,7 @@ def alone(path, turns):
 
 
 def side_by_side(path):
-    """Return seconds of a fit in one process, and of one in each of two at once, in turns."""
+    """Return fit times in seconds, alternating between one process and two parallel processes."""
     context = multiprocessing.get_context("spawn")
     by_one = [context.Barrier(2) for _ in range(TURNS)]
     by_two = [context.Barrier(3) for _ in range(TURNS)]
@@ -262,7 +262,7 @@ def side_by_side(path):
 
 
 def in_turns(path):
-    """Return how many times as fast two workers are, and two processes that share nothing."""
+    """Return the speedup of two workers, and of two independent processes."""
     seconds = pd.DataFrame(measure(on_dask, path)[-1])
     one, two = side_by_side(path).T
     seconds[PROCESSES, 1], seconds[PROCESSES, 2] = one, two / 2
@@ -288,7 +288,7 @@ def in_memory(n, directory):
 
 
 def lines_of(table, workers, memory_map, n_mapped):
-    """Hold the figures against their targets."""
+    """Compare the figures with their targets."""
     sizes = sorted(table["rows"].unique())
     largest = table[table["rows"] == sizes[-1]].set_index("what")
     for name in [*FITS][:3]:
@@ -312,7 +312,7 @@ def lines_of(table, workers, memory_map, n_mapped):
 
 
 def picture(table):
-    """Draw time per row and memory against rows."""
+    """Plot the time per row and the memory against the number of rows."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for name, part in table.groupby("what", sort=False):
         style = {} if name in FITS else {"color": "0.5", "linestyle": "--"}

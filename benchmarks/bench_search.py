@@ -1,7 +1,7 @@
-"""What a private search costs: against the best fixed setting in hindsight, and against one fit.
+"""Compare a private search with the best fixed setting in hindsight and with a single fit.
 
-``python benchmarks/bench_search.py --data-dir DIR`` adds the census table in DIR. The settings of
-one family are searched at ε = 0.1, by one draw; kinds of classifiers at ε = 1, by trials.
+``python benchmarks/bench_search.py --data-dir DIR`` adds the census table in DIR. Settings of one
+family are searched with one draw at ε = 0.1, and kinds of classifiers with trials at ε = 1.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ KINDS = {
 
 
 def split(name, data_dir, seed):
-    """Return (X, X_test, y, y_test, X_public), three quarters of the private rows for training."""
+    """Return (X, X_test, y, y_test, X_public), with 3/4 of the private rows for training."""
     rows = load(name, data_dir, N_PUBLIC, seed)
     parts = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed, stratify=rows.y)
     return *parts, rows.X_public
 
 
 def measure_family(name, data_dir, seed, epsilon, draws):
-    """Yield one record per setting, and one for the search: mean accuracy over some draws."""
+    """Yield the mean accuracy over several draws, for each setting and for the search."""
     X, X_test, y, y_test, X_public = split(name, data_dir, seed)
     encode = PublicFit(encoder()).fit(X, X_public=X_public)
     X, X_test, X_public = map(encode.transform, (X, X_test, X_public))
@@ -95,7 +95,7 @@ def measure_kinds(name, data_dir, seed, epsilon):
 
 
 def family_summary(records):
-    """Return one printable line per data set: the search beside the best setting in hindsight."""
+    """Return one line per dataset that compares the search with the best setting in hindsight."""
     lines = []
     for name, part in records[records["task"] == "family"].groupby("dataset", sort=False):
         mean = part.groupby("method")["accuracy"].mean()
@@ -113,7 +113,7 @@ def family_summary(records):
 
 
 def kinds_summary(records):
-    """Return one printable line per data set: the search beside each kind alone."""
+    """Return one line per dataset that compares the search with each kind alone."""
     lines = []
     for name, part in records[records["task"] == "kinds"].groupby("dataset", sort=False):
         mean = part.groupby(["method", "part"])["accuracy"].mean()

@@ -1,8 +1,9 @@
-"""Coverage of intervals of shares within groups, by the share and by the size of the group.
+"""Measure the coverage of intervals for shares within groups, by share and group size.
 
-Random fits as in `bench_intervals.py`, of tables of two columns of HI and yrbss. Each column of a
-table defines groups once: the share of a cell in its group is compared with the population's.
-`shares.csv` beside this script has the figures of the guide: 200 fits, `--first-seed 50000`.
+Fits are random as in `bench_intervals.py`, with tables of two columns of HI and yrbss. Each column
+of a table defines the groups once, and the share of a cell in its group is compared with the
+population's share. `shares.csv` beside this script contains the figures of the guide: 200 fits with
+`--first-seed 50000`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ SHARE_BANDS = (0.0, 0.01, 0.05, 0.2, 0.5, 1.0)
 """Limits of the bands of true shares; shares of 0 are left out."""
 
 GROUP_BANDS = (0.0, 0.01, 0.05, 0.2, 1.0)
-"""Limits of the bands of fractions of rows in the group."""
+"""Limits of the bands of group sizes, as fractions of the rows."""
 
 
 def random_fit(seed):
-    """Return, for each band of shares and groups, how many intervals of one random fit held."""
+    """Return the number of correct intervals in one random fit, by band of shares and groups."""
     generator = np.random.default_rng([seed, 43])
     name = str(generator.choice(list(PACKAGED)))
     epsilon = float(generator.choice(EPSILONS))

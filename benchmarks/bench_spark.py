@@ -1,8 +1,8 @@
-"""Fits on a local Spark beside the same fits on Dask, on two cores, in turns.
+"""Compare fits on a local Spark with the same fits on Dask, alternating on two cores.
 
-The file has the law of bench_scale.py, in row groups of 2^20 rows. Both engines are started and
-have fitted once before they are measured, so no start-up time counts. It runs in the environment
-of `make test-engines`.
+The file has the same distribution as in bench_scale.py, with row groups of 2^20 rows. Both engines
+are started and warmed up with one fit before the measurement, so start-up time is excluded. The
+benchmark runs in the environment of `make test-engines`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TABLE = Path(__file__).parent / "spark.csv"
 CORES = 2
 TURNS = 2
 DRIVER_MEMORY = "4g"
-"""With Spark's default of 1 GB, codes of partitions of 5 million rows were lost before reading."""
+"""With Spark's default of 1 GB, the codes of partitions with 5 million rows were lost."""
 
 
 def trees(rows):
@@ -66,7 +66,7 @@ def spark_session():
 
 
 def measure(n_rows):
-    """Return seconds of each fit on each engine, and whether all results are the same bits."""
+    """Return the seconds of each fit on each engine, and whether all results are identical."""
     spark = spark_session()
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory) / "rows.parquet")

@@ -1,7 +1,7 @@
-"""Coverage of intervals for surveys: after calibration, within groups of rows, and with weights.
+"""Measure the coverage of survey intervals after calibration, within groups, and with weights.
 
-Random fits on HI (married women of the Current Population Survey, 22,272 rows), which is taken as
-the population. Public rows are drawn like the private ones.
+Fits are random, with HI (married women of the Current Population Survey, 22,272 rows) as the
+population. Public rows are drawn like the private rows.
 
 - calibrated: rows are drawn with odds that depend on race and region. The release is raked to the
   population's totals of both, and the tables of other columns are compared with the population.
@@ -9,7 +9,7 @@ the population. Public rows are drawn like the private ones.
 - weights: rows are drawn with probabilities that are inverse to the weights of the survey, trimmed
   at `MAX_WEIGHT`, and released with these weights.
 
-`survey.csv` beside this script has the figures of the guide: 60 fits of each kind.
+`survey.csv` beside this script contains the figures of the guide: 60 fits of each kind.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def population():
 
 
 def random_fit(kind, seed):
-    """Return a release of one random fit, and its ε."""
+    """Return the release of one random fit, and its ε."""
     generator = np.random.default_rng([seed, 11])
     rows, epsilon = population(), float(EPSILONS[seed % len(EPSILONS)])
     n, m = int(generator.choice(N_PRIVATE)), int(generator.choice(N_PUBLIC))
@@ -73,7 +73,7 @@ def random_fit(kind, seed):
 
 
 def cells_that_hold(release, columns, *, simultaneous):
-    """Return whether the intervals of the cells of a table contain the population's shares."""
+    """Return whether the intervals of table cells contain the population's shares."""
     shares = population().groupby(columns, observed=True).size() / len(population())
     shares = shares[shares >= MIN_SHARE]
     table = release.table(columns, LEVEL, simultaneous=simultaneous).set_index(columns)
@@ -83,7 +83,7 @@ def cells_that_hold(release, columns, *, simultaneous):
 
 
 def tables_that_hold(release, *, simultaneous=False):
-    """Return whether the intervals of cells hold, for all tables of the last three columns."""
+    """Return whether the cell intervals hold, for all tables of the last three columns."""
     tables = [[name] for name in TEXTS[2:]]
     tables += [
         list(pair) for pair in itertools.combinations(TEXTS, 2) if pair != ("race", "region")
@@ -94,7 +94,7 @@ def tables_that_hold(release, *, simultaneous=False):
 
 
 def groups_that_hold(release, ask, points, truth):
-    """Return whether intervals within groups hold, for all groups of 1% of the population or more.
+    """Return whether intervals hold within all groups of at least 1% of the population.
 
     `ask` is a method, `points` its arguments for each column, and `truth` maps the values of a
     group and the points to the true results.
@@ -111,7 +111,7 @@ def groups_that_hold(release, ask, points, truth):
 
 
 def coverage(kind, seed):
-    """Return the shares of intervals of one random fit that hold."""
+    """Return the fractions of intervals in one random fit that hold."""
     release, epsilon = random_fit(kind, seed)
     if kind == "groups":
         levels = {number: np.array([0.1, 0.25, 0.5, 0.75, 0.9]) for number in NUMBERS}

@@ -1,8 +1,8 @@
-"""Cross-validated accuracy over the plane of ε and α, by scikit-learn's own tools.
+"""Compute the cross-validated accuracy on a grid of ε and α with scikit-learn's own tools.
 
-The numbers describe the method, on data whose privacy is no concern. Every fit of a search spends
-its own ε and every score looks at private rows once more, so a search on private rows would cost
-the sum of its fits at the least.
+The results describe the method, on data that need no privacy. Every fit of a search spends its own
+ε and every score accesses private rows again, so a search on private rows would cost at least the
+sum of its fits.
 
 ``python benchmarks/cross_validation.py --dataset wa_churn``
 """
@@ -29,14 +29,14 @@ N_PUBLIC = 300
 
 
 def make_pipeline():
-    """Encode by the public rows, then learn; both steps get `X_public`, the second one encoded."""
+    """Return a pipeline that encodes with public rows and learns; both steps get `X_public`."""
     # no seed: a fixed one would be cloned into every fold, and all folds would share their luck
     steps = [("encode", PublicFit(encoder())), ("learn", SemiPrivateClassifier())]
     return Pipeline(steps, transform_input=["X_public"])
 
 
 def search(rows):
-    """Return the fitted search over the plane."""
+    """Return the fitted search over the grid."""
     grid = {"learn__epsilon": EPSILONS, "learn__alpha": ALPHAS}
     folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
     # a refit would be one more fit to pay for, and nothing here uses it
@@ -45,14 +45,14 @@ def search(rows):
 
 
 def fresh_score(rows, parameters):
-    """Return the accuracies of one point of the plane on other folds."""
+    """Return the accuracies of one grid point on other folds."""
     folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=4, random_state=1)
     pipeline = make_pipeline().set_params(**parameters)
     return cross_val_score(pipeline, rows.X, rows.y, cv=folds, params={"X_public": rows.X_public})
 
 
 def draw(plane, dataset, majority):
-    """Save the plane as a heat map."""
+    """Plot and save the grid as a heat map."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(5.6, 4.4), layout="constrained")

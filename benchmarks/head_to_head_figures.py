@@ -1,4 +1,4 @@
-"""Means and standard deviations of the fits of head_to_head.py, and how far two runs are apart."""
+"""Summarise the fits of head_to_head.py, and compare two runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALONE = ("release", "MST", "AIM")  # come first in their process: its peak memor
 
 
 def summary(rows):
-    """Return mean and sd over splits and noise of each measure, a line for each."""
+    """Return the mean and standard deviation of each measure over splits and noise."""
     costs = rows["part"] == "costs"
     rows = rows.assign(peak_mb=rows["peak_mb"].where(costs | rows["method"].isin(ALONE)))
     rows = rows.assign(**{name: rows[name].mask(costs) for name in BOTH})
@@ -38,7 +38,7 @@ def summary(rows):
 
 
 def merged(table, measured):
-    """Return a summary whose figures are replaced, or followed, by those that were measured."""
+    """Return a summary that is updated and extended with new measurements."""
     every = pd.concat([table, measured], ignore_index=True)
     place = every.groupby(FIGURE, sort=False, dropna=False).ngroup()
     newest = every.assign(place=place).drop_duplicates(FIGURE, keep="last")
@@ -46,9 +46,9 @@ def merged(table, measured):
 
 
 def compared(table, again):
-    """Return two summaries side by side: each difference, in pooled sds, and if a t-test sees it.
+    """Return the differences between two summaries in pooled sds, with the result of a t-test.
 
-    The test is at 5%: it sees one difference in twenty where nothing but noise differs.
+    The test has level 5%, so one difference in twenty is significant if only the noise differs.
     """
     both = table.merge(again, on=FIGURE, suffixes=("", "_again"))
     both = both[~both["measure"].isin(TIMED) & (both[["runs", "runs_again"]] > 1).all(axis=1)]
@@ -62,7 +62,7 @@ def compared(table, again):
 
 
 def agreement(table, again):
-    """Return for each method how many figures two summaries share, and how far they are apart."""
+    """Return the number of common figures of two summaries and their distance, for each method."""
     groups = compared(table, again).groupby(["part", "measure", "method"], sort=False)
     return groups.agg(
         figures=("seen", "size"),

@@ -1,7 +1,7 @@
-"""One job of the comparison, run by the Python of the environment that has its methods.
+"""Run one job of the comparison, with the Python interpreter of its environment.
 
-``python head_to_head_fits.py JOB`` reads a pickle that `head_to_head.py` wrote and prints a line of
-JSON for each fit. Nothing but numpy, pandas and scikit-learn is imported before a method asks.
+``python head_to_head_fits.py JOB`` reads a pickle written by `head_to_head.py` and prints a line of
+JSON for each fit. Initially, only NumPy, pandas and scikit-learn are imported.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def boosting(task, epsilon, seed, *, delta=DELTA, labelled=False):
 
 
 def boosting_without_public(task, epsilon, seed):
-    """Fit with what the peers are told for free: categories, least and largest values."""
+    """Fit with the information that the peers get for free: categories, minima and maxima."""
     from skpublicdp import SemiPrivateBoostingClassifier
 
     X = task["X"]
@@ -129,7 +129,7 @@ def majority(task, epsilon, seed):
 
 
 def encoder(X):
-    """Gaps of numbers get the median, text is one-hot."""
+    """Return an encoder with median imputation of numbers and one-hot encoding of strings."""
     from sklearn.compose import make_column_transformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -207,7 +207,7 @@ def ours(task, epsilon, seed, *, public=True):
 
 
 def gaussian(task, epsilon, seed):
-    """Add noise to every cell, for replaced rows and zCDP of the same ε and δ."""
+    """Add noise to every cell, for replaced rows and zCDP at the same ε and δ."""
     from skpublicdp.accounting import zcdp_rho
 
     generator = np.random.default_rng(seed)
@@ -218,7 +218,7 @@ def gaussian(task, epsilon, seed):
 
 
 def mbi_data(task):
-    """Return the private rows as mbi has them; its sources are those of the given checkout."""
+    """Return the private rows in the format of mbi, imported from the given checkout."""
     sys.path[:0] = [str(Path(task["mbi"]) / part) for part in ("src", "mechanisms")]
     from mbi import Dataset, Domain
 
@@ -312,9 +312,9 @@ SELECTIONS = {"exact draw": exact_draw, "OpenDP noisy max": noisy_max}
 
 
 def select(task, method, epsilon, seed):
-    """Time draws of one among many members, and tell how many more errors it makes than the least.
+    """Time draws from many members, and return the excess errors over the best member.
 
-    No draw is seeded: both libraries draw from the operating system.
+    The draws are not seeded, because both libraries use randomness from the operating system.
     """
     errors = task["errors"]
     once = SELECTIONS[method](errors, epsilon)

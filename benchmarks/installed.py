@@ -1,6 +1,6 @@
-"""Every estimator of an installed wheel, with nothing but what it requires.
+"""Test every estimator of an installed wheel with only its required dependencies.
 
-Run by ``make wheel`` outside the checkout, in an environment that holds the wheel alone.
+``make wheel`` runs this script outside the checkout, in an environment with only the wheel.
 """
 
 import importlib.util

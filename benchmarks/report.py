@@ -1,4 +1,4 @@
-"""Tables of the benchmarks: printed and kept in benchmarks/results."""
+"""Print the tables of the benchmarks and save them in benchmarks/results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def save_table(frame: pd.DataFrame, name: str) -> None:
-    """Write the numbers as they are."""
+    """Write the unrounded numbers."""
     RESULTS.mkdir(exist_ok=True)
     frame.to_csv(RESULTS / f"{name}.csv", index=False)
 
 
 def save_picture(figure, name: str) -> None:
-    """Write a figure and say where."""
+    """Save a figure and print its path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.png"
     figure.savefig(path, dpi=130)
@@ -27,12 +27,12 @@ def save_picture(figure, name: str) -> None:
 
 
 def print_table(frame: pd.DataFrame, title: str) -> None:
-    """Print a table whose cells are texts already."""
+    """Print a table of strings."""
     print(f"\n{title}\n{frame.to_string(index=False)}", flush=True)
 
 
 def line(what, value, target=None, unit="", *, at_least=False, steady=True):
-    """Hold a figure against its target, if it has one; an unsteady one gets no verdict."""
+    """Compare a figure with its target, if any; there is no verdict for unsteady figures."""
     if target is None:
         bound, verdict = "", "reported"
     else:
@@ -49,7 +49,7 @@ def line(what, value, target=None, unit="", *, at_least=False, steady=True):
 
 
 def print_lines(lines: list[dict], title: str) -> None:
-    """Print the lines that `line` makes; an extra number may be missing from some."""
+    """Print the lines returned by `line`; some of them may lack an extra number."""
     table = pd.DataFrame(lines)
     target = [
         f"{bound} {value:g}" if bound else ""

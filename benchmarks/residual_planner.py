@@ -1,9 +1,9 @@
-"""ResidualPlanner (Xiao, He, Zhang and Kifer 2023, arXiv 2305.08175), a rival for tables.
+"""Implement ResidualPlanner (Xiao, He, Zhang and Kifer 2023, arXiv 2305.08175) for comparison.
 
-Each residual of a set of columns, the part of its table that its margins leave open, gets Gaussian
-noise of its own variance. The plan minimises the largest variance of a cell over all tables of the
-workload. The number of rows is public and neighbours replace one row, as in the package. The
-tables are projected on the simplex of nonnegative counts with sum n.
+Each residual of a set of columns, the part of its table that its margins do not determine, gets
+Gaussian noise with its own variance. The plan minimises the maximum cell variance over all tables
+of the workload. As in the package, the number of rows is public and neighbours replace one row. The
+tables are projected onto the simplex of nonnegative counts with sum n.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ Columns = tuple[int, ...]
 Floats = NDArray[np.float64]
 
 ITERATIONS = 60
-"""Multiplicative updates of the tables' weights; five times as many change no error by 1%."""
+"""Number of multiplicative weight updates. Five times as many change errors by less than 1%."""
 
 
 class ResidualPlan(NamedTuple):
-    """Noise variances of residuals at μ² = 1, with 1/μ² times as much at another budget."""
+    """Noise variances of residuals at μ² = 1, to be multiplied by 1/μ² for another budget."""
 
     residuals: list[Columns]
     variances: Floats
 
 
 def plan_residuals(sizes: Sequence[int], workload: Sequence[Columns]) -> ResidualPlan:
-    """Return the plan of the least largest variance over the tables of a workload.
+    """Return the plan that minimises the maximum variance over the tables of a workload.
 
     Parameters
     ----------
     sizes : sequence of int
-        How many codes each column has.
+        Number of codes in each column.
     workload : sequence of tuple of int
         The columns of each table, in increasing order.
     """
@@ -78,7 +78,7 @@ def release_residuals(
     mu_squared: float,
     seed: int,
 ) -> list[Floats]:
-    """Return noisy tables, flat, for the counts of a workload's tables."""
+    """Return flattened noisy tables for the counts of a workload's tables."""
     generator = np.random.default_rng(seed)
     noise = {}
     for part, variance in zip(plan.residuals, plan.variances / mu_squared, strict=True):
@@ -103,7 +103,7 @@ def _parts(columns: Columns) -> list[Columns]:
 
 
 def _on_simplex(values: Floats, total: float) -> Floats:
-    """Return the nearest nonnegative numbers with a given sum."""
+    """Return the Euclidean projection onto nonnegative numbers with a given sum."""
     descending = np.sort(values)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
     return np.maximum(values - excess[np.flatnonzero(descending > excess)[-1]], 0)

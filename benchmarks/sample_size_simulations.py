@@ -1,6 +1,7 @@
-"""Simulations of sample_sizes.py: how often a learner misses an excess error, at a number of rows.
+"""Simulate how often a learner exceeds an excess error with a given number of rows.
 
-Each function returns the fraction of failures in the worst of a few populations.
+The simulations are used by sample_sizes.py. Each function returns the fraction of failures in the
+worst of a few populations.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ FLIPS = (0.0, 0.25, 0.4)
 
 
 def threshold_rows(n: int, flip: float, rng: np.random.Generator):
-    """Return n rows of one uniform number with their noisy labels."""
+    """Return n rows with one uniform feature and noisy labels."""
     x = rng.random(n)
     return x[:, None], (x > 0.5) ^ (rng.random(n) < flip)
 
 
 def threshold_excess(model, flip: float) -> float:
-    """Return the excess error in the population of a model that is a threshold or constant."""
+    """Return the excess population error of a threshold or constant model."""
     grid = (np.arange(4000) + 0.5) / 4000
     wrong = np.mean(model.predict(grid[:, None]).astype(bool) != (grid > 0.5))
     return float(wrong * (1 - 2 * flip))
 
 
 def worst(failed: Callable[[float, np.random.Generator], bool], cases, seed: int) -> float:
-    """Return the largest fraction of failures in N_RUNS runs, over the cases."""
+    """Return the maximum fraction of failures in N_RUNS runs over the cases."""
     fractions = []
     for index, case in enumerate(cases):
         rng = np.random.default_rng([seed, index])
@@ -60,7 +61,7 @@ def worst(failed: Callable[[float, np.random.Generator], bool], cases, seed: int
 
 
 class Column(ClassifierMixin, BaseEstimator):
-    """A fitted rule that predicts the value of one binary column."""
+    """Fitted rule that predicts the value of one binary column."""
 
     def __init__(self, column: int) -> None:
         self.column = column
@@ -79,7 +80,7 @@ RULES = FiniteClass([Column(column).fit(None) for column in range(N_RULES)])
 
 
 def finite_failures(n: int, alpha: float, seed: int) -> float:
-    """One column agrees with the label a little more than alpha oftener than the fair coins."""
+    """Simulate one column that agrees with the label slightly more than alpha above fair coins."""
 
     def failed(_, rng):
         X = rng.integers(2, size=(n, N_RULES))
@@ -95,7 +96,7 @@ def finite_failures(n: int, alpha: float, seed: int) -> float:
 
 
 def semi_private_failures(n: int, m: int, alpha: float, seed: int) -> float:
-    """Thresholds with n private and m public rows, and a member for each dichotomy."""
+    """Simulate thresholds with n private and m public rows, and a member for each dichotomy."""
 
     def failed(flip, rng):
         learner = SemiPrivateClassifier(
@@ -113,21 +114,21 @@ def semi_private_failures(n: int, m: int, alpha: float, seed: int) -> float:
 
 
 def private_failures(n: int, alpha: float, seed: int) -> float:
-    """Private rows, beside as many public ones as the theorem takes."""
+    """Simulate a number of private rows with the theorem's number of public rows."""
     return semi_private_failures(
         n, n_public(alpha / 2, BETA / 2, 1, constants="tight"), alpha, seed
     )
 
 
 def public_failures(m: int, alpha: float, seed: int) -> float:
-    """Public rows, beside as many private ones as the theorem takes."""
+    """Simulate a number of public rows with the theorem's number of private rows."""
     return semi_private_failures(
         n_private(alpha, BETA, EPSILON, 1, constants="tight"), m, alpha, seed
     )
 
 
 def generic_failures(labelled: int, unlabelled: int, alpha: float, seed: int) -> float:
-    """Thresholds without public rows, by the generic learner."""
+    """Simulate the generic learner of thresholds without public rows."""
 
     def failed(flip, rng):
         X, y = threshold_rows(labelled + unlabelled, flip, rng)
@@ -146,7 +147,7 @@ def generic_failures(labelled: int, unlabelled: int, alpha: float, seed: int) ->
 
 
 def release_failures(n: int, alpha: float, seed: int) -> float:
-    """All thresholds of one number, by multiplicative weights on a cover."""
+    """Simulate the release of all thresholds with multiplicative weights on a cover."""
     m = n_public(alpha / 4, BETA / 2, 1, constants="tight")
 
     def failed(atoms, rng):
@@ -172,7 +173,7 @@ def release_failures(n: int, alpha: float, seed: int) -> float:
 
 
 def stump_failures(n: int, alpha: float, seed: int) -> float:
-    """Noisy counts of fair coins."""
+    """Simulate noisy counts of fair coins."""
     event = Gaussian(gaussian_mu_squared(Fraction(1), Fraction(DELTA)))
 
     def failed(_, rng):
@@ -187,7 +188,7 @@ def stump_failures(n: int, alpha: float, seed: int) -> float:
 
 
 def mixture_failures(n: int, alpha: float, seed: int) -> float:
-    """Halfspaces of the plane, half of the rows public: rows of label 0, with all flips private."""
+    """Simulate halfspaces in the plane, with unflipped rows of label 0 as the public half."""
     grid = np.random.default_rng(1).normal(size=(20_000, 2))
 
     def failed(flip, rng):

@@ -1,7 +1,7 @@
-"""Sample sizes: by the papers' constants, by ours, by the lower bounds, and enough in simulation.
+"""Compare sample sizes from the papers, our constants, lower bounds and simulations.
 
-``python benchmarks/sample_sizes.py`` simulates (some minutes) and writes sample_sizes.csv beside
-this script; ``--functions`` replaces the figures of the functions only. Both write the picture and
+``python benchmarks/sample_sizes.py`` runs simulations for a few minutes and writes sample_sizes.csv
+in this folder. ``--functions`` updates only the figures of the functions. Both write the plot and
 the tables of docs/user_guide/sample_sizes.md from the CSV.
 """
 
@@ -65,15 +65,15 @@ MIN_ROWS = 20
 
 
 class Size(NamedTuple):
-    """One line of the tables.
+    """Line of the tables.
 
     Attributes
     ----------
     learner, rows : str
-        What is learned or released, and which rows are counted.
+        Learning or release task, and the kind of rows counted.
     functions : dict of str to callable
         Number of rows for an alpha, by "paper", "ours", "realizable" and "lower bound". A function
-        raises ValueError where no number is enough.
+        raises ValueError if no number is enough.
     failures : callable or None
         Fraction of runs that failed, for a number of rows, an alpha and a seed, in the worst of the
         simulated populations.
@@ -86,7 +86,7 @@ class Size(NamedTuple):
 
 
 def label_boost_base(alpha: float) -> int:
-    """Return the rows of a base learner that draws one of the thresholds of public rows."""
+    """Return the number of rows of a base learner that draws a threshold given by public rows."""
     return n_finite(alpha / 4, BETA / 2, 1.0, growth_function(1000, 1))
 
 
@@ -241,7 +241,7 @@ def function_sizes() -> Iterator[dict[str, object]]:
 
 
 def simulated_sizes(first_seed: int) -> Iterator[dict[str, object]]:
-    """Yield a record for each simulated line and alpha: the rows from which on few runs fail."""
+    """Yield a record with the number of rows above which few runs fail, for each line and alpha."""
     for line in LINES:
         for alpha in SIMULATED_ALPHAS:
             if line.failures is None:
@@ -276,14 +276,14 @@ KINDS = ("paper", "ours", "realizable", "lower bound", "simulation")
 
 
 def written(size: float) -> str:
-    """Return a number of rows as the page writes it."""
+    """Return a number of rows in the format of the page."""
     if pd.isna(size):
         return ""
     return f"{size:.1e}" if size >= 1e7 else f"{int(size):,}"
 
 
 def page_table(table: pd.DataFrame, alpha: float) -> str:
-    """Return the markdown table of one alpha."""
+    """Return the Markdown table for one alpha."""
     wide = table[table["alpha"] == alpha].pivot_table(
         "size", ["learner", "rows"], "kind", sort=False
     )
@@ -298,7 +298,7 @@ def page_table(table: pd.DataFrame, alpha: float) -> str:
 
 
 def with_tables(page: str, table: pd.DataFrame) -> str:
-    """Return the page with its tables replaced by those of the CSV."""
+    """Return the page with its tables updated from the CSV."""
     for alpha in (0.1, 0.001):
         begin, end = f"<!-- sizes {alpha:g} -->\n", "<!-- end -->"
         head, rest = page.split(begin)
@@ -324,7 +324,7 @@ STYLES = {
 
 
 def draw(table: pd.DataFrame):
-    """Return the figure: rows against alpha, a panel for each learner."""
+    """Return the figure of rows against alpha, with a panel for each learner."""
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), sharex=True, layout="constrained")
     for axis, (learner, rows) in zip(axes.flat, PANELS, strict=True):
         panel = table[(table["learner"] == learner) & (table["rows"] == rows)]
@@ -354,7 +354,7 @@ def draw(table: pd.DataFrame):
 
 
 def main() -> None:
-    """Write the CSV, the picture and the tables of the page."""
+    """Write the CSV, the figure and the tables of the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--functions", action="store_true", help="do not simulate again")
     parser.add_argument("--first-seed", type=int, default=70_000)

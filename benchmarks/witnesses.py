@@ -1,11 +1,11 @@
-"""Tools of others that judge this package: what each finds, beside what the package claims.
+"""Run independent audit tools on this package, and compare their findings with its claims.
 
-``make witnesses`` makes the environment .venv-witnesses from PyPI and runs every part in it. With
-``ARGS="accounting samplers"`` it runs these parts alone. RECORDER names a clone of
-ObliviousAI/dp-recorder, which is on no package index; without it that part is skipped.
+``make witnesses`` creates the environment .venv-witnesses from PyPI and runs every part in it. With
+``ARGS="accounting samplers"``, it runs only these parts. RECORDER is the path of a clone of
+ObliviousAI/dp-recorder, which is not on any package index. Without it, that part is skipped.
 
 Each finished part replaces its rows in witnesses.csv and its table in docs/user_guide/witnesses.md.
-All randomness is seeded. The exit code is 1 if a tool finds more than is claimed.
+All randomness is seeded. The exit code is 1 if a tool finds a larger loss than claimed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main():
 
 
 def run(part):
-    """Run a part and write its rows; keep the committed ones if one of its tools is missing."""
+    """Run a part and write its rows, or keep the committed rows if one of its tools is missing."""
     start = perf_counter()
     try:
         module = importlib.import_module(f"witnesses_{part}")

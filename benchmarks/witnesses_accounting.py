@@ -4,16 +4,17 @@ dp-accounting shares no code with `skpublicdp.accounting`. Translation of the ev
 
 * Gaussian(μ²): the Gaussian mechanism with noise multiplier 1/μ.
 * Pure(ε), Approximate(ε, δ): randomised response with failures, as by its own
-  `from_privacy_parameters`; no other (ε, δ)-private mechanism loses more.
-* Draw(ε): it has no event for the exponential mechanism. With δ = 0 a draw is Pure(ε). With δ > 0
-  it is a draw from two outcomes with losses t and t - ε. All draws of a plan have the same share
-  t/ε, and the largest result over `SHARES` counts: a lower bound, since t may vary.
+  `from_privacy_parameters`; no other (ε, δ)-private mechanism has a larger loss.
+* Draw(ε): dp-accounting has no event for the exponential mechanism. With δ = 0, a draw is Pure(ε).
+  With δ > 0, it is a draw from two outcomes with losses t and t - ε. All draws of a plan have the
+  same share t/ε, and the largest result over `SHARES` counts. This is a lower bound, since t may
+  vary.
 * Subsampled(rate, base): it has no event for subsets of a fixed size and pure mechanisms. It is
   Poisson subsampled Laplace noise of the base's ε, whose largest loss is the same.
 * Steps: composition. Either: the option that gives the largest result.
 
-Each distribution is discretised twice: losses rounded down give a lower bound of ε, which the claim
-must not be below, and losses rounded up an upper bound.
+Each distribution is discretised twice: losses rounded down give a lower bound on ε, and the claim
+must not be smaller. Losses rounded up give an upper bound.
 """
 
 from __future__ import annotations
@@ -51,16 +52,16 @@ from tests.audit.subjects import PublishedScore
 logging.getLogger().addFilter(lambda record: "Connect-the-Dots" not in record.getMessage())
 
 SHARES = np.arange(1, 16) / 16
-"""Shares t/ε of a draw's larger loss that are tried."""
+"""Tested shares t/ε of a draw's larger loss."""
 
 STEP = 1e-4
 """Discretisation interval of losses, relative to the claimed ε if this is above 1."""
 
 TINY_DELTA = 1e-12
-"""For a claim of δ = 0, ε at this δ: PLDs cut off tails of about 1e-15."""
+"""δ at which claims with δ = 0 are compared: PLDs cut off tails of about 1e-15."""
 
 MAX_PATHS = 64
-"""Largest number of paths through the options of a plan."""
+"""Maximum number of paths through the options of a plan."""
 
 NOT_STEPS = ("SubsamplingActiveLearner", "LabelBoostClassifier", "GenericLearnerClassifier")
 """Estimators whose mechanisms run on a secret subset, on relabelled rows, or on separate rows."""
@@ -70,7 +71,7 @@ MAX_DIRECT_EPSILON = 500
 
 
 def rows():
-    """Yield a row for each case: the larger ε of the receipt's plan and of the mechanisms used."""
+    """Yield a row for each case with the larger ε of the receipt's plan and its mechanisms."""
     tool = f"dp-accounting {version('dp-accounting')}"
     for case in [*catalogue(), *usual_cases()]:
         receipt = receipt_of(case)
@@ -80,7 +81,7 @@ def rows():
 
 
 def usual_cases():
-    """Return a score without a case, and cases at ordinary ε with many draws among the noise."""
+    """Return a score without a case, and cases with ordinary ε with many draws and noise."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     public = {"X_public": rng.normal(size=(300, 4))}
@@ -103,7 +104,7 @@ def usual_cases():
 
 
 def receipt_of(case):
-    """Return the receipt of a fit to the first of some data sets of a case that can be fitted.
+    """Return the receipt of a fit to the first feasible dataset of a case.
 
     `PublicFit` has no private rows and no receipt: its claim is 0, and its plan is empty.
     """
@@ -124,7 +125,7 @@ def _no_private_rows():
 
 
 def used(case, receipt):
-    """Return all mechanisms of a receipt as steps, or its plan where they are no such steps."""
+    """Return all mechanisms of a receipt as steps, or its plan if they are not sequential."""
     events = tuple(mechanism.event for mechanism in receipt.mechanisms)
     if None in events or case.name.startswith(NOT_STEPS):
         return receipt.event
@@ -132,7 +133,7 @@ def used(case, receipt):
 
 
 def epsilons(event, claimed, delta):
-    """Return a lower and an upper bound of the ε of an event at a δ, by PLD."""
+    """Return PLD lower and upper bounds on the ε of an event at a given δ."""
     step = STEP * max(1.0, claimed)
     bounds = []
     for pessimistic in (False, True):
@@ -149,10 +150,10 @@ def epsilons(event, claimed, delta):
 
 
 def epsilon_at(losses, delta, claimed):
-    """Return the ε of a PLD at a δ.
+    """Return the ε of a PLD at a given δ.
 
-    `get_epsilon_for_delta` of dp-accounting 0.6.0 is too large by about 1 where e^ε is no float, so
-    a large ε is found by bisection of `get_delta_for_epsilon`, up to twice the claim.
+    `get_epsilon_for_delta` of dp-accounting 0.6.0 is too large by about 1 if e^ε overflows, so a
+    large ε is found by bisection of `get_delta_for_epsilon`, up to twice the claim.
     """
     if claimed < MAX_DIRECT_EPSILON:
         return losses.get_epsilon_for_delta(delta)
@@ -178,7 +179,7 @@ def paths(event):
 
 
 def mechanisms(path, share, step, pessimistic):
-    """Return the PLD of each mechanism of a path: all Gaussian noise together, then the others."""
+    """Return the PLDs of a path: one for all Gaussian noise, and one per other mechanism."""
     mu_squared = sum(
         count * part.mu_squared for part, count in path.items() if isinstance(part, Gaussian)
     )
@@ -197,7 +198,7 @@ def mechanisms(path, share, step, pessimistic):
 
 
 def mechanism(event, share, step, pessimistic):
-    """Return the PLD of one event that is not Gaussian."""
+    """Return the PLD of one non-Gaussian event."""
     match event:
         case Draw(epsilon) if share is not None:
             high = share * float(epsilon)
@@ -218,7 +219,7 @@ def mechanism(event, share, step, pessimistic):
 
 
 def two_losses(high, low, delta, step, pessimistic):
-    """Return the PLD of a loss that is high or low, and infinite with probability δ."""
+    """Return the PLD of a two-valued loss that is infinite with probability δ."""
     # by the mean of e^-loss, which is 1; in logarithms, so that large losses do not overflow
     total = math.log(-math.expm1(low - high))
     logs = {

@@ -1,8 +1,8 @@
-"""sacroml's membership attacks on fitted classifiers, beside the same without privacy.
+"""Run sacroml's membership attacks on fitted classifiers with and without privacy.
 
 Attacks: LiRA (likelihood ratio of shadow models), worst case (a forest on the probabilities of rows
 whose membership is known) and structural (degrees of freedom, k-anonymity, class disclosure). The
-claim is the largest area under the ROC curve of any membership attack, by the receipt's trade-off.
+claim is the receipt's upper bound on the area under the ROC curve of any membership attack.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from skpublicdp.hypotheses import Halfspaces
 
 TOOL = f"sacroml {version('sacroml')}"
 N = 400
-"""Rows for training, and as many for tests; a further half is public."""
+"""Number of training rows and of test rows; half as many rows are public."""
 
 N_SHADOWS = 30
 STANDARD_ERRORS = 3
-"""A found area counts less so many standard errors: 0.13% each, for fewer than 12 areas."""
+"""Number of standard errors subtracted from each area (0.13% each, for fewer than 12 areas)."""
 
 RISKS = "structural: risks flagged, of 6"
 
@@ -39,7 +39,7 @@ logging.disable(logging.WARNING)
 
 
 class WithPublicRows(ClassifierMixin, BaseEstimator):
-    """Classifier whose `fit` passes public rows, since sacroml knows of none."""
+    """Classifier whose `fit` adds public rows, which sacroml does not support."""
 
     def __init__(self, estimator, X_public, random_state=1):
         self.estimator, self.X_public, self.random_state = estimator, X_public, random_state
@@ -56,7 +56,7 @@ class WithPublicRows(ClassifierMixin, BaseEstimator):
         return self.fitted_.predict(X)
 
     def predict_proba(self, X):
-        """Return the probabilities, 0 or 1 where there is one rule."""
+        """Return the probabilities, which are 0 or 1 for a single rule."""
         if hasattr(self.fitted_, "predict_proba"):
             return self.fitted_.predict_proba(X)
         return np.eye(2)[self.fitted_.predict(X).astype(int)]

@@ -1,18 +1,18 @@
-"""jax-privacy's `CanaryScoreAuditor`: lower bounds of ε from the scores of canaries.
+"""Compute lower bounds on ε from canary scores with jax-privacy's `CanaryScoreAuditor`.
 
-* Many runs: each estimator is fitted `N_RUNS` times to each of two neighbouring data sets. Score:
-  the privacy loss of everything that the fit released, between these two data sets, which is the
-  most powerful one. Estimators with secret random roles are scored by a prediction instead.
-* One run: `N_CANARIES` rows are canaries, and fair coins decide their labels. One fit is to tell
-  the labels. Neighbours that differ in one replaced row differ in one coin, so the theorems of
+* Many runs: each estimator is fitted `N_RUNS` times to each of two neighbouring data sets. The
+  score is the privacy loss of all released values between these two datasets, which is the most
+  powerful score. Estimators with secret random roles are scored by a prediction instead.
+* One run: `N_CANARIES` rows are canaries whose labels are fair coin flips. The labels are guessed
+  from one fit. Neighbours that differ by replacing one row differ in one coin, so the theorems of
   Steinke et al. (2023) and Mahloujifar et al. (2024) hold with the claimed ε.
 
-The auditor's `epsilon_from_gdp` is left out: it takes the absolute value of a negative bound of μ
-(version 2.0.0), so that it finds a large ε in two samples of one distribution.
+The auditor's `epsilon_from_gdp` is left out: it uses the absolute value of a negative bound on μ
+(version 2.0.0), so it reports a large ε for two samples from the same distribution.
 
-The auditor's bounds hold together with 95% confidence: each has 5% divided by their number.
-Where the score finds little, the claim may still be exact: `other` is the same attack on the same
-estimator at an ε of `LARGE_EPSILON`, which protects nothing.
+The auditor's bounds hold simultaneously with 95% confidence, because each bound uses 5% divided by
+their number. If the attack finds little, the claim may still be exact. `other` is the same attack
+on the same estimator with ε = `LARGE_EPSILON`, which protects nothing.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ AUDITED = (
     "private_roc_auc_score, pure",
     "private_confusion_matrix, pure",
 )  # fmt: skip
-"""Cases of the audit, one or more of each mechanism."""
+"""Cases of the audit, with at least one for each mechanism."""
 
 SECRET_ROLES = ("SubsamplingActiveLearner", "LabelBoostClassifier, no round")
-"""Cases that are scored by a prediction."""
+"""Cases scored by a prediction."""
 
 N_BOUNDS = len(AUDITED) + len(SECRET_ROLES) + 8
-"""Number of rows, for Bonferroni's correction. Eight are of one run."""
+"""Number of rows for the Bonferroni correction, eight of them from one-run audits."""
 
 SIGNIFICANCE = 0.05 / N_BOUNDS
 
@@ -72,7 +72,7 @@ def rows():
 
 
 def many_runs(case):
-    """Yield rows of a case, scored by the privacy loss of its released values."""
+    """Yield the rows of a case, scored by the privacy loss of its released values."""
     domain = Domain(case.domain, case.labels, case.n, case.rows_per_person, False)
     sides = worst_pair(case, domain)
     rng = np.random.default_rng(7)
@@ -88,7 +88,7 @@ def many_runs(case):
 
 
 def worst_pair(case, domain):
-    """Return the arguments of `fit` of the pair of neighbours with the largest mean loss."""
+    """Return the `fit` arguments of the pair of neighbours with the largest mean loss."""
     rng = np.random.default_rng(3)
     pairs = []
     for data_set in domain.sample(N_PAIRS, rng):
@@ -104,7 +104,7 @@ def worst_pair(case, domain):
 
 
 def scored(case, sides, side, rng):
-    """Return the receipt and the score of one fit to one side of a pair."""
+    """Return the receipt and the score of one fit to one dataset of a pair."""
 
     def make():
         estimator = case.make()
@@ -122,7 +122,7 @@ def scored(case, sides, side, rng):
 
 
 def one_run(name, scores_of):
-    """Yield rows with the bounds of one fit whose canaries' labels are fair coins."""
+    """Yield rows with the bounds from one fit in which canary labels are fair coin flips."""
     coins = np.random.default_rng(11).integers(0, 2, N_CANARIES)
     for epsilon in (4.0, 8.0):
         auditors = []
@@ -136,7 +136,7 @@ def one_run(name, scores_of):
 
 
 def release_scores(coins, epsilon):
-    """Return the released difference of both cells of each canary, which has a category."""
+    """Return the released difference of both cells of each canary, which has its own category."""
     names = [f"c{i}" for i in range(len(coins))]
     rows = pd.DataFrame({"canary": names, "label": np.where(coins, "yes", "no")})
     labels = np.repeat(["yes", "no"], len(names))
@@ -150,7 +150,7 @@ def release_scores(coins, epsilon):
 
 
 def boosting_scores(coins, epsilon):
-    """Return the margin of each canary, which has a value of one column to itself."""
+    """Return the margin of each canary, which has a unique value in one column."""
     X = np.arange(len(coins), dtype=float)[:, None]
     model = SemiPrivateBoostingClassifier(
         epsilon=epsilon, delta=1e-6, classes=(0, 1), random_state=5

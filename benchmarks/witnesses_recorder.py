@@ -1,16 +1,15 @@
-"""dp-recorder (Re:cord-play, Cebere et al. 2026): record and replay between neighbours.
+"""Record and replay fits between neighbours with dp-recorder (Re:cord-play, Cebere et al. 2026).
 
-Its `audit_spec` is put around the two exits of private answers, `Ledger.draw` and
-`Ledger.add_noise`, from outside. A fit is recorded and replayed on a neighbour with frozen outputs.
-The auditor then compares what reached the exits with the declared sensitivity, and everything that
-is visible of the fitted estimator by `ensure_equality`. What
-the exits cost by their declared sensitivity and the scale of their noise is composed by
-dp-accounting, on which dp-recorder builds, and compared with the receipt.
+Its `audit_spec` wraps the two functions that release private answers, `Ledger.draw` and
+`Ledger.add_noise`. A fit is recorded and replayed on a neighbouring dataset with frozen outputs.
+The auditor then checks the inputs of both functions against the declared sensitivity, and compares
+all visible parts of the fitted estimator with `ensure_equality`. The costs given by the declared
+sensitivity and the noise scale are composed with dp-accounting, on which dp-recorder builds, and
+compared with the receipt.
 
-dp-recorder has one defect for each of its six classes of bugs. The same six are planted in copies
-of this package, and each must be found.
-
-``python benchmarks/witnesses_recorder.py CASE ...`` prints what it finds in each case.
+dp-recorder has one test defect for each of its six classes of bugs. The same six defects are
+planted in copies of this package, and each must be found. ``python benchmarks/witnesses_recorder.py
+CASE ...`` prints the findings in each case.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ from tests.audit.catalogue import catalogue
 TOOL = "dp-recorder 0.1.0"
 N_PAIRS = 4
 SKIPPED = ("SubsamplingActiveLearner", "LabelBoostClassifier", "PublicFit")
-"""Without exits, or with secret draws, which cannot be replayed."""
+"""Cases without private answers, or with secret draws, which cannot be replayed."""
 
 IN_PARALLEL = (*NOT_STEPS, "QuantileSanitizer")
-"""Cases whose exits are not steps that add up: a median of each half is a matter of other rows."""
+"""Cases whose private answers do not compose: the medians of the two halves use disjoint rows."""
 
 PLANTED = {
     "non-private access": "a count of labels in an attribute",
@@ -57,7 +56,7 @@ PLANTED = {
     "noise miscalibration": "Laplace noise scaled by the Euclidean sensitivity",
     "sensitivity miscalibration": "outcomes beyond their bounds",
 }
-"""Class of bugs in dp-recorder's own tests, and the defect that is planted: of tests/mutants."""
+"""Class of bugs in dp-recorder's own tests, and the planted defect from tests/mutants."""
 
 DOUBLE_SPENDING = {
     "metrics/noisy_counts.py": (
@@ -69,7 +68,7 @@ DOUBLE_SPENDING = {
         "pass",
     ),
 }
-"""Replacements of text by which a budget is spent twice: the ledger alone would refuse it."""
+"""Text replacements that spend a budget twice, which only the ledger would refuse."""
 
 
 def rows():
@@ -112,7 +111,7 @@ def planted():
 
 
 def _run_copy(folder, cases):
-    """Return the first finding in a copy of the package, or an empty text."""
+    """Return the first finding in a copy of the package, or an empty string."""
     here = str(Path(__file__).parent)
     recorder = next(path for path in sys.path if (Path(path) / "dp_recorder").exists())
     path = os.pathsep.join([folder, here, recorder])
@@ -125,7 +124,7 @@ def _run_copy(folder, cases):
 
 
 def audited(case):
-    """Return how many pairs of neighbours were replayed, and what was found in them."""
+    """Return the number of replayed pairs of neighbours, and the findings."""
     domain = Domain(case.domain, case.labels, case.n, case.rows_per_person, False)
     rng = np.random.default_rng(3)
     n_pairs, findings = 0, {}
@@ -153,13 +152,13 @@ def audited(case):
 
 
 def _short(error):
-    """Return a message of dp-recorder without the values that it quotes."""
+    """Return a message of dp-recorder without its quoted values."""
     text = str(error).replace("|", "/")
     return re.split(r" \(Call|\n", text)[0].strip()
 
 
 def fitted(case, domain, data_set, auditor):
-    """Fit a case under an auditor, declare all that is visible, and return the receipt."""
+    """Fit a case under an auditor, declare all visible results, and return the receipt."""
     with auditor, exits(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator = case.make().fit(**domain.arguments(data_set), **case.fit_params)
@@ -169,7 +168,7 @@ def fitted(case, domain, data_set, auditor):
 
 
 def visible(domain, estimator):
-    """Return a text of each public attribute and of what each method returns."""
+    """Return a string for each public attribute and each method result."""
     observation = Observation()
     observation.record(estimator, domain.values(), None)
     for name in ("object", "sample"):  # the attributes follow; synthetic rows are random
@@ -181,7 +180,7 @@ def visible(domain, estimator):
 
 @contextlib.contextmanager
 def exits():
-    """Put dp-recorder's instruments around the exits of the ledger."""
+    """Instrument the ledger's functions that release private answers."""
     sample_noise, sample_member = Ledger._sample_noise, Ledger._sample_member
     add_noise = Ledger.add_noise
     declared = {}
@@ -205,7 +204,7 @@ def exits():
         return _draw({"family": family}, sensitivity, str(epsilon))
 
     def frozen(name):
-        """Return a choice of the ledger, such as a random subset, that a replay repeats."""
+        """Return a random choice of the ledger, such as a subset, that a replay repeats."""
         choose = getattr(Ledger, name)
 
         def choice(ledger, *arguments):
@@ -239,7 +238,7 @@ def _l1(first, second):
 
 
 def _largest_move(first, second):
-    """Return the largest change of a member's errors; infinite for other members."""
+    """Return the largest change of a member's error count, or infinity if the members differ."""
     try:
         ends = error_range(first["family"], second["family"])
     except Exception:
@@ -268,7 +267,7 @@ def _choice(nothing, limit, name, arguments):
 
 
 def spent(auditor, receipt):
-    """Yield a finding if the recorded exits together cost more than the receipt says."""
+    """Yield a finding if the total cost of the recorded answers exceeds the receipt."""
     events = [entry for entry in auditor.log if entry.kind not in ("EQ", "choice")]
     costs = [cost(entry) for entry in events]
     low, _ = epsilons(Steps(tuple(costs)), receipt.epsilon, receipt.delta)
@@ -277,7 +276,7 @@ def spent(auditor, receipt):
 
 
 def cost(entry):
-    """Return what an exit costs by its declared sensitivity and the scale of its noise."""
+    """Return the cost of an answer from its declared sensitivity and its noise scale."""
     limit = Fraction(entry.sensitivity_val)
     if entry.kind == "Laplace":
         return Pure(limit / Fraction(entry.params["scale"]))

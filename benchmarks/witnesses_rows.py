@@ -1,7 +1,7 @@
-"""sdmetrics on synthetic rows of the ACS excerpts of NIST, beside copied private rows.
+"""Evaluate synthetic rows of NIST's ACS excerpts and copied private rows with sdmetrics.
 
 Private rows are a random half of Massachusetts 2019, the other half is held out, and public rows
-are of 2018. DATA names the folder of the tables; without it this part is skipped.
+are from 2018. DATA is the folder of the tables. Without it, this part is skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLUMNS = (
     *("DENSITY", "DREM", "DPHY", "DEYE", "DEAR"),
 )
 N_ROWS = 1000
-"""Number of synthetic rows, and of private and held-out rows for the distances."""
+"""Number of synthetic rows, and of private and held-out rows used for the distances."""
 
 
 def rows():

@@ -1,16 +1,16 @@
-"""Samplers of others beside those of this package: their distributions should be the same.
+"""Compare the samplers of this package with independent samplers of the same distributions.
 
 * OpenDP's discrete Laplace noise on integers, its Gaussian noise on floats, rounded to integers
-  afterwards, and its noisy maximum with Gumbel noise, whose distribution is the exponential
+  afterwards, and its noisy maximum with Gumbel noise, which has the distribution of the exponential
   mechanism.
-* Algorithms 1 and 2 of Canonne, Kamath and Steinke (2020), written here from the paper: discrete
-  Laplace noise. SampCert proves these algorithms in Lean.
-* dp-accounting's δ(ε) of discrete Laplace noise beside that of our sampler's own thresholds.
+* Algorithms 1 and 2 of Canonne, Kamath and Steinke (2020) for discrete Laplace noise, implemented
+  here from the paper. SampCert proves these algorithms in Lean.
+* dp-accounting's δ(ε) of discrete Laplace noise, compared with that of our sampler's thresholds.
 
 Rounded Gaussian noise is not discrete Gaussian noise, so the two are not compared.
 
-Our draws are seeded. OpenDP takes its randomness from the operating system and cannot be seeded.
-A test is two-sample chi-square with the level `LEVEL`.
+Our draws are seeded. OpenDP uses randomness from the operating system and cannot be seeded. Each
+test is a two-sample chi-square test at level `LEVEL`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ LEVEL = 1e-6
 N_NOISE = 200_000
 N_DRAWS = 20_000
 N_PAPER = 50_000
-"""Numbers of samples: the algorithms from the paper run in plain Python."""
+"""Numbers of samples, smaller for the paper's algorithms in plain Python."""
 
 SCALES = (Fraction(1, 2), Fraction(7, 3), Fraction(40), Fraction(10**5))
 ROUNDING = 1e-12
-"""Allowed error of sums of floats."""
+"""Tolerance for floating-point sums."""
 
 ERRORS = (0, 3, 3, 7, 20)
 OPENDP = f"OpenDP {version('opendp')}"
@@ -69,7 +69,7 @@ def rows():
 
 
 def compared(tool, subject, ours, theirs):
-    """Return a row with the p value of equality of two samples."""
+    """Return a row with the p-value for the equality of two sample distributions."""
     p_value = two_sample_p_value(ours, theirs)
     verdict = HOLDS if p_value >= LEVEL else ABOVE
     number = float(len(theirs))
@@ -87,7 +87,7 @@ def compared(tool, subject, ours, theirs):
 
 
 def two_sample_p_value(first, second):
-    """Return the p value of a chi-square test on some 40 bins of at least 20 samples each."""
+    """Return the p-value of a chi-square test on about 40 bins of at least 20 samples each."""
     both = np.sort(np.concatenate([first, second]))
     edges = np.unique(both[np.linspace(0, len(both) - 1, 41).astype(int)])
     counts = np.array(
@@ -109,7 +109,7 @@ def opendp_gaussian(sigma):
 
 
 def opendp_draws(epsilon):
-    """Return draws by the noisy maximum with Gumbel noise of scale 2/ε on minus the errors."""
+    """Return draws by the noisy maximum of the negative errors with Gumbel noise of scale 2/ε."""
     noisy_max = dp.m.make_noisy_max(
         dp.vector_domain(dp.atom_domain(T=int)),
         dp.linf_distance(T=int),
@@ -131,7 +131,7 @@ def our_draws(epsilon):
 
 
 def thresholds(scale):
-    """Yield rows with the δ of noise on an integer that moves by 2, from exact thresholds."""
+    """Yield rows with the δ of noise on an integer that changes by 2, from exact thresholds."""
     sampler = _geometric(1 / scale)
     assert not sampler._digits, "the thresholds of one geometric variable"
     survival = np.r_[1.0, sampler._high._words.astype(float) / 2.0**64]

@@ -1,4 +1,4 @@
-"""Rows of the witnesses' table, its CSV and its page; needs nothing but the standard library."""
+"""Handle the rows of the witnesses' table, its CSV and its page with only the standard library."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SUMMARY = HERE / "witnesses.csv"
 PAGE = HERE.parent / "docs" / "user_guide" / "witnesses.md"
 
 HOLDS, ABOVE, FOUND, MISSED = "holds", "ABOVE", "found", "not found"
-"""Verdicts: about a claim, and about a defect that was planted on purpose."""
+"""Verdicts about a claim, and about a planted defect."""
 
 EQUAL, DIFFERS = "equal", "differs"
-"""Verdicts about what an observer of time and memory sees of two data sets."""
+"""Verdicts about differences in time and memory between two datasets."""
 
 
 class MissingError(Exception):
-    """Raised by a part if something that it needs is missing."""
+    """Raised by a part if a requirement is missing."""
 
 
 class Row(NamedTuple):
@@ -37,13 +37,13 @@ class Row(NamedTuple):
     measure : str
         What `found` is.
     claimed : float
-        Largest value that the claim allows; NaN where nothing is claimed.
+        Largest value allowed by the claim; NaN without a claim.
     delta : float
-        δ of the claim; NaN if it plays no part.
+        δ of the claim; NaN if not applicable.
     found : float
         Value that the tool found.
     other : float
-        A second value: the same without privacy, or rounded in the other direction; NaN if none.
+        Second value, without privacy or rounded in the other direction; NaN if not available.
     verdict : str
         Whether `found` is within the claim, or whether a planted defect was found.
     """
@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
 
 def row(part, tool, subject, measure, claimed, delta, found, other=math.nan):
-    """Return a row whose verdict compares a value with the largest one that a claim allows."""
+    """Return a row whose verdict compares a value with the largest value allowed by the claim."""
     verdict = HOLDS if math.isnan(claimed) or found <= claimed else ABOVE
     return Row(part, tool, subject, measure, claimed, delta, found, other, verdict)
 
@@ -75,7 +75,7 @@ def read():
 
 
 def write(part, rows):
-    """Replace the rows of a part in the committed table, and the tables of the page."""
+    """Replace the rows of a part in the committed table and in the tables of the page."""
     kept = [line for line in read() if line.part != part] if SUMMARY.exists() else []
     with SUMMARY.open("w", encoding="utf-8", newline="") as lines:
         writer = csv.writer(lines, lineterminator="\n")
@@ -145,7 +145,7 @@ COLUMNS = {
         "verdict": "verdict",
     },
 }
-"""Columns of the table of each part on the page: heading, and field of a row."""
+"""Columns of each part's table on the page, as heading and row field."""
 
 
 def table(part, rows):
@@ -161,12 +161,12 @@ def table(part, rows):
 
 
 def is_left_out(line):
-    """Return whether a row is in the CSV alone: the many fits that make the same calls."""
+    """Return whether a row is only in the CSV, like the many fits with identical calls."""
     return line.tool == "sys.setprofile" and line.verdict == EQUAL
 
 
 def with_tables(text):
-    """Return a page's text with each table between its comments written anew from the CSV."""
+    """Return a page's text with each table between its comments updated from the CSV."""
     rows = read()
     for part in COLUMNS:
         mine = [line for line in rows if line.part == part and not is_left_out(line)]

@@ -1,13 +1,13 @@
-"""Time and memory as channels: what an observer of a fit can learn besides what it releases.
+"""Measure time and memory as side channels of a fit.
 
 * Calls: a fit to a data set is recorded, and replayed on its neighbours with all released values
-  dictated. The numbers of calls of Python functions, of functions in C, and of allocated bytes at
-  the peak are then compared. What differs depends on private rows, and on nothing else.
-* Draws and noise: the random words that one sampling takes, for error counts of neighbours, and
-  beside the noise that results.
+  dictated. The numbers of calls of Python and C functions, and the peak of allocated bytes, are
+  then compared. Any difference depends only on private rows.
+* Draws and noise: the number of random words used by one sample, for error counts of neighbours,
+  and compared with the resulting noise.
 * Clock: processor time of fits to neighbours and to extremes, by the Kolmogorov-Smirnov test.
 
-Counts are exact and repeatable. The clock is not: its rows are of one machine.
+Counts are exact and reproducible. Times are not, and were measured on one machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from skpublicdp.query_release import MarginalQueries
 from tests.audit.catalogue import catalogue
 
 OTHERS = ("ContextVar.", "DataType.", "PySeries.", "Series.")
-"""Beginnings of names that are no classes of this package."""
+"""Prefixes of names that are not classes of this package."""
 
 N_PAIRS = 6
 N_CLOCK = 25
@@ -51,7 +51,7 @@ N_ROWS = 5_000
 N_DRAWS = 1000
 N_NOISE = 400_000
 LEVEL = 1e-3
-"""Level of a test of one row; no claim depends on it."""
+"""Level of the test in one row, on which no claim depends."""
 
 NAN = math.nan
 
@@ -66,7 +66,7 @@ def rows():
 
 
 def replayed(case):
-    """Yield a row: the largest difference of the number of calls between replayed neighbours."""
+    """Yield a row with the largest difference in call counts between replayed neighbours."""
     domain = Domain(case.domain, case.labels, case.n, case.rows_per_person, False)
     rng = np.random.default_rng(3)
     differences, ours, n_calls = [], set(), 0
@@ -94,7 +94,7 @@ def replayed(case):
 
 
 def counted(case, domain, data_set, outcomes):
-    """Return how often each function is called by a replayed fit."""
+    """Return the number of calls of each function in a replayed fit."""
     arguments = domain.arguments(data_set) | case.fit_params
     counts = {}
 
@@ -122,7 +122,7 @@ def counted(case, domain, data_set, outcomes):
 
 
 def draws():
-    """Yield rows: random words that a draw takes, for errors of neighbours and of extremes."""
+    """Yield rows with the random words used by a draw, for neighbouring and extreme errors."""
     errors = {
         "neighbours": ([5, 5, 5, 4], [4, 6, 5, 4]),
         "all members equal, and one far ahead": ([900] * 4, [0, 900, 900, 900]),
@@ -137,7 +137,7 @@ def draws():
 
 
 def words_of_draw(errors, seed):
-    """Return how many random bits a draw takes with a seed."""
+    """Return the number of random bits used by a seeded draw."""
     bits = CountedBits(seed)
     ledger = Ledger(1, random_state=seed)
     ledger.plan(Draw(Fraction(1)))
@@ -147,23 +147,23 @@ def words_of_draw(errors, seed):
 
 
 class CountedBits(SeededBits):
-    """Seeded bits that are counted."""
+    """Source of seeded random bits that counts them."""
 
     n_bits = 0
 
     def bits(self, count):
-        """Return an integer of some bits."""
+        """Return a random integer with a given number of bits."""
         self.n_bits += count
         return super().bits(count)
 
     def words(self, count):
-        """Return words of 64 bits."""
+        """Return 64-bit words."""
         self.n_bits += 64 * count
         return super().words(count)
 
 
 def noise():
-    """Yield rows: random bits and processor time of one noise value, beyond four spreads or not.
+    """Yield rows with random bits and processor time of noise inside and beyond four spreads.
 
     Spreads are standard deviations of rounded Gaussian noise, and scales of discrete Laplace noise.
     """
@@ -189,7 +189,7 @@ def noise():
 
 
 def clocked():
-    """Yield rows: time and peak memory of fits to 5,000 rows, of neighbours and of extremes."""
+    """Yield rows with time and peak memory of fits to 5,000 rows, for neighbours and extremes."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 20, (N_ROWS, 3)).astype(float)
     y = (X[:, 0] + rng.normal(0, 5, N_ROWS) > 10).astype(int)

