@@ -294,7 +294,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
                 if type_.kind not in (NUMBER, BOOLEAN):
                     kind = "objects" if type_.kind == ANYTHING else type_.kind
                     reason = (
-                        f"column {column} holds {kind}, which the transformer may not accept; "
+                        f"column {column} contains {kind}, which the transformer may not accept; "
                         "encode it, or select columns with a ColumnTransformer."
                     )
                     break
@@ -353,8 +353,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         name = type(self.transformer_).__name__
         refusal = ValueError(
             f"{name}.{method} failed on these rows, and its message is withheld, since it may "
-            "quote private values. If the rows have categories that no public row has, pass "
-            "handle_unknown='ignore' to the encoder."
+            "quote private values. If the rows contain categories that occur in no public row, "
+            "pass handle_unknown='ignore' to the encoder."
         )
         return call_or_raise(getattr(self.transformer_, method), X, error=refusal)
 

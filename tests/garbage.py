@@ -293,7 +293,7 @@ COLUMNS = {
     ),
     "text among objects": Fault(
         lambda: {"X": spoiled(SECRET_TEXT), "X_public": X_PUBLIC},
-        r"hours must hold numbers.*Boosting",
+        r"hours must contain numbers.*Boosting",
         complete,
     ),
     "NaN": Fault(x(lambda: spoiled(np.nan, float)), MISSING, complete),
@@ -462,8 +462,8 @@ MASKS = {
     )
     for name in ("is_public", "is_labelled")
     for says, table in (
-        (r"{name} must hold True or False.*{name}.eq\(1\)", MARKS),
-        (r"{name} must hold one boolean per row", MISSHAPEN),
+        (r"{name} must contain True or False.*{name}.eq\(1\)", MARKS),
+        (r"{name} must contain one boolean per row", MISSHAPEN),
     )
     for mask, marks in table.items()
 } | {

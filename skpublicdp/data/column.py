@@ -238,7 +238,7 @@ class Column:
         except (TypeError, ValueError):
             kind_of_values = "dates" if self.is_datetime else "whole numbers"
             raise ValueError(
-                f"Column {self.name} holds {kind_of_values}, so values in queries about this "
+                f"Column {self.name} contains {kind_of_values}, so values in queries about this "
                 "column must have the same type. Convert these values."
             ) from None
 
@@ -414,12 +414,12 @@ def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
     columns = f"Column {listed}" if len(names) == 1 else f"Columns {listed}"
     if nullable:
         return (
-            f"{columns} must hold numbers only, as in the public rows, but some value is "
+            f"{columns} must contain numbers only, as in the public rows, but some value is "
             "neither a number nor missing (its row is withheld). Convert the invalid values, "
             "or drop the column."
         )
     return (
-        f"{columns} must hold numbers only, without missing or infinite values, but X contains "
+        f"{columns} must contain numbers only, without missing or infinite values, but X contains "
         "NaN, infinity, a value too large for float64, or text (the row is withheld; each argument "
         "must be a string that is a number, or a number). Impute with "
         "PublicFit(SimpleImputer()), encode text with "

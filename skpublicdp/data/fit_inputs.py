@@ -280,7 +280,7 @@ def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]
         return assumptions
     return (
         *assumptions,
-        f"the categories that the types of {', '.join(declared)} list may be known",
+        f"the categories declared by the types of {', '.join(declared)} may be known",
     )
 
 
@@ -289,10 +289,10 @@ def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
     if roles.stream is None or roles.stream.sites is None:
         return ()
     assumptions = (
-        "the number of rows of each site may be known, and the exact tables of the sites go to the "
-        "coordinator alone",
+        "the number of rows at each site may be known, and only the coordinator receives the "
+        "exact tables of the sites",
     )
-    return assumptions if groups is None else (*assumptions, "each person has rows at one site")
+    return assumptions if groups is None else (*assumptions, "all rows of a person are at one site")
 
 
 def public_labels(
@@ -316,7 +316,7 @@ def public_labels(
     labels = column(y_public, name="y_public")
     if len(labels) != np.shape(X_public)[0]:
         raise ValueError(
-            "y_public must hold one label per row of X_public; "
+            "y_public must contain one label per row of X_public; "
             f"got {len(labels)} labels for {np.shape(X_public)[0]} rows."
         )
     return [labels]

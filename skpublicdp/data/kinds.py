@@ -93,8 +93,8 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
 def kind_mismatch_message(name: str, expected: str, actual: str) -> str:
     """Return the message about a column with another kind than at fit."""
     return (
-        f"Column {name} must hold {expected}, as at fit; got {actual}. Convert the column to "
-        "the kind of values that it held at fit."
+        f"Column {name} must contain {expected}, as at fit; got {actual}. Convert the column to "
+        "the kind of values that it contained at fit."
     )
 
 

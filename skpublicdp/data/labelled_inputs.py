@@ -104,7 +104,7 @@ def read_partially_labelled(
     X, public = as_numbers(roles.table), roles.is_public
     labelled, y_labelled = _read_labels(y, public, is_labelled, classes)
     if not labelled.any():
-        raise ValueError("y must hold at least one label; every row is marked as unlabelled.")
+        raise ValueError("y must contain at least one label; every row is marked as unlabelled.")
     may_count = ~public  # counted private rows, up to `max_rows_per_group` for each person
     persons, failure = call_silently(np.asarray, groups)
     if failure is None and persons.shape == public.shape:
@@ -176,8 +176,8 @@ def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
     if (other_labels != other_labels[0]).any():
         return is_minus_one
     warn(
-        "y holds -1 and one other value, so -1 is read as a label. Pass classes or is_labelled if "
-        "-1 marks rows without a label.",
+        "y contains -1 and one other value, so -1 is read as a label. Pass classes or is_labelled "
+        "if -1 marks rows without a label.",
         AmbiguousLabelWarning,
     )
     return np.zeros(len(y), dtype=bool)

@@ -98,8 +98,8 @@ def check_flat(y: NDArray[Any]) -> None:
     """Raise ValueError unless `y` is one-dimensional."""
     if y.ndim != 1:
         raise ValueError(
-            f"y should be a 1d array, got an array of shape {y.shape} instead: y, and y_public, "
-            "must hold one value per row."
+            f"y should be a 1d array, got an array of shape {y.shape} instead: y and y_public "
+            "must contain one value per row."
         )
 
 
@@ -134,8 +134,8 @@ def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedEr
     return RefusedError(
         f"{name} contains {faults} (the message does not say which, because labels are "
         f"private); {rule}. Drop the rows without a label if the number of rows may be public, "
-        "or give them a label of their own, and use SemiPrivateBoostingRegressor for "
-        "continuous numbers."
+        "or give them a separate label, and use SemiPrivateBoostingRegressor for continuous "
+        "numbers."
     )
 
 
@@ -159,7 +159,7 @@ def refuse_types(y: NDArray[Any], expected: str) -> None:
     if y.dtype.kind in NO_LABELS:
         sklearn_phrase = " Complex data not supported." if y.dtype.kind == "c" else ""
         raise RefusedError(
-            f"Unknown label type: y and y_public must hold {expected}; got "
+            f"Unknown label type: y and y_public must contain {expected}; got "
             f"{NO_LABELS[y.dtype.kind]}: convert them.{sklearn_phrase}"
         )
 
@@ -176,8 +176,8 @@ def check_length(y: Any, n: int) -> None:
     length = count_rows(y)
     if length != n:
         raise ValueError(
-            "X and y have inconsistent numbers of samples: y must hold one label per row of X; got "
-            f"{'no list or array of labels' if length is None else length} for {n} rows."
+            "X and y have inconsistent numbers of samples: y must contain one label per row of X; "
+            f"got {'no list or array of labels' if length is None else length} for {n} rows."
         )
 
 
@@ -304,7 +304,7 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
     column, failure = call_silently(label_column, classes)
     if failure is not None or not len(column):
         raise ValueError(
-            "classes must be a one-dimensional list of all possible labels. It must hold at "
+            "classes must be a one-dimensional list of all possible labels. It must contain at "
             "least one label, and the labels must be all text or all whole numbers."
         )
     labels: NDArray[Any] = column
@@ -438,11 +438,12 @@ class LabelReader(TargetReader):
         classes = codes.classes
         if len(classes) < self.min_classes:
             raise ValueError(
-                "y must hold at least two classes; got one class only. List the others in classes."
+                "y must contain at least two classes; got one class only. List the others in the "
+                "parameter classes."
             )
         if self.classes is None and len(classes) > 2 and is_unlabelled(classes).any():
             warn(
-                "y holds -1 and at least two other labels, so -1 is learned as a class. Drop "
+                "y contains -1 and at least two other labels, so -1 is learned as a class. Drop "
                 "the private rows without a label, or list -1 in classes if it is a label.",
                 AmbiguousLabelWarning,
             )

@@ -22,7 +22,7 @@ from skpublicdp.typing import Floats, Mask
 LIBRARIES = ("pandas", "polars", "pyarrow")
 """Data frame libraries supported by `DescribedRows.to_frame`."""
 
-DESCRIBED = "the public rows were written from a description that owes nothing to the private ones"
+DESCRIBED = "the public rows come from a description that does not depend on the private rows"
 """Assumption about described rows that the receipt lists."""
 
 

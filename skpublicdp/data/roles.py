@@ -149,7 +149,7 @@ def split_roles(
         stream = _open_stream(X, y, is_public)
         table = check_columns(estimator, Table(stream.empty()), reset=True, numeric=numeric)
         if not stream.n_rows:
-            raise ValueError("X must hold at least one private row; it is empty.")
+            raise ValueError("X must contain at least one private row; it is empty.")
     else:
         table = read_table(estimator, X, reset=True, numeric=numeric)
         check_index(X, is_public=is_public, **aligned)
@@ -157,7 +157,7 @@ def split_roles(
     public_mask = check_mask(is_public, table.shape[0] if n_streamed is None else n_streamed)
     if public_mask.all() and not all_public:
         raise ValueError(
-            "X must hold at least one private row; is_public marks every row as public."
+            "X must contain at least one private row; is_public marks every row as public."
         )
     marked = table.take(np.flatnonzero(public_mask)) if public_mask.any() else None
     if numeric and marked is not None:
@@ -203,7 +203,7 @@ def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> R
     if not isinstance(groups, SourceColumn) or groups.reader is not sites:
         raise ValueError(
             "groups of sites must be a column of the same open_sites(...), since every site keeps "
-            "its own persons; use groups=rows['person']."
+            "its own persons. Use groups=rows['person']."
         )
     key = sites.group.keep(_cap_rows_of_site, groups, max_rows)
     sizes = sites.group.ask(_count_rows, SiteObject(sites.group, key))
@@ -268,11 +268,12 @@ def check_mask(
     array, failure = call_silently(np.asarray, mask)
     if failure is not None:
         raise ValueError(
-            f"{name} must hold one boolean per row of X, shape ({n},); got rows of several lengths."
+            f"{name} must contain one boolean per row of X, shape ({n},); got rows of several "
+            "lengths."
         )
     if array.shape != (n,):
         raise ValueError(
-            f"{name} must hold one boolean per row of X, shape ({n},); got shape {array.shape}."
+            f"{name} must contain one boolean per row of X, shape ({n},); got shape {array.shape}."
         )
     if array.dtype == bool:
         return array
@@ -280,7 +281,7 @@ def check_mask(
     if array.dtype.kind in "OiufT" and all(_is_boolean(value) for value in array.tolist()):
         return array.astype(bool)
     raise ValueError(
-        f"{name} must hold True or False (or 1 or 0) for every row, but some value is neither. "
+        f"{name} must contain True or False (or 1 or 0) for every row, but some value is neither. "
         f"A row of unknown status is {unknown}: pass {name}.eq(1), or {name} == 1 for arrays."
     )
 
@@ -473,6 +474,6 @@ def check_same_kinds(X: Table, public: Table) -> None:
         are_numbers = not X.is_frame and not public.is_frame and kinds == {NUMBER, BOOLEAN}
         if len(kinds) > 1 and ANYTHING not in kinds and not are_numbers:
             raise ValueError(
-                f"Column {name} must hold the same kind of values everywhere; got {type_.kind} in "
-                f"X and {public_type.kind} in X_public: convert one of them."
+                f"Column {name} must contain the same kind of values everywhere; got {type_.kind} "
+                f"in X and {public_type.kind} in X_public: convert one of them."
             )

@@ -449,7 +449,7 @@ def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
         return to_numbers(values, name, offset)
     except NotNumbersError:
         raise NotNumbersError(
-            f"Column {name} must hold numbers, like its declared type or its other public "
+            f"Column {name} must contain numbers, like its declared type or its other public "
             "values, but some public value is not a number. Convert this value, or declare the "
             "column as text."
         ) from None

@@ -68,8 +68,8 @@ class Site:
         rows = open_rows(source, connection=connection)
         if rows.names is None:
             raise ValueError(
-                "The rows of a site must have named columns, by which the sites agree; pass a "
-                "frame, an Arrow table or files in place of an array."
+                "The rows of a site must have column names, which must agree between sites. Pass a "
+                "frame, an Arrow table or files instead of an array."
             )
         reader = rows._reader if rows.names == rows._reader.names else RowSubset(rows, rows.n_rows)
         self._objects: dict[str, Any] = {ROWS_KEY: reader}
@@ -102,9 +102,9 @@ class Site:
             return answer  # type: ignore[no-any-return]
         if not is_package_error(failure):
             failure = ReadError(
-                "A site must be able to answer every task, and one failed; run the same versions "
-                "of Python and skpublicdp everywhere and check the types and values of the "
-                "columns (the message is withheld, as it may quote private values)."
+                "A site could not answer a task. Run the same versions of Python and skpublicdp at "
+                "all sites, and check the types and values of the columns (the original message "
+                "is withheld, because it may quote private values)."
             )
         raise without_traceback(failure)
 
@@ -254,10 +254,10 @@ def _check_agreement(first: _SiteDescription, other: _SiteDescription, position:
         if _comparable(type_) != _comparable(other_type):
             kinds = f"{type_.kind} at site 0 and {other_type.kind} at site {position}"
             if type_.kind == other_type.kind:
-                kinds = f"other declared categories at site 0 than at site {position}"
+                kinds = f"different declared categories at site 0 and at site {position}"
             raise ValueError(
-                f"Column {name} must have the same type at all sites; got {kinds}, so convert one "
-                "of them."
+                f"Column {name} must have the same type at all sites; got {kinds}. Convert one of "
+                "them."
             )
 
 

@@ -132,8 +132,9 @@ def check_columns(
 def _encoding_advice(estimator: Any, name: str, kind: str) -> str:
     """Return the message about a column of text or categories that an estimator cannot read."""
     return (
-        f"Column {name} must hold numbers for {type(estimator).__name__}; got {kind}: encode it, "
-        "for instance with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
+        f"Column {name} must contain numbers for {type(estimator).__name__}; got {kind}: encode "
+        "it, for instance with "
+        "PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
         "or use SemiPrivateBoostingClassifier, which needs no encoding."
     )
 
@@ -153,9 +154,10 @@ def refuse_text(estimator: Any, public: Table) -> None:
             continue
         if any(isinstance(value, Real) and value == value for value in values):
             raise NotNumbersError(
-                f"Column {name} must hold numbers for {type(estimator).__name__}; got text among "
-                "the numbers of public rows: convert the text to numbers or to missing values, "
-                "which PublicFit(SimpleImputer()) fills in, or use SemiPrivateBoostingClassifier."
+                f"Column {name} must contain numbers for {type(estimator).__name__}; got text "
+                "among the numbers of public rows: convert the text to numbers or to missing "
+                "values, which PublicFit(SimpleImputer()) fills in, or use "
+                "SemiPrivateBoostingClassifier."
             )
         raise NotNumbersError(_encoding_advice(estimator, name, "text"))
 
@@ -165,12 +167,12 @@ def check_types(table: Table) -> None:
     for name, type_ in zip(column_names(table), table.types, strict=True):
         if type_.kind == "complex numbers":
             raise ValueError(
-                f"Complex data not supported: column {name} must hold real numbers; take its real "
-                "part, or drop it."
+                f"Complex data not supported: column {name} must contain real numbers; take its "
+                "real part, or drop it."
             )
         if not type_.usable:
             raise ValueError(
-                f"Column {name} must hold numbers, booleans, dates, text or categories; got "
+                f"Column {name} must contain numbers, booleans, dates, text or categories; got "
                 f"{type_.kind}: convert or drop it."
             )
 
@@ -240,8 +242,8 @@ def as_numbers(table: Table) -> Floats:
     dates = [name for name, type_ in zip(names, table.types, strict=True) if type_.kind == DATE]
     if dates:
         raise ValueError(
-            f"Column {dates[0]} must hold numbers here; got dates: convert them, for instance to "
-            "days since a fixed date, or use SemiPrivateClassifier or "
+            f"Column {dates[0]} must contain numbers here; got dates: convert them, for instance "
+            "to days since a fixed date, or use SemiPrivateClassifier or "
             "SemiPrivateBoostingClassifier, which accept dates."
         )
     nullable = [name for name, type_ in zip(names, table.types, strict=True) if type_.nullable]
@@ -290,7 +292,7 @@ def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
     kinds = declared_kinds(X)
     if "c" in kinds:  # complex numbers
         return ValueError(
-            f"Complex data not supported: column x0 and all others of {name} must hold real "
+            f"Complex data not supported: column x0 and all others of {name} must contain real "
             "numbers; take their real parts."
         )
     if kinds <= set("biuf"):  # booleans and numbers
@@ -304,10 +306,10 @@ def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
             "items are not rows: drop invalid rows or impute values."
         )
     return NotNumbersError(
-        f"{name} must hold numbers only, without missing or infinite values, in rows of the same "
-        "length (each argument must be a string that is a number, or a number). Encode text first, "
-        "for instance with PublicFit(OneHotEncoder(sparse_output=False)), and convert dicts to "
-        "a DataFrame."
+        f"{name} must contain numbers only, without missing or infinite values, in rows of the "
+        "same length (each argument must be a string that is a number, or a number). Encode text "
+        "first, for instance with PublicFit(OneHotEncoder(sparse_output=False)), and convert dicts "
+        "to a DataFrame."
     )
 
 
@@ -398,7 +400,7 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
     """Raise ValueError unless an array is two-dimensional with at least one row and one column."""
     if len(shape) < 2:  # a list whose items are not rows
         raise ValueError(
-            f"Expected 2D array, got 1D array instead: a list as {name} must hold rows that are "
+            f"Expected 2D array, got 1D array instead: a list as {name} must contain rows that are "
             f"lists of the same length (make a DataFrame of dicts); {RESHAPE}."
         )
     if len(shape) > 2:

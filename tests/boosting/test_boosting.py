@@ -565,7 +565,7 @@ def secretive(frame):
         ({"classes": ["no", "maybe"]}, "labels that are not listed in classes"),
         (
             {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
-            "age.* must hold numbers only",
+            "age.* must contain numbers only",
         ),
         (
             {"rows": FRAME, "y": FRAME_Y, "X_public": None},

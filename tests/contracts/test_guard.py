@@ -269,7 +269,7 @@ class TestPublicFit:
                     )
                     for value in NO_FLOATS.values()
                 ],
-                "must hold numbers only",
+                "must contain numbers only",
             )
 
 
@@ -380,7 +380,7 @@ class TestObjectColumns:
             [lambda rows=rows: release(rows) for rows in rows]
             + [lambda rows=rows: release(rows.tolist()) for rows in rows]
             + [lambda rows=rows: release(rows, X_public=AGES[:, None][:7]) for rows in rows],
-            "Column x0 must hold numbers only",
+            "Column x0 must contain numbers only",
         )
 
     def test_no_number_in_a_frame(self):
@@ -392,7 +392,7 @@ class TestObjectColumns:
         frames = [frame(value, name) for name in ("age", "wage") for value in NO_NUMBERS.values()]
         one_sentence(
             [lambda rows=rows: release(rows) for rows in frames],
-            "Columns age, wage must hold numbers only",
+            "Columns age, wage must contain numbers only",
         )
 
     @pytest.mark.parametrize("fit", [release, boost])
@@ -438,7 +438,7 @@ class TestObjectColumns:
     def test_no_number_of_boosting(self):
         one_sentence(
             [lambda value=value: boost(column(AGES, value)) for value in NO_FLOATS.values()],
-            "Column x0 must hold numbers only",
+            "Column x0 must contain numbers only",
         )
 
     def test_complex_columns_are_refused_by_type(self):
@@ -497,7 +497,7 @@ class TestRowsOfNumbers:
                 rows[-1, 1:] = column([value])[:, 0]
                 spoilt.append(make(rows))
             one_sentence(
-                [lambda X=X: classifier.fit(X, TWO) for X in spoilt], "must hold numbers only"
+                [lambda X=X: classifier.fit(X, TWO) for X in spoilt], "must contain numbers only"
             )
 
     @BY_CLASSIFIER
@@ -517,7 +517,7 @@ class TestRowsOfNumbers:
     def test_sanitizer(self):
         spoilt = [column(AGES, value) for value in NO_NUMBERS.values()]
         one_sentence(
-            [lambda X=X: QuantileSanitizer().fit(X) for X in spoilt], "must hold numbers only"
+            [lambda X=X: QuantileSanitizer().fit(X) for X in spoilt], "must contain numbers only"
         )
 
     @pytest.mark.parametrize("value", [5, "5", np.float16(5), Muttering(5), Decimal(5), np.str_(5)])

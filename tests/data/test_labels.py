@@ -151,7 +151,7 @@ def test_one_label_only():
 @pytest.mark.parametrize("y", [CODES, TEXT])
 def test_private_rows_without_a_label_become_a_class_and_it_is_said(learner, y):
     marked = np.where(np.arange(N) < 20, y.dtype.type(-1), y)
-    with pytest.warns(AmbiguousLabelWarning, match="y holds -1 and at least two other labels"):
+    with pytest.warns(AmbiguousLabelWarning, match="y contains -1 and at least two other labels"):
         learner.fit(X, marked, X_public=PUBLIC)
     assert len(learner.classes_) == 3
     declared = type(learner)(**learner.get_params() | {"classes": np.unique(marked)})

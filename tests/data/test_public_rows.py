@@ -219,7 +219,7 @@ class TestTextOfTypeObject:
         sentence = self.said(learner, declared[:N], X_public=declared[N:]).replace(
             "categories", "text"
         )
-        assert sentence.startswith(f"Column job must hold numbers for {name}; got text: encode it")
+        assert sentence.startswith(f"Column job must contain numbers for {name}; got text: encode")
         assert self.said(learner, rows[:N], X_public=rows[N:]) == sentence
         arrays = rows.to_numpy()
         said = self.said(learner, arrays[:N], X_public=arrays[N:].copy())
@@ -336,7 +336,7 @@ class TestMaskOrApart:
     @pytest.mark.parametrize("clf", [GenericLearnerClassifier(), LabelBoostClassifier()], ids=repr)
     def test_unusable(self, clf):
         for settings, message in (
-            ({"is_public": MASK[:-1]}, "is_public must hold one boolean per row"),
+            ({"is_public": MASK[:-1]}, "is_public must contain one boolean per row"),
             ({"is_public": np.ones(N + M, dtype=bool)}, "at least one private row"),
             ({"X_public": X_ALL[:9]}, "shares memory with X"),
             ({"X_public": [[np.inf, 1.0]]}, "X_public is not usable"),

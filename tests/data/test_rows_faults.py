@@ -177,7 +177,7 @@ def quoting(chunk):
 
 
 def refusing(chunk):
-    raise NotNumbersError("Column 'a' must hold numbers.")
+    raise NotNumbersError("Column 'a' must contain numbers.")
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -191,7 +191,7 @@ def test_a_chunk_that_fails_is_one_sentence(make, n_jobs, request):
     text = refusal(lambda: rows.fold(quoting, n_jobs=n_jobs))
     assert text.startswith("A chunk of rows could not be processed; ")
     given = refusal(lambda: list(rows.map(refusing, n_jobs=n_jobs)), NotNumbersError)
-    assert given == "Column 'a' must hold numbers."
+    assert given == "Column 'a' must contain numbers."
     assert rows.fold(sums, n_jobs=n_jobs).tolist() == EXPECTED
 
 
@@ -270,7 +270,7 @@ def growing():
 def test_rows_that_are_not_those_that_were_counted(make):
     rows = as_rows(make())
     text = refusal(lambda: rows.fold(sums))
-    assert text.startswith("The record batches must hold the same rows on every pass, ")
+    assert text.startswith("The record batches must return the same rows in every pass, ")
 
 
 def test_partitions_that_are_not_those_that_were_counted():
@@ -297,7 +297,7 @@ def test_partitions_that_are_not_those_that_were_counted():
 def test_what_can_be_read_only_once_is_refused(once):
     for opened in (open_rows, as_rows):
         text = refusal(lambda opened=opened: opened(once()), ValueError)
-        assert text.startswith("Rows are read in several passes, so record batches must come as")
+        assert text.startswith("Rows are read in several passes, so record batches must be passed")
 
 
 def test_a_function_that_returns_the_same_iterator_again_is_refused():
@@ -344,7 +344,7 @@ class Passes:
 )
 def test_streams_of_other_rows_than_were_counted(tables):
     text = refusal(lambda: as_rows(Passes(tables)).fold(sums))
-    assert text.startswith("The Arrow stream must hold the same rows on every pass, ")
+    assert text.startswith("The Arrow stream must return the same rows in every pass, ")
     assert "write a stream that can be read only once to a Parquet file first" in text
 
 

@@ -57,7 +57,7 @@ def test_a_source_that_fails_in_the_middle_is_one_sentence():
 
 
 def refusing(chunk):
-    raise NotNumbersError("Column 'a' must hold numbers.")
+    raise NotNumbersError("Column 'a' must contain numbers.")
 
 
 def test_a_chunk_that_fails_is_one_sentence():
@@ -66,7 +66,7 @@ def test_a_chunk_that_fails_is_one_sentence():
         text = refusal(lambda use=use: use(quoting_always))
         assert text.startswith("A chunk of rows could not be processed; ")
         given = refusal(lambda use=use: use(refusing), NotNumbersError)
-        assert given == "Column 'a' must hold numbers."
+        assert given == "Column 'a' must contain numbers."
     assert rows.fold(sums).tolist() == EXPECTED
 
 
@@ -94,7 +94,7 @@ def test_rows_that_are_not_those_that_were_counted(change, tmp_path):
     open(switch, "w").close()
     for use in (lambda: rows.fold(sums), lambda: list(rows.map(sums))):
         text = refusal(use)
-        assert text.startswith("The Spark DataFrame must hold the same rows on every pass; ")
+        assert text.startswith("The Spark DataFrame must return the same rows in every pass; ")
 
 
 def test_duplicate_names_are_refused():

@@ -412,7 +412,7 @@ def test_a_value_that_will_not_do_is_found_before_anything_is_spent(make, cluste
     model = SemiPrivateClassifier(budget=budget, epsilon=1)
     rows = make(tmp_path)
     public = PUBLIC[["years", "known"]].set_axis(["age", "known"], axis=1)
-    with pytest.raises(ValueError, match=r"Columns? age.* must hold numbers only") as refused:
+    with pytest.raises(ValueError, match=r"Columns? age.* must contain numbers only") as refused:
         model.fit(rows[["age", "known"]], rows["income"], X_public=public)
     assert refused.value.__cause__ is refused.value.__context__ is None
     assert len(budget.ledger) == 0

@@ -547,7 +547,7 @@ def test_subclasses_are_refused():
         ),
         ({"hypotheses": Halfspaces()}, "Halfspaces must use one or two columns"),
         ({"hypotheses": Rectangles([0, 3])}, "column numbers below 3"),
-        ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must hold one boolean per row"),
+        ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must contain one boolean per row"),
         (
             {"constants": "paper", "epsilon": 1.0, "alpha": 0.05},
             r"at least \d+ labelled and \d+ unlabelled rows .* the error by 11 alpha = 0\.55 with "

@@ -239,7 +239,7 @@ class TestWhichColumns:
     def test_declared_columns_are_not_in_the_message(self):
         rows = ROWS.astype({"age": float})
         rows.loc[3, "age"] = np.nan
-        with pytest.raises(ValueError, match="Column age must hold numbers only, without missing"):
+        with pytest.raises(ValueError, match="Column age must contain numbers only, without"):
             fitted(MarginalQueries(), rows, PUBLIC.astype({"age": float}))
 
     def test_unknown_columns(self):
@@ -248,7 +248,7 @@ class TestWhichColumns:
 
     @pytest.mark.parametrize("queries", [StumpQueries(), ThresholdQueries()])
     def test_other_query_classes(self, queries):
-        with pytest.raises(ValueError, match=r"NaN|must hold numbers only, without missing"):
+        with pytest.raises(ValueError, match=r"NaN|must contain numbers only, without missing"):
             fitted(queries, ROWS[["income"]], PUBLIC[["income"]], bounds=None)
         release = fitted(queries, COMPLETE[["income"]], PUBLIC[["income"]].dropna(), bounds=None)
         assert release.missing_fraction("income") == 0

@@ -251,7 +251,7 @@ class TestSchema:
     def test_text_where_numbers_belong(self):
         rows = np.array([[1.0], ["Alice"]], dtype=object)
         schema = build_schema(Table(rows), [Table(rows[:1])])
-        with pytest.raises(ValueError, match="Column x0 must hold numbers only") as caught:
+        with pytest.raises(ValueError, match="Column x0 must contain numbers only") as caught:
             schema.encode(Table(rows))
         assert "Alice" not in str(caught.value)
         assert caught.value.__context__ is None

@@ -791,13 +791,13 @@ class TestDatesAndLargeNumbers:
         assert halves.sum() == pytest.approx(1)
         with pytest.warns(UncoveredBoundsWarning, match="The bins range from 20.* to 2030-01-01"):
             release.histogram(pd.Series([when, late], dtype=object), "day")
-        with pytest.raises(ValueError, match="Column day holds dates"):
+        with pytest.raises(ValueError, match="Column day contains dates"):
             release.answer({"day": "soon"})
 
     def test_classes_that_do_not_support_dates(self):
         ordinal = PAPQueryRelease(ThresholdQueries(), random_state=0)
         ordinal.fit(self.ROWS[["day"]], X_public=self.PUBLIC[["day"]])
-        with pytest.raises(ValueError, match="Column day holds dates"):
+        with pytest.raises(ValueError, match="Column day contains dates"):
             ordinal.cdf(["soon"])
         for queries in (HalfspaceQueries(), RectangleQueries()):
             with pytest.raises(ValueError, match="column day contains dates"):

@@ -396,7 +396,7 @@ class TestStatuses:
         [
             (SHARED[:-1], r"shape \(2000,\); got shape \(1999,\)"),
             (SHARED[:, None], "one boolean per row"),
-            (2 * SHARED.astype(int), "must hold True or False"),
+            (2 * SHARED.astype(int), "must contain True or False"),
             (np.where(SHARED, "yes", "no"), "of unknown status is private"),
         ],
     )

@@ -378,7 +378,7 @@ def private_rows():
         (
             {"X": pd.DataFrame({"name": [f"Alice{i}" for i in range(N)]}, dtype="string")},
             {},
-            "Column name must hold numbers",
+            "Column name must contain numbers",
         ),
         ({"X": X.astype(complex)}, {}, "Complex data not supported"),
         ({"X_public": PUBLIC[:, :2]}, {}, "X_public must have the same columns as X; got 2"),
@@ -389,7 +389,7 @@ def private_rows():
         ),
         ({"X_public": PUBLIC[0]}, {}, "X_public must be a table"),
         ({"is_public": np.zeros(N - 1, dtype=bool)}, {}, r"shape \(1500,\); got shape \(1499,\)"),
-        ({"is_public": np.full(N, 2)}, {}, "is_public must hold True or False"),
+        ({"is_public": np.full(N, 2)}, {}, "is_public must contain True or False"),
         ({"is_public": np.full(N, "no")}, {}, "of unknown status is private"),
         ({"is_public": np.ones(N, dtype=bool)}, {}, "at least one private row"),
         ({"y": None}, {}, "requires y"),

@@ -29,8 +29,8 @@ DATASET_OPTIONS = {"format": "parquet", "partitioning": "hive"}
 """Options of `pyarrow.dataset.dataset` for Parquet files."""
 
 ONE_SHOT = (
-    "Rows are read in several passes, so record batches must come as a list or as a function that "
-    "returns a new iterator each time; got an iterator, which can be read only once."
+    "Rows are read in several passes, so record batches must be passed as a list or as a "
+    "function that returns a new iterator each time; got an iterator, which can be read only once."
 )
 
 

@@ -161,7 +161,8 @@ def sum_tables(results: Iterable[Result]) -> Result:
         tables = [np.asarray(table) for table in (result if is_tuple else (result,))]
         if any(table.dtype.kind not in "biu" for table in tables):
             return None, TypeError(
-                "Tables must hold integers, since only integer sums are independent of the order."
+                "Tables must contain integers, since only integer sums are independent of the "
+                "order."
             )
         if not total:
             total = [table.astype(np.int64) for table in tables]

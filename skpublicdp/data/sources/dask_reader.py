@@ -360,7 +360,7 @@ def check_partition(table: Any, template: Any, length: int) -> Result:
     """
     if table_height(table) != length:
         return None, ReadError(
-            "A Dask collection must hold the same rows whenever it is computed, but the length "
+            "A Dask collection must contain the same rows whenever it is computed, but the length "
             "of a partition has changed; write the collection to Parquet files first."
         )
     if table.ndim != template.ndim or not _has_same_kinds(table, template):

@@ -165,7 +165,7 @@ class RowReader(ABC):
     def changed_message(self) -> str:
         """Return the message about a change in the number of rows between passes."""
         return (
-            f"{self.kind[0].upper()}{self.kind[1:]} must hold the same rows on every pass, but "
+            f"{self.kind[0].upper()}{self.kind[1:]} must return the same rows in every pass, but "
             f"the number of rows has changed; {self.remedy_if_changed}."
         )
 

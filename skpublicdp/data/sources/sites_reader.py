@@ -173,8 +173,8 @@ class _TaskUnpickler(pickle.Unpickler):
         """Return the object that is stored under a key."""
         if key not in self._objects:
             raise ReadError(
-                "A site must hold the objects of the earlier tasks of a fit, and does not hold "
-                "one; it was restarted, so open the sites again and repeat the fit."
+                "A site no longer has an object from an earlier task of this fit, probably because "
+                "it was restarted. Open the sites again and repeat the fit."
             )
         return self._objects[key]
 
@@ -253,8 +253,8 @@ class SitesReader(SiteObject, RowReader):
 
     def _read(self, columns: Sequence[int]) -> NoReturn:
         raise ReadError(
-            "Rows of sites stay where they are, so X must be used in sums only; call this at each "
-            "site with its own rows (predictions, searches and scores of single rows need them)."
+            "Rows stay at their sites, so X can only be used in sums. Predictions, searches and "
+            "scores of single rows must be computed at each site with its own rows."
         )
 
 
@@ -271,5 +271,5 @@ def refuse_sites(*readers: RowReader) -> None:
     if any(isinstance(reader, SitesReader) for reader in readers):
         raise ValueError(
             "X and y of sites must be columns of the same open_sites(...), since every site keeps "
-            "its own labels; use rows.drop('y') as X and rows['y'] as y."
+            "its own labels. Use rows.drop('y') as X and rows['y'] as y."
         )
