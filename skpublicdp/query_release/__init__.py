@@ -1,4 +1,4 @@
-"""Private release of the answers to all queries of a class."""
+"""Differentially private release of the answers to a whole class of queries."""
 
 from skpublicdp.query_release.fidelity import FidelityReport, TableFidelity
 from skpublicdp.query_release.label_parts import (

@@ -44,7 +44,7 @@ UNPROVED = no_guarantee(
 
 @dataclass(frozen=True, eq=False)
 class CDFAnswers(ReleasedAnswers):
-    """Answers to thresholds and intervals from the released CDF of the only column."""
+    """Answers to thresholds and intervals from the released CDF of a single column."""
 
     queries: OneColumnQueries
     cdf: ReleasedCDF
@@ -53,7 +53,7 @@ class CDFAnswers(ReleasedAnswers):
 
     @cached_property
     def rows(self) -> WeightedRows:
-        """One row for each cell of the CDF, at the median of the cell."""
+        """Weighted rows, one at the median of each cell of the CDF."""
         weights = self.cdf.weights
         median_levels = np.cumsum(weights) - weights / 2
         medians = np.asarray(self.cdf.quantile(np.clip(median_levels, 0, 1)))
@@ -64,7 +64,7 @@ class CDFAnswers(ReleasedAnswers):
         return self.cdf.fraction(*self.queries.ranges(Q))
 
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals of thresholds or intervals, shape (n_queries, 2)."""
+        """Return confidence intervals for thresholds or intervals, shape (n_queries, 2)."""
         above, up_to = self.queries.ranges(Q)
         return self.cdf.fraction_intervals(above, up_to, level, simultaneous=simultaneous)
 
@@ -73,7 +73,7 @@ class CDFAnswers(ReleasedAnswers):
         return self.cdf
 
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
-        """Draw n numbers by inverse transform sampling, shape (n, 1)."""
+        """Draw n numbers by inverse transform sampling, as an array of shape (n, 1)."""
         return self.cdf.quantile(generator.random(n))[:, None]
 
     def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
@@ -82,17 +82,17 @@ class CDFAnswers(ReleasedAnswers):
 
 
 class TableQueries(NamedTuple):
-    """The queries that are about the same columns, and so are answered by one table.
+    """Queries that restrict the same columns and are therefore answered by one table.
 
     Attributes
     ----------
     columns : tuple of int
-        Positions of the columns. The tuple is empty for queries that restrict no column, which hold
-        for all rows.
+        Positions of the columns. The tuple is empty for queries that restrict no column and
+        therefore hold for all rows.
     indices : ndarray of int, shape (n_table_queries,)
         Positions of these queries in the array of all queries.
     codes : tuple of ndarray of int, each of shape (n_table_queries,)
-        For each column, the code that each query requires. It is an index into the table.
+        For each column, the code that each query requires, which is an index into the table.
     """
 
     columns: tuple[int, ...]
@@ -103,13 +103,13 @@ class TableQueries(NamedTuple):
 class TableAnswers(ReleasedAnswers):
     """Answers from released tables over columns of integer codes.
 
-    A query about a cell has the fraction of this cell in its released table. Other queries are
-    evaluated on `rows`, whose weights reproduce the tables.
+    The answer to a query about a cell is the cell's fraction in its released table. Other queries
+    are evaluated on `rows`, whose weights reproduce the tables.
 
     Parameters
     ----------
     queries : QueryClass
-        The class, bound to the schema.
+        The query class, bound to the schema.
     release : MarginalRelease
         The released tables.
     discretizer : Discretizer
@@ -117,7 +117,7 @@ class TableAnswers(ReleasedAnswers):
     codes_public : ndarray of int, shape (m, n_columns)
         Codes of the public rows, or of a reference sample if there are none.
     X_public : ndarray of float64, shape (m, n_features)
-        The same rows, encoded.
+        The same rows in encoded form.
     """
 
     has_intervals = True
@@ -142,7 +142,7 @@ class TableAnswers(ReleasedAnswers):
         for columns, indices, codes in by_table(self._cells(Q)):
             if columns in self.release.fractions:
                 answers[indices] = self.release.fractions[columns][codes]
-            elif not columns:  # a query that restricts no column
+            elif not columns:  # the query restricts no column
                 answers[indices] = 1.0
             else:
                 warn(
@@ -157,7 +157,8 @@ class TableAnswers(ReleasedAnswers):
     def expected_error(self) -> float | None:
         """Return the expected root mean square error over all cells of all tables of the workload.
 
-        None for query classes that are answered by synthetic rows, whose error is unknown.
+        The result is None for query classes that are answered by synthetic rows, whose error is
+        unknown.
         """
         if not self._is_about_cells:
             return None
@@ -167,9 +168,9 @@ class TableAnswers(ReleasedAnswers):
         return float(np.sqrt(np.square(np.concatenate(deviations)).mean()))
 
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2).
+        """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2).
 
-        Simultaneous intervals hold together (Bonferroni). They contain the intervals from the noisy
+        Simultaneous intervals hold jointly (Bonferroni). They contain the intervals from the noisy
         counts alone, so that they hold without assumptions about public rows.
         """
         if not self._is_about_cells:
@@ -191,9 +192,10 @@ class TableAnswers(ReleasedAnswers):
     def share_intervals(
         self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
     ) -> Floats:
-        """Return intervals of the share of each cell in a group of rows, shape (n_cells, 2).
+        """Return intervals for the share of each cell within a group of rows, shape (n_cells, 2).
 
-        Simultaneous intervals follow from simultaneous intervals of all cells and of all groups.
+        Simultaneous intervals are derived from simultaneous intervals for all cells and for all
+        groups.
         """
         ((columns, _, codes),) = by_table(cells)
         self.check_released(columns)
@@ -215,14 +217,14 @@ class TableAnswers(ReleasedAnswers):
         return ends
 
     def column_marginal(self, position: int) -> Floats | None:
-        """Return the released one-way table of a column, or None without such a table."""
+        """Return the released one-way table of a column, or None if there is no such table."""
         return self.release.fractions.get((position,)) if self.queries.has_tables else None
 
     def distribution(self, position: int, column: Column) -> ColumnDistribution:
         """Return the released distribution of the numeric column at a position.
 
-        It is a released CDF if there is one, else a released one-way table, else weighted rows.
-        Earlier ones are more accurate.
+        In decreasing order of accuracy, the result is a released CDF, a released one-way table or
+        weighted rows, depending on availability.
         """
         if position in self.cdfs:
             return self.cdfs[position]
@@ -238,7 +240,7 @@ class TableAnswers(ReleasedAnswers):
 
     @property
     def ends_with_public_rows(self) -> bool:
-        """Whether numbers are drawn from public rows, and not from released CDFs."""
+        """Whether numbers are drawn from public rows instead of released CDFs."""
         return not self.cdfs
 
     @property
@@ -254,7 +256,7 @@ class TableAnswers(ReleasedAnswers):
     def weighted_rows(self, public_size: float) -> WeightedRows:
         """Return rows whose weights reproduce the released tables.
 
-        Public rows contribute the dependences that no table contains, with the weight of
+        Public rows contribute the dependences that no table measures, with the weight of
         `public_size` private rows.
         """
         codes, weights = synthesize(
@@ -288,24 +290,24 @@ class TableAnswers(ReleasedAnswers):
         return ", ".join(names[column] for column in columns)
 
     def encoded_rows(self, codes: Integers) -> Floats:
-        """Return an encoded row for each combination of codes, with public values in the bins."""
+        """Return an encoded row for each combination of codes, using public values within bins."""
         assert isinstance(self._discretizer, PublicBins)
         return self._discretizer.rows(codes)
 
     @property
     def _is_about_cells(self) -> bool:
-        """Whether each query is about a cell of a table. Otherwise synthetic rows answer it."""
+        """Indicate whether each query is about a cell of a table and needs no synthetic rows."""
         return self.queries.has_tables
 
     def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:
-        """Return the code that each query requires in each column of the tables, or `WILDCARD`.
+        """Return the code or `WILDCARD` that each query requires in each table column.
 
         The shape is (n_queries, n_columns).
         """
         return Q
 
     def check_released(self, columns: tuple[int, ...]) -> None:
-        """Raise a ValueError if no table of the columns was released."""
+        """Raise a ValueError if no table of these columns was released."""
         if columns not in self.release.deviations:
             names = [self.queries._schema.names[column] for column in columns]
             raise ValueError(
@@ -316,13 +318,13 @@ class TableAnswers(ReleasedAnswers):
     def _cell_intervals(
         self, columns: tuple[int, ...], codes: tuple[Integers, ...], level: float
     ) -> Floats:
-        """Return intervals of cells that each hold with probability `level`, shape (n_cells, 2)."""
+        """Return intervals for cells, each with coverage `level`, shape (n_cells, 2)."""
         return self.release.intervals(columns, codes, level)
 
     def _with_noise_bounds(
         self, ends: Floats, columns: tuple[int, ...], codes: tuple[Integers, ...], failure: float
     ) -> Floats:
-        """Return intervals of cells, widened to contain the intervals from the noisy counts alone.
+        """Return intervals for cells, widened to contain the intervals from the noisy counts alone.
 
         Each end of the interval from the noisy counts fails with probability `failure`.
         """
@@ -332,7 +334,7 @@ class TableAnswers(ReleasedAnswers):
 
 
 class CountAnswers(TableAnswers):
-    """Answers to listed queries, each of which has a table of two cells: does not hold, holds.
+    """Answers to listed queries, each with a table of two cells (does not hold, holds).
 
     The parameters are those of `TableAnswers`.
     """
@@ -343,7 +345,7 @@ class CountAnswers(TableAnswers):
     def rows(self) -> WeightedRows:
         """Public rows whose weights reproduce the released fractions.
 
-        There are no synthetic rows, since the answers to custom queries do not determine a row.
+        No synthetic rows are used, since the answers to custom queries do not determine rows.
         """
         equal_weights = np.full(len(self._X_public), 1 / len(self._X_public))
         weights = rake_weights(
@@ -360,7 +362,7 @@ class CountAnswers(TableAnswers):
         return f"query {columns[0]}"
 
     def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:
-        """Return the cell of each query: code 1 in the column of its position in the list."""
+        """Return the cell of each query, which has code 1 in the query's own column."""
         cells = np.full((len(Q), len(self.release.sizes)), WILDCARD)
         np.put_along_axis(cells, Q, 1, axis=1)
         return cells
@@ -368,7 +370,7 @@ class CountAnswers(TableAnswers):
     def _cell_intervals(
         self, columns: tuple[int, ...], codes: tuple[Integers, ...], level: float
     ) -> Floats:
-        """Return normal confidence intervals of cells, clipped to [0, 1], shape (n_cells, 2)."""
+        """Return normal confidence intervals for cells, clipped to [0, 1], shape (n_cells, 2)."""
         fractions = self.release.fractions[columns][codes]
         half_width = norm.isf((1 - level) / 2) * self.release.deviations[columns][codes]
         ends = np.column_stack([fractions - half_width, fractions + half_width])
@@ -377,7 +379,7 @@ class CountAnswers(TableAnswers):
 
 
 def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
-    """Yield queries about cells in groups that restrict the same columns."""
+    """Group the queries about cells by their restricted columns, and yield the groups."""
     is_restricted = cells != WILDCARD  # (n_queries, n_columns)
     patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
@@ -389,7 +391,7 @@ def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
 
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
-    """The results of one fit, in the same form for all methods.
+    """Results of one fit, in a common form for all methods.
 
     Attributes
     ----------
@@ -398,7 +400,7 @@ class FittedRelease:
     schema : Schema
         The columns.
     answers : ReleasedAnswers
-        The released numbers.
+        The released results.
     effective_public_size : float
         Effective public sample size, in private rows.
     promise : Promise
@@ -416,12 +418,12 @@ class FittedRelease:
         return self.answers.answer(self.queries.encode(Q, self.schema))
 
     def intervals(self, Q: Any, level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals of the population fractions of the user's queries."""
+        """Return confidence intervals for the population fractions of the user's queries."""
         encoded = self.queries.encode(Q, self.schema)
         return self.answers.intervals(encoded, level, simultaneous=simultaneous)
 
     def mean_error(self, X: Floats) -> float:
-        """Return the mean absolute difference of answers and fractions of the encoded rows `X`.
+        """Return the mean absolute error of the answers on the encoded rows `X`.
 
         The average is over the `holdout_queries` of the class.
         """
@@ -443,5 +445,5 @@ class FittedRelease:
 
     @property
     def only_column(self) -> ColumnDistribution | None:
-        """The released distribution of the column if there is only one and it is numeric."""
+        """The released distribution of the single column, if that column is numeric."""
         return self.distribution(0) if self.schema.numeric.tolist() == [True] else None

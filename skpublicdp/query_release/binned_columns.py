@@ -1,4 +1,4 @@
-"""A numeric column of released tables: fractions between any two numbers, with intervals."""
+"""Fractions between any two numbers of a binned numeric column, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
 
 MIN_SIZE_PROBABILITY = 0.08
-"""Effective sizes of lower probability do not widen the bounds inside a bin. The smallest two of
-five have less (.075 and .025): with them nearly all bounds inside a bin would be 0 and 1."""
+"""Minimum probability of an effective size that widens the bounds inside a bin. The two smallest of
+five sizes have lower probabilities (.075 and .025). If they were used, nearly all bounds inside a
+bin would be 0 and 1."""
 
 N_POINTS_PER_BIN = 32
-"""Number of points inside a bin at which quantile intervals may end. It limits the run time."""
+"""Number of points inside a bin at which quantile intervals may end, which limits run time."""
 
 MIN_BERNOULLI_VARIANCE = 1e-9
-"""Lower bound of q (1 - q) in a divisor, for sums q that are 0 or 1."""
+"""Lower bound on q (1 - q) in a divisor, needed for sums q that are 0 or 1."""
 
 
 class BinnedRanges(NamedTuple):
-    """Ranges of numbers, each of them a sum of bins of which some count in part.
+    """Ranges of numbers, each expressed as a sum of entire and partial bins.
 
     All arrays have the shape (n_ranges, n_bins).
 
     Attributes
     ----------
     shares : ndarray
-        Fraction of the mass of each bin that is in the range, from 0 to 1.
+        Fraction of each bin's mass that lies in the range, from 0 to 1.
     is_cut : ndarray of bool
-        Whether the range ends inside the bin. The share is then an estimate from the rows in it.
+        Whether the range ends inside the bin. In this case, the share is estimated from the rows in
+        the bin.
     """
 
     shares: Floats
@@ -54,9 +56,9 @@ def condition_on_value(
 ) -> tuple[TablePosterior, NoisyFractions]:
     """Return the posterior and the noisy fractions of the bins among rows that have a value.
 
-    The last cell of the one-way table are the rows without a value. Given the fraction of rows with
-    a value, the bins are fractions of the private persons who have one. An error of this fraction
-    changes all bins in proportion, and so cancels.
+    The last cell of the one-way table contains the rows without a value. Given the fraction of rows
+    with a value, the bins are fractions of the private persons who have a value. An error in this
+    fraction changes all bins in proportion and therefore cancels.
     """
     cells, estimate = posterior.cells.select(slice(-1)), posterior.estimate[:-1]
     total = max(float(estimate.sum()), 1 / float(np.min(noisy.persons)))
@@ -76,20 +78,20 @@ def condition_on_value(
 
 @dataclass(frozen=True, eq=False)
 class BinnedColumn:
-    """CDF, quantiles and intervals of a numeric column of released tables.
+    """CDF, quantiles and intervals of a numeric column in released tables.
 
     Attributes
     ----------
     distribution : WeightedRows
-        Rows of this column, weighted to have the released tables.
+        Values of this column, weighted to reproduce the released tables.
     cuts : ndarray of shape (n_bins - 1,)
         Bins are (cuts[i - 1], cuts[i]].
     bounds : tuple of float
-        Numbers outside are moved to the nearer bound.
+        Bounds of the column. Numbers outside the bounds are moved to the nearer bound.
     posterior : TablePosterior
         Posterior of the one-way table of this column.
     noisy : NoisyFractions
-        The noisy fractions of its bins.
+        Noisy fractions of the bins.
     """
 
     distribution: WeightedRows
@@ -99,7 +101,7 @@ class BinnedColumn:
     noisy: NoisyFractions
 
     def cdf(self, x: Floats) -> Floats:
-        """Return the fraction at or below each number."""
+        """Return the fraction of rows at or below each number."""
         return self.distribution.cdf(x)
 
     def quantile(self, p: Floats) -> Floats:
@@ -113,7 +115,7 @@ class BinnedColumn:
     def fraction_intervals(
         self, above: Floats, up_to: Floats, level: float, *, simultaneous: bool = False
     ) -> Floats:
-        """Return intervals of the fractions of rows with above < x <= up_to.
+        """Return intervals for the fractions of rows with above < x <= up_to.
 
         Parameters
         ----------
@@ -122,8 +124,8 @@ class BinnedColumn:
         level : float
             Coverage.
         simultaneous : bool, default=False
-            Whether all intervals hold together. They then contain the interval of the noisy answers
-            alone, so that no model is assumed.
+            Whether all intervals hold jointly. Joint intervals contain the intervals from the noisy
+            answers alone, so that they assume no model.
 
         Returns
         -------
@@ -151,7 +153,7 @@ class BinnedColumn:
         n_simultaneous = p.size if simultaneous else None
         ranges = self._binned_ranges(np.full(len(numbers), -np.inf), numbers)
         low_cdf, high_cdf = self._intervals(ranges, self.cdf(numbers), level, n_simultaneous).T
-        # an upper bound of the CDF reaches p first, and gives the lower end
+        # the upper bound of the CDF reaches p first and therefore gives the lower end
         low = PiecewiseLinearCDF(numbers, np.maximum.accumulate(high_cdf)).inverse(p)
         high = PiecewiseLinearCDF(numbers, np.maximum.accumulate(low_cdf)).inverse(p)
         quantiles = self.quantile(p)
@@ -161,26 +163,26 @@ class BinnedColumn:
         return np.maximum(interval, self.bounds[0])
 
     def _possible_ends(self) -> Floats:
-        """Return increasing numbers at which quantile intervals may end.
+        """Return the numbers at which quantile intervals may end, in increasing order.
 
-        These are the bounds, the cuts, and up to `N_POINTS_PER_BIN` values of rows in each bin.
+        The numbers are the bounds, the cuts, and up to `N_POINTS_PER_BIN` row values in each bin.
         """
         low, high = self.bounds
         values = self._evenly_ranked_values()
         just_above_cuts = -just_below(-self.cuts)
-        # confidence intervals of the CDF jump just above a cut and at values of rows
+        # confidence intervals for the CDF jump just above a cut and at row values
         points = np.concatenate([self.cuts, just_above_cuts, just_below(values), values])
         points = points[(points >= low) & (points <= high)]
         return np.unique(np.concatenate([[just_below(np.array(low)), low], points, [high]]))
 
     def _evenly_ranked_values(self) -> Floats:
-        """Return up to `N_POINTS_PER_BIN` values of rows in each bin, at evenly spaced ranks."""
+        """Return up to `N_POINTS_PER_BIN` row values at evenly spaced ranks in each bin."""
         values = np.unique(self.distribution.rows[:, 0])
         bin_of_value = np.searchsorted(self.cuts, values)
         first_in_bin = np.searchsorted(bin_of_value, bin_of_value, side="left")
         n_in_bin = np.searchsorted(bin_of_value, bin_of_value, side="right") - first_in_bin
         rank = np.arange(len(values)) - first_in_bin
-        # the selected values begin a new one of N_POINTS_PER_BIN groups of consecutive ranks
+        # select the first value of each of N_POINTS_PER_BIN groups of consecutive ranks
         group = (rank * N_POINTS_PER_BIN) // n_in_bin
         previous_group = ((rank - 1) * N_POINTS_PER_BIN) // n_in_bin
         return values[group > previous_group]
@@ -198,11 +200,11 @@ class BinnedColumn:
         cdf_at_cuts = self.cdf(np.concatenate([[-np.inf], self.cuts, [np.inf]]))
         cdf_before_bin = cdf_at_cuts[bin_of_x]
         mass = cdf_at_cuts[bin_of_x + 1] - cdf_before_bin
-        # the share of a bin without rows is unknown, and set to one half
+        # the share of a bin without rows is unknown and therefore set to one half
         share = np.divide(
             self.cdf(x) - cdf_before_bin, mass, out=np.full(len(x), 0.5), where=mass > 0
         )
-        # at an end of a bin the share is 0 or 1, without any estimate
+        # at an end of a bin the share is exactly 0 or 1
         is_bin_end = np.isin(x, self.cuts) | (x < low) | (x >= high)
         contains_bin = x >= np.append(self.cuts, high)[bin_of_x]
         share = np.where(is_bin_end, contains_bin, np.clip(share, 0, 1))
@@ -214,12 +216,12 @@ class BinnedColumn:
     def _intervals(
         self, ranges: BinnedRanges, answers: Floats, level: float, n_simultaneous: int | None
     ) -> Floats:
-        """Return confidence intervals of the fractions of rows in ranges, shape (n_ranges, 2).
+        """Return confidence intervals for the fractions of rows in ranges, shape (n_ranges, 2).
 
-        The intervals contain the answers. Simultaneous intervals also contain the bounds that the
-        noise alone gives: for the sum of the bins inside the range, and for the sum of the bins
-        that it intersects. The level of these bounds is divided among `n_simultaneous` intervals
-        (Bonferroni). None means intervals that hold one by one.
+        The intervals contain the answers. Simultaneous intervals also contain the bounds from the
+        noisy answers alone, both for the sum of the bins inside the range and for the sum of the
+        bins that intersect the range. The failure probability of these bounds is divided among
+        `n_simultaneous` intervals (Bonferroni). With None, each interval has separate coverage.
         """
         is_intersected = (ranges.shares > 0) | ranges.is_cut
         is_inside = (ranges.shares == 1) & ~ranges.is_cut
@@ -231,17 +233,17 @@ class BinnedColumn:
             low = np.minimum(low, noisy_inside.bounds(failure)[0])
             high = np.maximum(high, noisy_intersected.bounds(failure)[1])
         low, high = np.minimum(low, answers), np.maximum(high, answers)
-        # the fractions of the empty range and of the range of all numbers are certain
+        # the fractions of the empty range and of the entire line are known exactly
         is_empty, is_everything = ~is_intersected.any(axis=1), is_inside.all(axis=1)
         low = np.where(is_empty, 0, np.where(is_everything, 1, low))
         high = np.where(is_empty, 0, np.where(is_everything, 1, high))
         return np.column_stack([low, high])
 
     def _pointwise_intervals(self, ranges: BinnedRanges, level: float) -> tuple[Floats, Floats]:
-        """Return the lower and upper ends of intervals that each hold with probability `level`.
+        """Return the lower and upper ends of intervals, each with coverage `level`.
 
-        Intervals of sums of entire bins are capped by the interval from the noisy answers. If a
-        range cuts bins, the uncertainty inside them is added in quadrature instead.
+        Intervals for sums of entire bins are capped by the interval from the noisy answers. If a
+        range cuts bins, the uncertainty inside these bins is added in quadrature instead.
         """
         failure = 1 - level
         estimates = np.clip(ranges.shares @ self.posterior.estimate, 0, 1)
@@ -259,10 +261,10 @@ class BinnedColumn:
         return np.where(low < MIN_LOWER_END, 0, low), np.minimum(high, 1)
 
     def _posterior_intervals(self, shares: Floats, failure: float) -> tuple[Floats, Floats]:
-        """Return the lower and upper ends of credible intervals of sums of bins.
+        """Return the lower and upper ends of credible intervals for sums of bins.
 
-        The ends are quantiles of the posterior mixture. Each of them fails with probability
-        `failure` / 2.
+        The ends are quantiles of the posterior mixture. Each end fails with probability `failure` /
+        2.
         """
         mixture = self._posterior_mixture(shares)
         clipped_means = np.clip(mixture.means, 0, 1)
@@ -274,8 +276,8 @@ class BinnedColumn:
             prior_variance = mixture.prior * np.maximum(bernoulli, min_bernoulli)
             return mixture.noise + prior_variance + bernoulli / self.noisy.persons
 
-        # q (1 - q) vanishes at 0 and 1, so that intervals would exclude fractions close to them.
-        # On the side of the nearer one, the prior variance is at least the one at the mean.
+        # q (1 - q) vanishes at 0 and 1, so that intervals would exclude fractions close to them. On
+        # the side of the nearer end, the prior variance is at least its value at the mean.
         low = mixture.quantile(
             failure / 2,
             lambda fraction: variance(fraction, np.where(fraction < 0.5, bernoulli_at_mean, 0)),
@@ -287,7 +289,7 @@ class BinnedColumn:
         return low, high
 
     def _posterior_mixture(self, shares: Floats) -> NormalMixture:
-        """Return the posterior of sums of bins, with a normal component for each effective size.
+        """Return the posterior of sums of bins, with one normal component per effective size.
 
         Parameters
         ----------
@@ -297,7 +299,7 @@ class BinnedColumn:
         Returns
         -------
         NormalMixture
-            Its prior variance is per unit of q (1 - q) for a sum q.
+            Mixture with the prior variance per unit of q (1 - q) for a sum q.
         """
         sizes = self.posterior.sizes
         components = [
@@ -307,9 +309,9 @@ class BinnedColumn:
         return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
 
     def _posterior_component(self, shares: Floats, n_rows: float, weight: float) -> NormalMixture:
-        """Return the posterior of sums of bins if public rows are equivalent to `n_rows` rows.
+        """Return the posterior of sums of bins if the public rows are worth `n_rows` private rows.
 
-        It is the Kalman update of the normal prior of the bins by their noisy fractions.
+        The posterior is the Kalman update of the bins' normal prior with their noisy fractions.
 
         Parameters
         ----------
@@ -335,7 +337,7 @@ class BinnedColumn:
         if is_measured.all():
             # Kalman gain P (P + W)⁻¹, for the prior covariance P and the noise covariance W
             gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T
-        # the error of a sum is a combination of the noise and of the deviation from the prior mean
+        # the error of a sum combines the noise and the deviation from the prior mean
         noise_coefficients = shares @ gain
         prior_coefficients = shares - shares @ gain
         prior_variance = ((prior_coefficients @ covariance) * prior_coefficients).sum(axis=1)
@@ -352,8 +354,8 @@ class BinnedColumn:
     def _prior_of_bins(self, n_rows: float) -> tuple[Floats, Floats]:
         """Return the prior mean and covariance of the fractions of the bins.
 
-        The covariance is multinomial, for a sample of 1 + `n_rows` rows. Of these, the public
-        fractions count as `n_rows` rows, and the independence estimate counts as one.
+        The covariance is multinomial for a sample of 1 + `n_rows` rows, where the public fractions
+        count as `n_rows` rows and the independence estimate counts as one row.
         """
         cells, scale = self.posterior.cells, 1 / (1 + n_rows)
         mean = cells.independence_estimate + (1 - scale) * (
@@ -364,10 +366,10 @@ class BinnedColumn:
         return mean, scale * (np.diag(mean) - np.outer(mean, mean))
 
     def _cut_errors(self, ranges: BinnedRanges, failure: float) -> tuple[Floats, Floats]:
-        """Return bounds on the errors of sums that come from the shares of cut bins.
+        """Return bounds on the errors of sums due to the shares of cut bins.
 
-        The share of a cut bin is estimated from the rows in it. Its bounds are the ends of the
-        score interval of Wilson (1927). The bounds of several bins are added in quadrature.
+        The share of a cut bin is estimated from the rows in the bin. Its bounds are the ends of the
+        Wilson (1927) score interval. The bounds of several bins are added in quadrature.
 
         Returns
         -------
@@ -388,11 +390,11 @@ class BinnedColumn:
         return np.sqrt((excess**2) @ fractions**2), np.sqrt((shortfall**2) @ fractions**2)
 
     def _noisy_sums(self, shares: Floats) -> NoisyFractions:
-        """Return the noisy fractions of sums of bins, shape (n_sums,).
+        """Return noisy fractions for sums of bins, shape (n_sums,).
 
-        The noisy fractions of all bins are first projected onto the sum 1. The projection adds the
-        same number to each bin, and lowers the variance of a sum of k of B bins by the factor
-        (B - k) / B.
+        The noisy fractions of all bins are first projected so that they sum to 1. The projection
+        adds the same number to each bin and multiplies the variance of a sum of k of B bins by (B -
+        k) / B.
         """
         n_bins, n_summed = shares.shape[1], shares.sum(axis=1)
         deficit = 1 - self.noisy.values.sum()

@@ -1,4 +1,4 @@
-"""Confidence intervals of population fractions from noisy counts alone, without any model."""
+"""Model-free confidence intervals for population fractions from noisy counts alone."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from scipy.special import ndtr
 from skpublicdp.typing import Floats
 
 BINOMIAL_BISECTIONS = 80
-"""Number of bisection steps when solving for the tilt at which the tail equals `failure`."""
+"""Number of bisection steps in solving for the tilt at which the tail equals `failure`."""
 
 CONTINUITY_CORRECTION = 0.5
-"""Added to counts, which are integers, since the tail approximation is for continuous sums."""
+"""Continuity correction of integer counts, since the tail approximation is for continuous sums."""
 
 MIN_COUNT_NOISE_VARIANCE = 1e-12
-"""Lower bound of the noise variance of a count, to avoid division by zero."""
+"""Lower bound on the noise variance of a count, which avoids division by zero."""
 
 MIN_STANDARDIZED_TILT = 1e-3
-"""At smaller absolute tilts, in units of one over the standard deviation, the tail is set to 1/2:
-at zero the count is the mean, and the formula of Lugannani and Rice is 0/0."""
+"""Smallest absolute tilt, in units of one over the standard deviation. For smaller tilts the tail
+is set to 1/2, since at zero the count is the mean and the Lugannani-Rice formula is 0/0."""
 
 
 def binomial_bounds(
     noisy: ArrayLike, variance: ArrayLike, n: float | Floats, failure: float, *, gaussian: bool
 ) -> tuple[Floats, Floats]:
-    """Return confidence bounds of population fractions, given noisy fractions of n sampled persons.
+    """Return confidence bounds on population fractions, given noisy fractions of n sampled persons.
 
     The bounds invert both tails of Binomial(n, p) plus noise, as Clopper and Pearson (1934) invert
-    the tails of a binomial. The tails are saddle-point approximations.
+    the tails of a binomial. The tails are computed by saddle-point approximation.
 
     Parameters
     ----------
     noisy : array-like of float
-        Observed fraction of the n persons, plus noise.
+        Observed fractions of the n persons, plus noise.
     variance : array-like of float
         Noise variance, at least 0. Broadcasts with `noisy`.
     n : float or ndarray
         Number of persons. Broadcasts with `noisy`.
     failure : float
-        Probability with which each of the two bounds may fail, below 1/2.
+        Failure probability of each of the two bounds, below 1/2.
     gaussian : bool
         Whether the noise is Gaussian. Otherwise it is discrete Laplace.
 
     Returns
     -------
     low, high : ndarray of float
-        The fractions p between them give both tails of the noisy count at least the probability
-        `failure`.
+        Bounds on p. For every fraction p between them, both tails of the noisy count have at least
+        the probability `failure`.
 
     References
     ----------
@@ -67,14 +67,14 @@ def binomial_bounds(
     )
     variances = np.maximum(variances * n**2, MIN_COUNT_NOISE_VARIANCE)
     high = _upper_bounds(counts + CONTINUITY_CORRECTION, variances, n, failure, gaussian)
-    # a lower bound is an upper bound of the fraction of persons that the count leaves out
+    # a lower bound follows from an upper bound on the complementary fraction
     complements = n - counts + CONTINUITY_CORRECTION
     low = 1 - _upper_bounds(complements, variances, n, failure, gaussian)
     return low, high
 
 
 class _SaddlePoint(NamedTuple):
-    """Population fractions with a given saddle point, and the tails at the noisy counts.
+    """Population fractions with a given saddle point, and their tails at the noisy counts.
 
     Attributes
     ----------
@@ -93,8 +93,8 @@ def _upper_bounds(
 ) -> Floats:
     """Return the largest fractions whose lower tail at the noisy counts is at least `failure`.
 
-    A bisection finds the tilt of the saddle point. For a given tilt, the fraction has a closed
-    form (see `_saddle_point`). It decreases with the tilt.
+    A bisection finds the tilt of the saddle point. For a given tilt, the fraction has a closed form
+    (see `_saddle_point`) and decreases with the tilt.
     """
     # the smallest tilt makes the tilted fraction 1, or the cumulant of Laplace noise infinite
     if gaussian:
@@ -115,15 +115,15 @@ def _saddle_point(
 ) -> _SaddlePoint:
     """Return the fractions whose saddle point is `tilt`, and their lower tails at the counts.
 
-    K is the cumulant function of Binomial(n, p) plus noise. The saddle point is the solution of
-    K'(tilt) = count. The tail is the approximation of Lugannani and Rice (1980).
+    K is the cumulant function of Binomial(n, p) plus noise. The saddle point solves K'(tilt) =
+    count. The tail is computed by the Lugannani and Rice (1980) approximation.
 
     Parameters
     ----------
     tilt : ndarray
         Tilts, at most 0.
     counts, variance : ndarray of the same shape
-        Noisy counts, with the continuity correction, and the noise variance of each.
+        Noisy counts with the continuity correction, and their noise variances.
     """
     with np.errstate(all="ignore"):  # 0/0 and overflows are replaced at the end
         # K and its first two derivatives at the tilt: first of the noise, then with the binomial
@@ -132,7 +132,7 @@ def _saddle_point(
             slope = variance * tilt
             curvature = variance
         else:
-            # sums of discrete Laplace variables have at most the cumulant -log(1 - v (cosh t - 1))
+            # the cumulant of sums of discrete Laplace variables is at most -log(1 - v (cosh t - 1))
             denominator = 1 - 2 * variance * np.sinh(tilt / 2) ** 2
             cumulant = -np.log(denominator)
             slope = variance * np.sinh(tilt) / denominator

@@ -1,8 +1,8 @@
-"""Calibration of released tables to public totals, by raking. All of it is post-processing.
+"""Calibration of released tables to public totals by raking, as pure post-processing.
 
-Weighted rows with the released tables are raked to the known margins (Deming and Stephan 1940).
-Each cell of a released table is multiplied by the change of the mass of the rows in this cell. The
-table is then raked to its own margins, lower orders first.
+Weighted rows that reproduce the released tables are raked to the known margins (Deming and Stephan
+1940). Each cell of a released table is multiplied by the relative change in the mass of the rows in
+this cell. The table is then raked to its own margins, starting with the lowest order.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ MAX_RAKING_SWEEPS = 2000
 """Maximum number of sweeps over the known margins. Few margins converge in about ten sweeps."""
 
 RAKING_TOLERANCE = 1e-10
-"""Maximum deviation of a fraction from its known margin at which raking stops."""
+"""Raking stops if no fraction deviates from its known margin by more than this."""
 
 MAX_CONTRADICTION = 1e-6
-"""Totals that cannot all be met within this fraction of the population are refused."""
+"""Tolerance, as a fraction of the population, beyond which unmet totals are refused."""
 
 TABLE_SWEEPS = 50
 """Maximum number of sweeps that rake a calibrated table to its own margins."""
 
 ROWS_PER_EMPTY_CELL = 500
-"""Number of rows that are added to a cell that is known to have rows and has none."""
+"""Number of rows that are added to an empty cell whose known total is positive."""
 
 MIN_CALIBRATED_FRACTION = 1e-9
-"""Cells of smaller fractions are empty: rows in them have no calibration factor."""
+"""Fraction below which a cell counts as empty, so that its rows have no calibration factor."""
 
 MAX_NAMED_CELLS = 10
 """Maximum number of cells that an error message lists."""
 
 Fractions = dict[Attributes, Floats]
-"""Fractions of the population in the cells of tables, with one axis for each column."""
+"""Population fractions in the cells of tables, with one axis for each column."""
 
 
 def calibrate_release(released: FittedRelease, totals: Mapping[Any, Any]) -> FittedRelease:
-    """Return a release whose tables have the known margins of `totals`.
+    """Return a release whose tables match the known margins in `totals`.
 
-    The parameter is the one of `FittedReleaseMixin.calibrate`.
+    The parameter is documented in `FittedReleaseMixin.calibrate`.
     """
     answers = released.answers
     if not (isinstance(answers, TableAnswers) and answers.queries.has_tables):
@@ -74,15 +74,15 @@ class CalibratedAnswers(TableAnswers):
     uncalibrated : TableAnswers
         Answers before calibration.
     known : dict of tuple of int to ndarray
-        The known margins and all of their own margins.
+        The known margins and all of their lower-order margins.
     """
 
     has_column_intervals = False
 
     def __init__(self, uncalibrated: TableAnswers, known: Fractions) -> None:
         release = uncalibrated.release
-        # Dependences that a few public rows show beyond the tables would be noise in the
-        # calibration factors. Measured: it doubled the errors of tables of two columns.
+        # Public rows are left out: dependences that only a few public rows show would add noise to
+        # the calibration factors. Measured: including them doubled the errors of two-way tables.
         rows = uncalibrated.weighted_rows(public_size=0.0)
         codes = uncalibrated.codes(rows.rows)
         added = _rows_in_empty_cells(codes, rows.weights, known, release.sizes)
@@ -109,14 +109,14 @@ class CalibratedAnswers(TableAnswers):
 
     @cached_property
     def rows(self) -> WeightedRows:
-        """The rows of the release, with weights that have the known margins."""
+        """Rows of the release, weighted to match the known margins."""
         return self._calibrated_rows
 
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2).
+        """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2).
 
-        The distances of the ends of an interval from the answer are multiplied by the ratio of the
-        standard deviations after and before calibration.
+        The distance of each end from the answer is multiplied by the ratio of the standard
+        deviations after and before calibration.
         """
         ends = self._uncalibrated.intervals(Q, level, simultaneous=simultaneous)
         for columns, indices, codes in by_table(self._cells(Q)):
@@ -127,12 +127,12 @@ class CalibratedAnswers(TableAnswers):
     def _cell_intervals(
         self, columns: Attributes, codes: tuple[Integers, ...], level: float
     ) -> Floats:
-        """Return intervals of cells that each hold with probability `level`, shape (n_cells, 2)."""
+        """Return intervals for cells, each with coverage `level`, shape (n_cells, 2)."""
         ends = self._uncalibrated._cell_intervals(columns, codes, level)
         return self._rescale(ends, columns, codes)
 
     def _rescale(self, ends: Floats, columns: Attributes, codes: tuple[Integers, ...]) -> Floats:
-        """Return intervals of cells after calibration, given those before it."""
+        """Return the intervals for cells after calibration, given the intervals before."""
         old, new = self._uncalibrated.release, self.release
         ratio = new.deviations[columns][codes] / old.deviations[columns][codes]
         distances = ends - old.fractions[columns][codes][:, None]
@@ -141,10 +141,10 @@ class CalibratedAnswers(TableAnswers):
     def share_intervals(
         self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
     ) -> Floats:
-        """Return intervals of the share of each cell in a group of rows, shape (n_cells, 2).
+        """Return intervals for the share of each cell within a group of rows, shape (n_cells, 2).
 
-        Distances of the ends from the share are multiplied by the ratio of the standard deviations
-        of the cell, relative to the group, after and before calibration.
+        The distance of each end from the share is multiplied by the ratio of the cell's standard
+        deviations, relative to the group, after and before calibration.
         """
         before = self._uncalibrated
         ends = before.share_intervals(cells, groups, level, simultaneous=simultaneous)
@@ -172,7 +172,7 @@ class CalibratedAnswers(TableAnswers):
 
 @dataclass(frozen=True, eq=False)
 class _CalibrationEffect:
-    """Effect of calibration on each released table: new fractions and standard deviations.
+    """Effect of calibration on each released table, in new fractions and standard deviations.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class _CalibrationEffect:
     release : MarginalRelease
         The release before calibration.
     known : dict of tuple of int to ndarray
-        The known margins and all of their own margins.
+        The known margins and all of their lower-order margins.
     """
 
     codes: Integers
@@ -193,7 +193,7 @@ class _CalibrationEffect:
     known: Fractions
 
     def fractions(self) -> Fractions:
-        """Return the calibrated tables. Those of more columns have the margins of the others."""
+        """Return the calibrated tables, where wider tables match the margins of narrower tables."""
         calibrated: Fractions = {}
         for columns in sorted(self.release.fractions, key=len):
             if columns in self.known:
@@ -218,9 +218,9 @@ class _CalibrationEffect:
     def deviations(self, columns: Attributes, calibrated: Fractions) -> Floats:
         """Return the approximate standard deviation of each cell of a calibrated table.
 
-        It is that of the linearised estimator (Deville and Särndal 1992): the fraction of a cell
-        minus its regression on the known margins. The variance of the sampling error is that of
-        the residuals. The errors of the noise are added as if they were independent.
+        The standard deviation is computed for the linearised estimator (Deville and Särndal 1992):
+        the fraction of a cell minus its regression on the known margins. The sampling variance is
+        the variance of the residuals. Noise errors are added as if they were independent.
         """
         fractions = self.release.fractions[columns]
         if columns in self.known:
@@ -245,7 +245,7 @@ class _CalibrationEffect:
         return ravel_codes(self.codes, columns, self.release.sizes)
 
     def _noise_variance(self, columns: Attributes) -> Floats:
-        """Return the variance of the cells of a released table without sampling error, flat."""
+        """Return the variances of a table's cells without sampling error, as a flat array."""
         fractions = self.release.fractions[columns].ravel()
         sampling = fractions * (1 - fractions) / self.release.persons
         return np.maximum(self.release.deviations[columns].ravel() ** 2 - sampling, 0)
@@ -259,12 +259,12 @@ class _CalibrationEffect:
 
     @cached_property
     def _margin_cells(self) -> list[tuple[NDArray[np.integer], int]]:
-        """For each known margin, the cell of each weighted row and the number of cells."""
+        """Cell of each weighted row and number of cells, for each known margin."""
         return [(self._cells(columns), table.size) for columns, table in self.known.items()]
 
     @cached_property
     def _margin_noise(self) -> Floats:
-        """Variance of the noise of each cell of the known margins, times its squared factor."""
+        """Noise variance of each known margin cell, times its squared calibration factor."""
         variances: list[Floats] = []
         for columns, table in self.known.items():
             factor = _ratio(table.ravel(), self.release.fractions[columns].ravel())
@@ -274,23 +274,23 @@ class _CalibrationEffect:
 
     @cached_property
     def _inverse_gram(self) -> Floats:
-        """Pseudoinverse of the Gram matrix of the cells of the known margins."""
+        """Pseudoinverse of the Gram matrix of the known margins' cells."""
         inverse: NDArray[Any] = np.linalg.pinv(self._gram(self.after), hermitian=True)
         return inverse
 
     @cached_property
     def _squared_gram(self) -> Floats:
-        """Gram matrix with the weights of the sampling variance: squared calibration factors."""
+        """Gram matrix weighted for the sampling variance, i.e. by squared calibration factors."""
         return self._gram(self.after * self._factors)
 
     def _gram(self, weights: Floats) -> Floats:
-        """Return the weight of the rows in each pair of cells of the known margins."""
+        """Return the total weight of the rows in each pair of cells of the known margins."""
         return np.concatenate(
             [self._cross_table(cells, size, weights) for cells, size in self._margin_cells]
         )
 
     def _cross_table(self, cells: NDArray[np.integer], size: int, weights: Floats) -> Floats:
-        """Return the weight of the rows in each cell of a table and each known margin's cell.
+        """Return the total weight of the rows in each pair of a table cell and a margin cell.
 
         The shape is (size, number of cells of all known margins).
         """
@@ -305,10 +305,10 @@ class _CalibrationEffect:
 def _rows_in_empty_cells(
     codes: Integers, weights: Floats, known: Fractions, sizes: Attributes
 ) -> Integers:
-    """Return codes of rows in cells that are known to have rows, and have none.
+    """Return codes of new rows for empty cells whose known totals are positive.
 
-    There are `ROWS_PER_EMPTY_CELL` rows for each of these cells. The other columns are those of
-    random rows. The seed is fixed, since it protects nobody.
+    Each of these cells gets `ROWS_PER_EMPTY_CELL` rows, with the other columns copied from random
+    rows. The seed is fixed, since it has no effect on privacy.
     """
     generator = np.random.default_rng(0)
     added = [np.zeros((0, codes.shape[1]), dtype=codes.dtype)]
@@ -328,14 +328,14 @@ def _masses(cells: NDArray[np.integer], weights: Floats, size: int) -> Floats:
 
 
 def _ratio(new: Floats, old: Floats) -> Floats:
-    """Return the ratio of new and old fractions, and 1 for cells that were empty."""
+    """Return the ratio of new and old fractions, or 1 for cells that were empty."""
     return np.divide(new, old, out=np.ones(len(old)), where=old > MIN_CALIBRATED_FRACTION)
 
 
 def rake_to_margins(
     codes: Integers, weights: Floats, known: Fractions, sizes: Attributes
 ) -> Floats:
-    """Return weights of rows that have the known margins, by iterative proportional fitting.
+    """Return row weights that match the known margins, by iterative proportional fitting.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ def rake_to_margins(
     Raises
     ------
     ValueError
-        If no weights of these rows have the margins.
+        If no weights of these rows match the margins.
     """
     margins = [(ravel_codes(codes, columns, sizes), known[columns].ravel()) for columns in known]
     for _ in range(MAX_RAKING_SWEEPS):
@@ -402,7 +402,7 @@ def _read_table(
     given = {key if isinstance(key, tuple) else (key,): total for key, total in values.items()}
     title = " and ".join(schema.names[position] for position in positions)
     unknown = [label for label in given if label not in set(labels)]
-    # rows of the population have a value, and those without one may be left out
+    # population totals may omit rows without a value
     missing = [
         label
         for label in labels
@@ -426,18 +426,18 @@ def _read_table(
         )
     codes = tuple(cells[:, position] for position in positions)
     fractions: Floats = np.zeros([column_codes.max() + 1 for column_codes in codes])
-    fractions[codes] = array / array.sum()  # cells are in the order of the table that users see
+    fractions[codes] = array / array.sum()  # cells are in the display order of the table
     return fractions
 
 
 def _list_cells(labels: list[tuple[Any, ...]]) -> str:
-    """Return the values of the first cells as text."""
+    """Return the values of the first few cells as a string."""
     texts = [repr(label[0]) if len(label) == 1 else repr(label) for label in labels]
     return ", ".join(texts[:MAX_NAMED_CELLS])
 
 
 def _with_own_margins(known: Fractions) -> Fractions:
-    """Return the known margins and all of their own margins, which are known, too."""
+    """Return the known margins and all of their lower-order margins, which are then known, too."""
     closure: Fractions = {}
     for columns, table in known.items():
         for n_columns in range(1, len(columns) + 1):

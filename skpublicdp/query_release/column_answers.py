@@ -1,4 +1,4 @@
-"""Answers to stumps, which are about one column each."""
+"""Answers to stumps, each of which restricts one column."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from skpublicdp.typing import Floats, Integers
 
 
 class ColumnAnswers(TableAnswers):
-    """Answers to stumps: from the CDF of a numeric column, or the table of a categorical one.
+    """Answers to stumps from the CDF of a numeric column or the table of a categorical column.
 
-    The first entry of an encoded stump is the position of a numeric column, or -1 - position for a
-    categorical one (see `StumpQueries`). The parameters are those of `TableAnswers`.
+    The first entry of an encoded stump is the position of a numeric column, or -1 - position of a
+    categorical column (see `StumpQueries`). The parameters are those of `TableAnswers`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ColumnAnswers(TableAnswers):
         return answers
 
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals of the answers to encoded stumps, shape (n_queries, 2)."""
+        """Return confidence intervals for the answers to encoded stumps, shape (n_queries, 2)."""
         n_simultaneous = max(len(Q), 1) if simultaneous else 1
         single_level = 1 - (1 - level) / n_simultaneous  # Bonferroni
         failure = (1 - single_level) / 2  # of each end
@@ -68,6 +68,6 @@ class ColumnAnswers(TableAnswers):
 
 
 def _stumps_by_column(Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield each encoded column in the first column of Q, and the indices of its stumps in Q."""
+    """Yield each distinct encoded column of Q and the indices of its stumps in Q."""
     for column in np.unique(Q[:, 0]).astype(int).tolist():
         yield column, np.flatnonzero(Q[:, 0] == column)

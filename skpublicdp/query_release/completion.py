@@ -1,4 +1,4 @@
-"""Imputation of columns that public rows lack, from declared categories and bounds."""
+"""Imputation of columns missing from the public rows, using declared categories and bounds."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, add_constant_columns, is_frame
 
 N_GRID_VALUES = 16
-"""Number of evenly spaced values that represent a numeric column between its bounds."""
+"""Number of evenly spaced values between the bounds that represent a numeric column."""
 
 MAX_COMPLETIONS = 64
-"""Maximum number of completions of a public row, unless one column alone has more values."""
+"""Maximum number of completions per public row, unless a single column has more values."""
 
 
 def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ...]]:
-    """Add the columns of `X` that public rows lack, filled with one declared value.
+    """Add the columns of `X` that public rows lack, filled with a declared value.
 
     The value only determines the type of the column. `enumerate_completions` replaces it.
 
     Parameters
     ----------
     X : DataFrame or RowSource
-        All other rows. Only the names and types of the columns are read.
+        All other rows, of which only the column names and types are read.
     X_public : object
-        Public rows. They are returned unchanged if they are not a frame, lack no column, or have
-        columns that `X` does not have.
+        Public rows. They are returned unchanged if they are not a frame, have all columns of `X`,
+        or have further columns that `X` does not have.
     bounds : array-like or mapping, optional
         Bounds of numeric and date columns.
 
@@ -44,7 +44,7 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     X_public : object
         The public rows with the additional columns.
     missing : tuple of int
-        The positions in `X` of the columns that were added.
+        Positions in `X` of the added columns.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     if not missing or not has_names or not set(public_labels) <= set(table.labels):
         return X_public, ()
     bounds_of_column = parse_bounds(bounds, names, table.types)
-    empty = table.take(np.empty(0, dtype=np.intp))  # without rows, so that no private value is read
+    empty = table.take(np.empty(0, dtype=np.intp))  # take no rows, so that no private value is read
     value_of_column: dict[str, str | float | datetime | None] = {}
     for position in missing:
         type_ = table.types[position]
@@ -91,10 +91,10 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
 
 
 def _value_within(low: float, high: float, dtype: np.dtype[Any]) -> float | datetime:
-    """Return a value between bounds that has the type of a column: a date, an integer or a float.
+    """Return a value between the bounds with the type of the column: a date, integer or float.
 
-    A float is not a whole number, if the bounds allow it: otherwise the schema would infer that the
-    column contains integers only.
+    If the bounds allow it, a float is not a whole number, because the schema would otherwise infer
+    an integer column.
     """
     if dtype.kind == "M":  # the bounds are microseconds since 1970
         date: datetime = np.datetime64(int(low), "us").item()
@@ -106,21 +106,22 @@ def _value_within(low: float, high: float, dtype: np.dtype[Any]) -> float | date
 def enumerate_completions(rows: Dataset, missing: Collection[int]) -> Dataset:
     """Replace each public row by copies with all combinations of values of its missing columns.
 
-    If there are more than `MAX_COMPLETIONS` combinations, the copies are a Latin hypercube sample.
+    If there are more than `MAX_COMPLETIONS` combinations, a Latin hypercube sample of them is used.
 
     Parameters
     ----------
     rows : Dataset
-        Its private rows are not read.
+        The rows, of which private rows are not read.
     missing : collection of int
-        Positions of missing columns. A column whose values are missing in all public rows is
+        Positions of the missing columns. Columns whose values are missing in all public rows are
         completed, too.
 
     Returns
     -------
     Dataset
-        Its `X_public` has the shape (n_completions * m, n_features). Row i * m + j is completion i
-        of the given public row j. If no column is missing, the rows are returned unchanged.
+        Dataset whose `X_public` has the shape (n_completions * m, n_features). Row i * m + j is
+        completion i of the given public row j. If no column is missing, the rows are returned
+        unchanged.
     """
     m, columns = rows.n_public, rows.schema.columns
     X_public = rows.X_public[:m]
@@ -147,9 +148,9 @@ def enumerate_completions(rows: Dataset, missing: Collection[int]) -> Dataset:
 
 
 def _combinations(sizes: tuple[int, ...]) -> NDArray[np.intp]:
-    """Return index tuples of an array of shape `sizes`: all of them, or a Latin hypercube sample.
+    """Return all index tuples of an array of shape `sizes`, or a Latin hypercube sample.
 
-    They are the columns of the result, which has the shape (len(sizes), n_combinations).
+    The tuples are the columns of the result, which has shape (len(sizes), n_combinations).
     """
     # a sample of this size contains each index of each axis
     max_combinations = max(MAX_COMPLETIONS, *sizes)
@@ -163,7 +164,7 @@ def _combinations(sizes: tuple[int, ...]) -> NDArray[np.intp]:
 def _is_all_missing(column: Column, codes: NDArray[np.float64]) -> bool:
     """Indicate whether a column with known categories is missing in all public rows.
 
-    `codes` contains its encoded values in public rows, shape (n_public,).
+    `codes` contains the encoded values of the column in public rows, shape (n_public,).
     """
     n_categories = len(column.values)
     if not column.categorical or not n_categories or not len(codes):
@@ -173,9 +174,9 @@ def _is_all_missing(column: Column, codes: NDArray[np.float64]) -> bool:
 
 
 def _declared_values(column: Column) -> NDArray[np.float64]:
-    """Return the values that may complete a column: codes of categories, or a grid of numbers.
+    """Return the candidate values of a column: category codes, or a grid of numbers.
 
-    The grid has `N_GRID_VALUES` numbers between the bounds, or fewer whole numbers.
+    The grid has `N_GRID_VALUES` numbers between the bounds, or fewer for whole numbers.
     """
     if column.categorical:
         return np.arange(len(column.values), dtype=np.float64)

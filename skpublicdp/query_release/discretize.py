@@ -1,4 +1,4 @@
-"""Discretizers: integer codes of each row, over which tables or answers to queries are counted."""
+"""Discretizers, which map each row to integer codes for counting tables or query answers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from skpublicdp.query_release.queries.base import QueryClass
 
 MIN_RELEASED_BINS, MAX_RELEASED_BINS = 4, 128
-"""Minimum and maximum number of bins of a column that is cut at its released quantiles."""
+"""Minimum and maximum number of bins of a column cut at its released quantiles."""
 
 MAX_BINNED_CELLS = 1 << 20
-"""Maximum number of cells of all tables over these columns together."""
+"""Maximum total number of cells of all tables over these columns."""
 
 
 class Discretizer(ABC):
-    """A map from encoded rows to columns of integer codes, and the tables to release over them.
+    """Map from encoded rows to integer code columns, with the tables to release over them.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class PublicBins(Discretizer):
     ) -> Integers:
         """Return the number of rows in each cell of each table, concatenated over tables.
 
-        With `weights` it is the sum of the integer weights of the rows. The tables of several
+        With `weights`, the integer weights of the rows are summed instead. The tables of several
         chunks of rows may be added.
         """
         codes = np.empty(rows.shape, np.min_scalar_type(max(self.sizes)), order="F")
@@ -100,7 +100,7 @@ class PublicBins(Discretizer):
         return marginal_tables(codes, workload, self.sizes, units)
 
     def rows(self, codes: Integers) -> Floats:
-        """Return an encoded row for each row of codes, with public values in the bins."""
+        """Return an encoded row for each row of codes, using public values within bins."""
         return self.bins.sample_public_values(codes, self._X_public, self._schema)
 
 
@@ -114,7 +114,8 @@ class ReleasedBins(PublicBins):
     cdfs : dict of int to ReleasedCDF
         The released CDFs of the numeric columns, by position.
     n_bins : int
-        Number of bins of a column. A column with heavy single values can have a few more or less.
+        Number of bins of a column. Columns with heavy single values can have slightly more or fewer
+        bins.
     workload : list of tuple of int
         The tables, each a tuple of column positions.
     """
@@ -158,8 +159,8 @@ class ReleasedBins(PublicBins):
 def _quantile_cuts(cdf: ReleasedCDF, n_bins: int) -> Floats:
     """Return the cuts between about `n_bins` bins of equal released mass.
 
-    A value that equals several quantiles has at least the mass of a bin. There is a cut on each
-    side of it, so that it is a bin of its own.
+    A value that equals several quantiles has at least the mass of a bin. A cut on each side makes
+    this value a separate bin.
     """
     levels = np.arange(1, n_bins) / n_bins
     quantiles, multiplicity = np.unique(cdf.quantile(levels), return_counts=True)
@@ -173,9 +174,9 @@ def bins_at_noise_level(
 ) -> ReleasedBins:
     """Return bins between released quantiles, as fine as the noise of the tables allows.
 
-    An average cell has the signal-to-noise ratio `MIN_CELL_SNR`, if all tables share the budget
-    equally. `snr` is the ratio of the count of all private persons. All tables have equally many
-    columns.
+    If all tables share the budget equally, an average cell has the signal-to-noise ratio
+    `MIN_CELL_SNR`. `snr` is the signal-to-noise ratio for the count of all private persons. All
+    tables have the same number of columns.
     """
     order = len(tables[0])  # a table has n_bins ** order cells
     max_bins = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))
@@ -185,7 +186,7 @@ def bins_at_noise_level(
 
 
 class QueryIndicators(Discretizer):
-    """Discretizer with one binary column for each listed query: 1 if the query holds for a row.
+    """Discretizer with one binary column per listed query, which is 1 if the query holds.
 
     Parameters
     ----------

@@ -10,22 +10,23 @@ from skpublicdp.typing import Floats
 
 SHIFT_VARIANCE_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])
 """Grid of shift variances, in units of one over a number of rows: 0, then four per power of ten.
-The shift variance is the variance between the public and the private distribution."""
+The shift variance is the variance of the difference between the public and the private
+distribution."""
 
 NO_SHIFT_PROBABILITY, MIN_SHIFT_VARIANCE = 0.2, 1e-2
-"""Prior probability of no shift, for intervals, and the smallest variance that counts as a shift.
-Chosen for coverage with shifted public rows (benchmarks/bench_intervals.py). The interval scores of
-other values are in benchmarks/ablate.py."""
+"""Prior probability of no shift for intervals, and smallest variance that counts as a shift. Chosen
+for coverage with shifted public rows (benchmarks/bench_intervals.py). benchmarks/ablate.py has the
+interval scores for other values."""
 
 SHIFT_QUANTILE_LEVELS = np.array([0.0, 0.5, 0.75, 0.9, 0.975, 1.0])
-"""Quantile levels that cut the posterior of the shift variance into parts. The median of each part
-represents it. Parts are finer in the upper tail, which determines the ends of intervals."""
+"""Quantile levels that cut the posterior of the shift variance into parts, each represented by its
+median. Parts are finer in the upper tail, which determines the ends of intervals."""
 
 SHIFT_PART_WEIGHTS = np.diff(SHIFT_QUANTILE_LEVELS)
 """Posterior probabilities of the parts."""
 
 MIN_DIFFERENCE_VARIANCE = 1e-30
-"""Added to the variance of a difference, so that it is positive without noise."""
+"""Constant added to the variance of a difference, which keeps it positive without noise."""
 
 
 class EffectiveSizePosterior(NamedTuple):
@@ -37,8 +38,8 @@ class EffectiveSizePosterior(NamedTuple):
         Effective numbers of rows.
     parts : ndarray of shape (n_sizes, n_parts)
         Joint probability of each size and each part of the posterior of the shift variance. The
-        parts are between consecutive `SHIFT_QUANTILE_LEVELS`. All mass of a part has the same size,
-        so that each column has one positive entry.
+        parts lie between consecutive `SHIFT_QUANTILE_LEVELS`. All mass of a part belongs to one
+        size, so that each column has exactly one positive entry.
     """
 
     rows: Floats
@@ -53,13 +54,13 @@ class EffectiveSizePosterior(NamedTuple):
     def conditional_weights(self, condition: EffectiveSizePosterior) -> Floats:
         """Return the probabilities of the sizes, conditional on each size of `condition`.
 
-        `condition` is the posterior for one-way tables, for instance, and `self` the one for wider
-        tables. The shifts of both are assumed to be in the same part of their posteriors.
+        For example, `condition` is the posterior for one-way tables and `self` is the posterior for
+        wider tables. Both shifts are assumed to lie in the same part of their posteriors.
 
         Returns
         -------
         ndarray of shape (n_condition_sizes, n_sizes)
-            Each row adds up to 1.
+            Conditional probabilities, where each row sums to 1.
         """
         has_part = (self.parts > 0).astype(np.float64)  # (n_sizes, n_parts)
         joint: Floats = condition.parts @ has_part.T  # (n_condition_sizes, n_sizes)
@@ -67,7 +68,7 @@ class EffectiveSizePosterior(NamedTuple):
 
 
 def point_mass_size(rows: float) -> EffectiveSizePosterior:
-    """Return the posterior that has all its probability at one effective sample size."""
+    """Return the posterior with all its mass on one effective sample size."""
     return EffectiveSizePosterior(np.array([rows]), SHIFT_PART_WEIGHTS[None, :])
 
 
@@ -80,10 +81,10 @@ def effective_sample_size(
 ) -> float:
     """Return the posterior median of the effective public sample size, in private rows.
 
-    The difference between a noisy and a public answer is normal with variance
-    ``variance_per_shift * (base_variance + shift) + noise_variance``. The prior of the shift
-    variance has half of its mass at 0 and the rest evenly on the other points of
-    `SHIFT_VARIANCE_GRID`. The posterior median is therefore 0 if noise hides the shift.
+    The difference between a noisy and a public answer is normal with variance ``variance_per_shift
+    * (base_variance + shift) + noise_variance``. The prior of the shift variance has half its mass
+    at 0, and the remainder is spread evenly over the other points of `SHIFT_VARIANCE_GRID`. The
+    posterior median is therefore 0 if noise hides the shift.
 
     Parameters
     ----------
@@ -96,7 +97,8 @@ def effective_sample_size(
     base_variance : float
         Inverse of the effective sample size without shift.
     degrees_of_freedom : ndarray or float, default=1
-        Degrees of freedom of each difference. They are below 1 for differences that add up to zero.
+        Degrees of freedom of each difference. They are below 1 for differences that are constrained
+        to sum to zero.
 
     Examples
     --------
@@ -125,9 +127,9 @@ def effective_size_posterior(
 ) -> EffectiveSizePosterior:
     """Return the posterior distribution of the effective public sample size, for intervals.
 
-    The prior differs from the one of `effective_sample_size`, which avoids estimating a shift from
-    mere noise. Intervals must also hold if noise hides a shift. Their prior has less mass on no
-    shift (`NO_SHIFT_PROBABILITY`).
+    The prior differs from the prior in `effective_sample_size`, which avoids estimating a shift
+    from mere noise. Intervals must also hold if noise hides a shift, so their prior puts less mass
+    on no shift (`NO_SHIFT_PROBABILITY`).
 
     Parameters
     ----------
@@ -150,7 +152,7 @@ def effective_size_posterior(
     median_levels = (SHIFT_QUANTILE_LEVELS[1:] + SHIFT_QUANTILE_LEVELS[:-1]) / 2
     median_indices = np.searchsorted(cumulative / cumulative[-1], median_levels)
     median_indices = np.minimum(median_indices, len(SHIFT_VARIANCE_GRID) - 1)  # rounding errors
-    # several parts may have the same median, and are one size
+    # parts with the same median share one size
     shift_indices, size_of_part = np.unique(median_indices, return_inverse=True)
     parts = np.zeros((len(shift_indices), len(SHIFT_PART_WEIGHTS)))
     parts[size_of_part, np.arange(len(SHIFT_PART_WEIGHTS))] = SHIFT_PART_WEIGHTS
@@ -164,7 +166,7 @@ def _likelihood(
     base_variance: float,
     degrees_of_freedom: Floats | float,
 ) -> Floats:
-    """Return the likelihood of each shift variance of the grid, divided by its maximum.
+    """Return the likelihood of each shift variance on the grid, relative to the maximum.
 
     The parameters are those of `effective_sample_size`. The shape is (n_shift_variances,).
     """

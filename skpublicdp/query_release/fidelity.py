@@ -1,6 +1,6 @@
-"""Fidelity of synthetic rows: how their tables differ from the released ones.
+"""Fidelity of synthetic rows: differences between their tables and the released tables.
 
-Only released and public numbers enter, so that a report may be published with the rows.
+Reports use only released and public numbers, and may therefore be published with the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.typing import Floats, Integers
 
 MAX_LISTED_TABLES = 20
-"""Maximum number of tables in the text of a report."""
+"""Maximum number of tables shown in the text of a report."""
 
 HEADER = (
     "table",
@@ -43,15 +43,16 @@ class TableFidelity(NamedTuple):
     n_numbers : int
         Number of cells of the table, or of levels of the CDF.
     rms_difference : float
-        Root mean square difference of the fractions of synthetic rows and the released fractions.
+        Root mean square difference between the fractions of synthetic rows and the released
+        fractions.
     largest_difference : float
         Largest absolute difference.
     release_error : float
-        Root mean square of the expected errors of the released fractions, from noise and sampling.
+        Root mean square of the released fractions' expected errors due to noise and sampling.
     drawing_error : float
-        Expected root mean square difference that is due to drawing the synthetic rows.
+        Expected root mean square difference due to the drawing of synthetic rows.
     inside : float
-        Share of the fractions of synthetic rows that are in the confidence interval of the release.
+        Share of the synthetic rows' fractions that lie in the confidence intervals of the release.
     """
 
     name: str
@@ -79,7 +80,8 @@ class TableFidelity(NamedTuple):
         name : str
             Names of the columns.
         counts, released, deviations : ndarray of shape (n_numbers,)
-            Number of synthetic rows, released fractions, and the expected errors of the latter.
+            Numbers of synthetic rows, released fractions, and expected errors of the released
+            fractions.
         ends : ndarray of shape (n_numbers, 2)
             Ends of the confidence intervals of the release.
         n : int
@@ -117,9 +119,9 @@ def compare_with_tables(
     level : float
         Coverage of the intervals.
     name_of : callable
-        Returns the name of a table, given its columns.
+        Function that returns the name of a table, given its columns.
     intervals : callable
-        Returns the intervals of cells, as `MarginalRelease.intervals`.
+        Function that returns the intervals of cells, like `MarginalRelease.intervals`.
     """
     comparisons = []
     for columns, deviations in release.deviations.items():
@@ -151,14 +153,15 @@ def compare_with_cdf(x: Floats, cdf: ReleasedCDF, name: str, level: float) -> Ta
 
 @dataclass(frozen=True, eq=False)
 class FidelityReport:
-    """Comparison of synthetic rows with everything that a release measured.
+    """Comparison of synthetic rows with all measurements of a release.
 
-    Make one with `PAPQueryRelease.fidelity`. It costs no privacy and contains no private value.
+    Reports are created by `PAPQueryRelease.fidelity`. They cost no privacy and contain no private
+    values.
 
     Attributes
     ----------
     rows : DataFrame or ndarray, shape (n, n_features)
-        The synthetic rows that are compared.
+        The compared synthetic rows.
     tables : list of TableFidelity
         One entry for each released table or CDF. Empty for ``method="pmw"`` and ``"public"``.
     level : float
@@ -166,8 +169,8 @@ class FidelityReport:
     acceptance_rate : float
         Share of the drawn rows that satisfied the constraints.
     short_columns : list of str
-        Numeric columns whose synthetic numbers end with the public rows, although their bounds are
-        wider.
+        Numeric columns whose synthetic numbers are limited to the public range, although their
+        bounds are wider.
 
     See Also
     --------
@@ -195,7 +198,7 @@ class FidelityReport:
     short_columns: Sequence[str]
 
     def __str__(self) -> str:
-        """Return the report as text, with the tables of the largest differences first."""
+        """Return the report as text, listing the tables with the largest differences first."""
         lines = [f"Fidelity of {len(self.rows)} synthetic rows to the release"]
         lines += [f"  {name:<14} {text}" for name, text in self._summary()]
         if self.tables:
@@ -209,7 +212,7 @@ class FidelityReport:
         return title + named_table(self._summary()) + tables
 
     def _summary(self) -> list[tuple[str, str]]:
-        """Return the lines above the tables, as (name, text)."""
+        """Return the lines above the tables as pairs of name and text."""
         lines = [
             ("accepted", f"{self.acceptance_rate:.1%} of the drawn rows satisfy all constraints")
         ]
@@ -228,7 +231,7 @@ class FidelityReport:
         return lines
 
     def _cells(self) -> list[tuple[str, ...]]:
-        """Return the texts of the cells, for tables with the largest differences first."""
+        """Return the cells of the report's table as text, largest differences first."""
         order = sorted(self.tables, key=lambda each: -each.rms_difference)
         return [
             (
@@ -245,7 +248,7 @@ class FidelityReport:
 
 
 def _align(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return texts padded to the width of their column. The first column is aligned to the left."""
+    """Return texts padded to the width of their column, with the first column left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         [

@@ -1,4 +1,4 @@
-"""Methods of a fitted `PAPQueryRelease`: answers, tables, sample, score, and one column."""
+"""Methods of a fitted `PAPQueryRelease`: answers, tables, samples, score and column statistics."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from skpublicdp.query_release.table_frames import (
 
 
 class ColumnMethodsMixin:
-    """Methods of a fitted release about one numeric column. They cost no privacy."""
+    """Methods of a fitted release for single numeric columns, at no privacy cost."""
 
     _schema: Schema
     _released: FittedRelease
@@ -60,23 +60,23 @@ class ColumnMethodsMixin:
         x : array-like of float or of dates
             Numbers.
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. Optional if there is only one column.
         by : str, int, or sequence of these, default=None
-            Columns that define groups of rows: categories, or bins of numbers. A released table
-            must contain them together with `column`.
+            Columns that define groups of rows by categories or by bins of numbers. A released table
+            must contain these columns together with `column`.
 
         Returns
         -------
         ndarray of the shape of x
-            Fraction at or below each number, of the rows that have a value (`missing_fraction`).
-            With `by` it is a DataFrame or dict of the columns of groups, ``x``, and ``fraction``:
-            of the rows of a group that have a value. Groups that are empty in the release are left
-            out.
+            Fraction at or below each number among the rows that have a value (see
+            `missing_fraction`). With `by`, a DataFrame or dict with the group columns, ``x`` and
+            ``fraction``, computed among the group's rows that have a value. Groups that are empty
+            in the release are omitted.
 
         Raises
         ------
         ValueError
-            If no released table has the column and the groups.
+            If no released table contains the column and the groups.
         """
         if by is not None:
             return self._by_group(column, by).cdf(np.ravel(np.asarray(x)))
@@ -92,32 +92,32 @@ class ColumnMethodsMixin:
         simultaneous: bool = False,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Return confidence intervals of the population's cumulative distribution function.
+        """Return confidence intervals for the population's cumulative distribution function.
 
-        It is the one of the rows that have a value, as in `cdf`.
+        As in `cdf`, the function refers to the rows that have a value.
 
         Parameters
         ----------
         x : array-like of float or of dates
             Numbers.
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. Optional if there is only one column.
         level, simultaneous
-            As in `interval`. Simultaneous intervals hold together for all groups.
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
         by : str, int, or sequence of these, default=None
             Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of shape (*x.shape, 2)
-            Low and high. With `by` it is a DataFrame or dict, as of `cdf`, with the further columns
-            ``low`` and ``high``.
+            Lower and upper ends. With `by`, a DataFrame or dict as in `cdf`, with the additional
+            columns ``low`` and ``high``.
 
         Raises
         ------
         ValueError
-            If the column has no intervals: with ``method="pmw"``, with ``method="public"``, and
-            for `CustomQueries`. If no released table has the column and the groups.
+            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
+            for `CustomQueries`. If no released table contains the column and the groups.
         """
         if by is not None:
             options = IntervalOptions(check_level(level), bool(simultaneous))
@@ -140,28 +140,28 @@ class ColumnMethodsMixin:
         *,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Estimate quantiles of a column, among the rows that have a value.
+        """Estimate quantiles of a column among the rows that have a value.
 
         Parameters
         ----------
         p : array-like of float
             Fractions in [0, 1].
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. Optional if there is only one column.
         by : str, int, or sequence of these, default=None
             Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of the shape of p
-            Numbers or dates, increasing with p. With `by` it is a DataFrame or dict of the columns
-            of groups, ``p``, and ``quantile``: of the rows of a group. Groups that are empty in the
-            release are left out.
+            Numbers or dates, increasing with p. With `by`, a DataFrame or dict with the group
+            columns, ``p`` and ``quantile``, computed among the group's rows. Groups that are empty
+            in the release are omitted.
 
         Raises
         ------
         ValueError
-            If no released table has the column and the groups.
+            If no released table contains the column and the groups.
 
         Examples
         --------
@@ -196,30 +196,30 @@ class ColumnMethodsMixin:
         simultaneous: bool = False,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Return confidence intervals of the population's quantiles, as in `quantile`.
+        """Return confidence intervals for the population's quantiles, as in `quantile`.
 
         Parameters
         ----------
         p : array-like of float
             Fractions in [0, 1].
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. Optional if there is only one column.
         level, simultaneous
-            As in `interval`. Simultaneous intervals hold together for all groups.
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
         by : str, int, or sequence of these, default=None
             Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of shape (*p.shape, 2)
-            Low and high: the range of the numbers at which `cdf_interval` contains p. With `by` it
-            is a DataFrame or dict, as of `quantile`, with the further columns ``low`` and ``high``.
+            Lower and upper ends of the range in which `cdf_interval` contains p. With `by`, a
+            DataFrame or dict as in `quantile`, with the additional columns ``low`` and ``high``.
 
         Raises
         ------
         ValueError
-            If the column has no intervals: with ``method="pmw"``, with ``method="public"``, and
-            for `CustomQueries`. If no released table has the column and the groups.
+            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
+            for `CustomQueries`. If no released table contains the column and the groups.
         """
         if by is not None:
             options = IntervalOptions(check_level(level), bool(simultaneous))
@@ -238,28 +238,29 @@ class ColumnMethodsMixin:
         Parameters
         ----------
         edges : array-like of float or of dates, shape (n_bins + 1,), default=None
-            Increasing. By default they are those of the parameter `bins` of `MarginalQueries`. A
-            bin (a, b] contains its right edge, and the first bin contains both of its edges, as in
+            Increasing edges. The default is the parameter `bins` of `MarginalQueries`. A bin (a, b]
+            contains its right edge, and the first bin contains both of its edges, as in
             ``pandas.cut(..., include_lowest=True)``. In contrast, a bin [a, b) of
-            ``numpy.histogram`` contains its left edge, and the last bin contains both.
+            ``numpy.histogram`` contains its left edge, and the last bin contains both edges.
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. Optional if there is only one column.
 
         Returns
         -------
         ndarray of shape (n_bins,)
-            Fractions of the rows that have a value. They add up to 1 if the bins cover the bounds
-            of the column. The fractions of all rows are in `table`.
+            Fractions of the rows that have a value. They sum to 1 if the bins cover the bounds of
+            the column. `table` returns fractions of all rows.
 
         Raises
         ------
         ValueError
-            If edges are not increasing, or neither given here nor at the fit.
+            If the edges are not increasing, or if no edges were given here or in `fit`.
 
         Warns
         -----
         UncoveredBoundsWarning
-            If the bins do not cover the bounds of the column, so that rows may be outside all bins.
+            If the bins do not cover the bounds of the column, so that rows may lie outside all
+            bins.
         """
         distribution, _ = self._distribution(column)
         above, up_to = self._encode_bins(edges, column)
@@ -273,14 +274,14 @@ class ColumnMethodsMixin:
         *,
         simultaneous: bool = False,
     ) -> NDArray[np.float64]:
-        """Return confidence intervals of the population's fraction in each bin, as in `histogram`.
+        """Return confidence intervals for the population's fraction in each bin, as in `histogram`.
 
         Parameters
         ----------
         edges : array-like of float or of dates, shape (n_bins + 1,), default=None
             As in `histogram`.
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. Optional if there is only one column.
         level, simultaneous
             As in `interval`.
 
@@ -292,7 +293,7 @@ class ColumnMethodsMixin:
         Raises
         ------
         ValueError
-            If the column has no intervals: with ``method="pmw"``, with ``method="public"``, and
+            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
             for `CustomQueries`.
 
         Warns
@@ -313,24 +314,25 @@ class ColumnMethodsMixin:
     ) -> Any:
         """Estimate the mean of a column, overall or in each group of rows.
 
-        It is the mean of the rows that have a value. `missing_fraction` is the fraction of others.
-        Inside a bin of a table only public rows determine the mean, and groups differ little there.
-        So means of groups need bins that are narrow compared with the differences between groups.
+        The mean is taken over the rows that have a value. `missing_fraction` returns the fraction
+        of rows without a value. Within a bin of a table, the mean is determined by public rows
+        alone and differs little between groups. Group means therefore require bins that are narrow
+        compared with the differences between groups.
 
         Parameters
         ----------
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. Optional if there is only one column.
         by : str, int, or sequence of these, default=None
-            Columns that define groups: categories, or bins of numbers. They must be together with
-            `column` in a released table.
+            Columns that define groups by categories or by bins of numbers. A released table must
+            contain these columns together with `column`.
 
         Returns
         -------
         float, or a datetime
             The mean, after moving numbers outside the bounds to the nearer bound. With `by`, a
-            DataFrame or dict of the columns of the groups and ``mean``. Groups that may be empty
-            are left out.
+            DataFrame or dict with the group columns and ``mean``. Groups that may be empty are
+            omitted.
 
         Raises
         ------
@@ -363,7 +365,7 @@ class ColumnMethodsMixin:
     def _by_group(
         self, column: str | int | None, by: str | int | Sequence[str | int]
     ) -> ColumnByGroup:
-        """Return the released distributions of a numeric column in groups of rows."""
+        """Return the released distributions of a numeric column within groups of rows."""
         self._distribution(column)  # raises an error for a column that is not numeric
         position = 0 if column is None else self._schema.position(column)
         return ColumnByGroup(self._released, position, self._positions(by))
@@ -374,18 +376,18 @@ class ColumnMethodsMixin:
         Parameters
         ----------
         column : str or int, default=None
-            Name or position of a column. It is not needed if there is a single column.
+            Name or position of a column. Optional if there is only one column.
 
         Returns
         -------
         float
             Fraction of the population. It is 0 for numeric columns in which the fit accepts no
-            missing number, see the parameter `missing` of `MarginalQueries`.
+            missing numbers; see the parameter `missing` of `MarginalQueries`.
 
         Raises
         ------
         ValueError
-            If the column is categorical, and the release is not one of tables.
+            If the column is categorical and no tables were released.
 
         Examples
         --------
@@ -406,12 +408,12 @@ class ColumnMethodsMixin:
     def missing_fraction_interval(
         self, column: str | int | None = None, level: float | Fraction = 0.95
     ) -> NDArray[np.float64]:
-        """Return a confidence interval of the fraction of rows without a value in a column.
+        """Return a confidence interval for the fraction of rows without a value in a column.
 
         Parameters
         ----------
         column : str or int, default=None
-            Name or position of a column. It is not needed if there is a single column.
+            Name or position of a column. Optional if there is only one column.
         level : float, default=0.95
             Coverage, as in `interval`.
 
@@ -434,7 +436,7 @@ class ColumnMethodsMixin:
         return interval
 
     def _missing_cell(self, column: str | int | None) -> dict[int, str] | None:
-        """Return the query about rows without a value in a column, or None if there are none."""
+        """Return the query for missing values in a column, or None if no value may be missing."""
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
             raise ValueError("missing_fraction applies to one column. Pass its name as column.")
@@ -448,10 +450,11 @@ class ColumnMethodsMixin:
     def _encode_bins(
         self, edges: ArrayLike | None, column: str | int | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the bins a < x <= b, encoded as floats: all a and all b.
+        """Return all left ends a and right ends b of the bins a < x <= b, encoded as floats.
 
-        The first a is just below the first edge, so that the first bin contains this edge. Warns if
-        the bins do not cover the bounds of the column. Without edges, those of the fit are used.
+        The first left end is just below the first edge, so that the first bin contains this edge. A
+        warning is issued if the bins do not cover the bounds of the column. By default, the edges
+        from the fit are used.
         """
         position = 0 if column is None else self._schema.position(column)
         schema_column = self._schema.columns[position]
@@ -480,14 +483,14 @@ class ColumnMethodsMixin:
         return above, numbers[1:]
 
     def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
-        """Return the positions of one or more columns that a user gave by name or position."""
+        """Return the positions of one or more columns given by name or position."""
         columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
         return [self._schema.position(column) for column in columns]
 
     def _distribution_with_intervals(
         self, column: str | int | None
     ) -> tuple[ReleasedCDF | BinnedColumn, Column]:
-        """Return the released distribution of a numeric column, and its entry in the schema.
+        """Return the released distribution of a numeric column and its schema entry.
 
         Raises a ValueError if the distribution has no confidence intervals.
         """
@@ -501,7 +504,7 @@ class ColumnMethodsMixin:
         return distribution, schema_column
 
     def _distribution(self, column: str | int | None) -> tuple[ColumnDistribution, Column]:
-        """Return the released distribution of a numeric column, and its entry in the schema."""
+        """Return the released distribution of a numeric column and its schema entry."""
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
             raise ValueError(
@@ -524,7 +527,7 @@ class ColumnMethodsMixin:
 
 
 def _check_fractions(p: ArrayLike) -> NDArray[np.float64]:
-    """Return levels of quantiles as floats, after checking that they are in [0, 1]."""
+    """Return quantile levels as floats, after checking that they lie in [0, 1]."""
     p = np.asarray(p, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError("p must lie in [0, 1].")
@@ -534,7 +537,7 @@ def _check_fractions(p: ArrayLike) -> NDArray[np.float64]:
 class FittedReleaseMixin(
     ColumnMethodsMixin, SyntheticRowsMixin, HTMLReprMixin, TransformerMixin, BaseEstimator
 ):
-    """Methods of a fitted release. All are post-processing of released numbers: no privacy cost."""
+    """Methods of a fitted release, which post-process released numbers at no privacy cost."""
 
     queries_: QueryClass
     privacy_: PrivacyReceipt
@@ -542,7 +545,7 @@ class FittedReleaseMixin(
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        """The schema's description of each column of the rows passed to `fit`."""
+        """Schema entry of each column of the rows passed to `fit`."""
         return self._schema.columns
 
     def answer(self, Q: Any) -> NDArray[np.float64]:
@@ -551,7 +554,7 @@ class FittedReleaseMixin(
         Parameters
         ----------
         Q : array-like, DataFrame, dict or list of dict
-            Queries, in the format that the query class documents.
+            Queries in the format documented by the query class.
 
         Returns
         -------
@@ -561,14 +564,14 @@ class FittedReleaseMixin(
         Warns
         -----
         UnmeasuredWarning
-            If no released table contains all columns of a query about cells. The answer is then an
-            estimate from the other tables.
+            If no released table contains all columns of a query about cells. The answer is then
+            estimated from other tables.
         """
         check_is_fitted(self)
         return self._released.answer(self._check_queries(Q))
 
     def holds(self, Q: Any, X: Any) -> NDArray[np.bool_]:
-        """Evaluate queries on rows, without using the released results.
+        """Evaluate queries on rows without using the released results.
 
         Parameters
         ----------
@@ -580,7 +583,8 @@ class FittedReleaseMixin(
         Returns
         -------
         ndarray of bool, shape (n_queries, n)
-            Whether each query holds for each row. `answer` estimates the mean over the population.
+            Whether each query holds for each row. `answer` estimates the mean of these values over
+            the population.
         """
         check_is_fitted(self)
         queries, schema = self._released.queries, self._schema
@@ -590,25 +594,25 @@ class FittedReleaseMixin(
     def interval(
         self, Q: Any, level: float | Fraction = 0.95, *, simultaneous: bool = False
     ) -> NDArray[np.float64]:
-        """Return confidence intervals of the population's fractions.
+        """Return confidence intervals for the population's fractions.
 
         Parameters
         ----------
         Q : array-like, DataFrame, dict or list of dict
             Queries, as in `answer`.
         level : float, default=0.95
-            Coverage over samples and noise, in (0, 1). For cells of tables it holds on average
-            over cells, and single cells may be covered less often.
+            Coverage over samples and noise, in (0, 1). For cells of tables, coverage holds on
+            average over cells, and single cells may be covered less often.
         simultaneous : bool, default=False
-            Whether all intervals hold together with probability `level`, or each one separately.
-            Simultaneous intervals of tables contain the intervals of the noisy answers alone, so
+            Whether all intervals hold jointly with probability `level`, instead of each separately.
+            Simultaneous intervals for tables contain the intervals from the noisy answers alone, so
             that they hold without assumptions about public rows or a model.
 
         Returns
         -------
         ndarray of shape (n_queries, 2)
-            Low and high. The intervals account for the noise, for the sampling of rows, which are
-            assumed to be independent, and for the estimated shift of the public rows.
+            Lower and upper ends. The intervals account for the noise, for the sampling of rows
+            (assumed independent) and for the estimated shift of the public rows.
 
         Raises
         ------
@@ -621,12 +625,12 @@ class FittedReleaseMixin(
         )
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Answer queries, as a step of a pipeline.
+        """Answer queries as a step of a pipeline.
 
         Parameters
         ----------
         X : array-like or DataFrame, shape (n_queries, ...)
-            Queries. They are called `X` because scikit-learn's pipelines pass them by this name.
+            Queries, which are named `X` because scikit-learn's pipelines use this name.
 
         Returns
         -------
@@ -651,20 +655,20 @@ class FittedReleaseMixin(
         return np.array(["fraction"], dtype=object)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return minus the mean absolute error of the answers on held-out rows.
+        """Return the negative mean absolute error of the answers on held-out rows.
 
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Held-out rows. They are not protected: the score depends on them without noise, like all
-            scores of scikit-learn. Do not publish it.
+            Held-out rows, which are not protected: like all scikit-learn scores, this score depends
+            on them without noise. Do not publish the score.
         y : None
             Ignored.
 
         Returns
         -------
         float
-            Minus the mean error over all cells of the tables of the class, or over queries at
+            Negative mean error over all cells of the tables in the class, or over queries at
             quantiles of these rows.
         """
         check_is_fitted(self)
@@ -680,46 +684,46 @@ class FittedReleaseMixin(
         within: str | int | Sequence[str | int] | None = None,
         wide: bool | str = False,
     ) -> Any:
-        """Return the marginal of some columns: a fraction for each combination of their values.
+        """Return the marginal table of some columns, with a fraction for each value combination.
 
         Parameters
         ----------
         columns : str, int, or sequence of these
-            Names or positions of columns that are together in a released table.
+            Names or positions of columns that a released table contains together.
         level, simultaneous
             Coverage of the intervals, as in `interval`.
         counts : bool or int, default=False
-            Whether counts are shown, too: fractions times the number of private rows. A number of
-            rows, such as the size of the population, takes the place of the number of private rows.
-            With weights it must be a number.
+            Whether to add counts, i.e. fractions times the number of private rows. An integer, such
+            as the size of the population, replaces the number of private rows and is required with
+            weights.
         within : str, int, or sequence of these, default=None
-            Columns that define groups. The table then has shares: fractions of the rows of a group
-            that are in a cell. These columns need not be among `columns`.
+            Columns that define groups. The table then contains shares, i.e. the fraction of a
+            group's rows in each cell. These columns need not be among `columns`.
         wide : bool or str, default=False
-            Whether there is a column for each category of the last column, instead of a row. Its
-            values are the counts if they are shown, and else the fractions or shares. The name of
-            another column of values, such as ``"low"``, selects these instead.
+            Whether each category of the last column becomes a column instead of a row. The values
+            are the counts if `counts` is set, and otherwise the fractions or shares. The name of
+            another value column, such as ``"low"``, selects that column instead.
 
         Returns
         -------
         DataFrame or dict of str to ndarray
-            The columns, then ``fraction`` (or ``share``), and ``low`` and ``high``, the ends of its
-            interval. With `counts`, then ``count``, ``count_low`` and ``count_high``. It is a frame
-            if `X` was one. Categories whose type declares an order have this order. Others are
-            sorted, and numbers in text are compared as numbers. ``"(other)"`` and ``"(missing)"``
-            come last.
+            The columns, then ``fraction`` (or ``share``) with the ends ``low`` and ``high`` of its
+            interval. With `counts`, also ``count``, ``count_low`` and ``count_high``. The result is
+            a frame if `X` was a frame. Categories whose type declares an order keep this order. All
+            other categories are sorted, and numbers in text are compared as numbers. ``"(other)"``
+            and ``"(missing)"`` come last.
 
         Raises
         ------
         ValueError
-            If a column does not exist, no released table contains all of them, or a parameter is
+            If a column does not exist, no released table contains all columns, or a parameter is
             invalid.
 
         Notes
         -----
-        Intervals are about the population's fractions. The interval of a count is the one of its
-        fraction, times the number of rows. A share of a group that may be empty is unknown: it is
-        NaN, and its interval is [0, 1].
+        Intervals refer to the population's fractions. The interval for a count is the interval for
+        its fraction, times the number of rows. Shares of a group that may be empty are unknown:
+        they are NaN, with the interval [0, 1].
 
         Examples
         --------
@@ -757,26 +761,26 @@ class FittedReleaseMixin(
         simultaneous: bool = False,
         counts: bool | int | Integral = False,
     ) -> Iterator[Any]:
-        """Iterate over all released tables: the workload and its margins.
+        """Iterate over all released tables, i.e. the workload and its margins.
 
         Parameters
         ----------
         level : float, default=0.95
             Coverage of the intervals, as in `interval`.
         simultaneous : bool, default=False
-            Whether all intervals of all tables hold together.
+            Whether all intervals of all tables hold jointly.
         counts : bool or int, default=False
-            Counts, as in `table`.
+            Whether to add counts, as in `table`.
 
         Yields
         ------
         DataFrame or dict of str to ndarray
-            A table as `table` returns it. Tables of single columns come first.
+            A table in the format of `table`. Tables of single columns come first.
 
         Raises
         ------
         ValueError
-            If the release is not one of tables, or a parameter is invalid.
+            If no tables were released, or if a parameter is invalid.
 
         Examples
         --------
@@ -800,7 +804,7 @@ class FittedReleaseMixin(
     def _table_options(
         self, level: float | Fraction, simultaneous: bool, counts: bool | int | Integral
     ) -> TableOptions:
-        """Return the options of tables, after checking them."""
+        """Check the options of tables and return them."""
         n_rows: int | None = None
         if counts is True and self._released.queries.weights is not None:
             raise ValueError(
@@ -816,38 +820,38 @@ class FittedReleaseMixin(
         return TableOptions(check_level(level), bool(simultaneous), n_rows)
 
     def calibrate(self, totals: Mapping[Any, Any]) -> Self:
-        """Return a copy of the release whose tables agree with totals known from elsewhere.
+        """Return a copy of the release whose tables agree with totals known from other sources.
 
-        The released distribution is raked to the margins, for example to those of a census. It is
-        post-processing of released numbers, and costs no privacy. `answer`, `table`, `cdf`, `mean`
-        and `sample` of the copy are calibrated.
+        The released distribution is raked to known margins, for example from a census. Calibration
+        is post-processing of released numbers and costs no privacy. `answer`, `table`, `cdf`,
+        `mean` and `sample` of the copy are calibrated.
 
         Parameters
         ----------
         totals : dict
-            Known totals of one or more released tables. A key is a column, or a tuple of columns.
-            Its value is a dict or a pandas Series from each cell of the table to a number of
-            persons or a share. Cells are named as `table` shows them, those of several columns by
-            tuples. Only the proportions in a table matter. Cells of ``"(other)"`` and
-            ``"(missing)"`` may be omitted, and are then empty after calibration. Totals must be
-            public, and must not be computed from private rows.
+            Known totals of one or more released tables. Each key is a column or a tuple of columns.
+            Each value is a dict or a pandas Series that maps every cell of the table to a number of
+            persons or a share. Cells are named as in `table`, with tuples for several columns. Only
+            the proportions within a table matter. Cells of ``"(other)"`` and ``"(missing)"`` may be
+            omitted and are then empty after calibration. Totals must be public and must not be
+            computed from private rows.
 
         Returns
         -------
         PAPQueryRelease
-            The calibrated copy, with the same `privacy_`. Calibrate once, with all totals together:
-            a second calibration does not keep the first totals.
+            The calibrated copy, with the same `privacy_`. Calibrate once with all totals together,
+            since a second calibration does not preserve the first totals.
 
         Raises
         ------
         ValueError
-            If totals contradict each other, lack cells, or are about a table that is not released.
+            If totals contradict each other, lack cells, or refer to a table that was not released.
 
         Notes
         -----
-        Intervals are approximate. They are those of the release, rescaled by the standard deviation
-        of the linearised calibration estimator [1]_, where errors of the noise are added as if they
-        were independent. `cdf_interval` and `quantile_interval` are not available.
+        Intervals are approximate. The intervals of the release are rescaled by the standard
+        deviation of the linearised calibration estimator [1]_, where noise errors are added as if
+        they were independent. `cdf_interval` and `quantile_interval` are not available.
 
         References
         ----------
@@ -873,10 +877,10 @@ class FittedReleaseMixin(
         return calibrated
 
     def _check_queries(self, Q: Any) -> Any:
-        """Return the user's queries, after comparing their columns with the columns of `fit`.
+        """Return the user's queries after comparing their columns with the columns of `fit`.
 
-        Only queries that have the same columns as rows are compared: thresholds, and cells as
-        arrays. Other queries are returned unchanged, and are checked by `QueryClass.encode`.
+        Only queries with the same columns as rows are compared, i.e. thresholds and cells in
+        arrays. All other queries are returned unchanged and are checked by `QueryClass.encode`.
         """
         if isinstance(Q, list | tuple):
             return Q
@@ -886,6 +890,6 @@ class FittedReleaseMixin(
         is_comparable = has_names or not hasattr(self, "feature_names_in_")
         has_columns = self.queries_.has_columns_of_rows(as_frame=has_names)
         if has_columns and queries.ndim > 1 and is_comparable:
-            # kinds may differ, since a query may contain a date as text
+            # column kinds may differ, since a query may contain a date as text
             return read_table(self, queries, reset=False, numeric=False, kinds=False).native
         return Q

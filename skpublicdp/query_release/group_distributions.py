@@ -1,8 +1,9 @@
-"""Distribution of a numeric column in each group of rows, from a released table.
+"""Distribution of a numeric column within each group of rows, from a released table.
 
-The table has the columns that define the groups, and the numeric column. The cells of a group,
-divided by the fraction of the group, are the bins of a `BinnedColumn`: prefix sums of released
-cells are its CDF, and the noise of these cells is in its intervals. All of it is post-processing.
+The table contains the columns that define the groups and the numeric column. The cells of a group,
+divided by the fraction of the group, form the bins of a `BinnedColumn`. Its CDF consists of prefix
+sums of released cells, and its intervals account for the noise of these cells. All steps are
+post-processing.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from skpublicdp.query_release.table_frames import as_frame
 from skpublicdp.typing import Floats
 
 MIN_GROUP_SHARE = 1e-9
-"""Groups with a smaller released fraction of the population are empty."""
+"""Minimum released fraction of the population for a group to count as non-empty."""
 
 
 class IntervalOptions(NamedTuple):
-    """Level of intervals, and whether all of them hold together."""
+    """Level of the intervals, and whether all intervals hold jointly."""
 
     level: float
     simultaneous: bool
 
 
 class GroupDistribution(NamedTuple):
-    """Distribution of a numeric column in one group.
+    """Distribution of a numeric column within one group.
 
     Attributes
     ----------
     number : int
-        Position of the group among the cells of the table of the groups, in the order of `table`.
+        Position of the group among the cells of the group table, in the order of `table`.
     distribution : WeightedRows or BinnedColumn
-        The distribution. Only a `BinnedColumn` has intervals.
+        The distribution, for which only a `BinnedColumn` has intervals.
     """
 
     number: int
@@ -51,7 +52,7 @@ class GroupDistribution(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ColumnByGroup:
-    """A numeric column of a release of tables, in each group of rows.
+    """A numeric column of released tables, split by groups of rows.
 
     Attributes
     ----------
@@ -73,19 +74,19 @@ class ColumnByGroup:
         return self.released.schema.columns[self.position]
 
     def cdf(self, numbers: NDArray[Any], options: IntervalOptions | None = None) -> Any:
-        """Return the CDF at each number in each group, as a frame or a dict.
+        """Return the CDF at each number within each group, as a frame or a dict.
 
         Parameters
         ----------
         numbers : ndarray of shape (n,)
-            Numbers or dates, as the user passed them.
+            Numbers or dates in the user's format.
         options : IntervalOptions, optional
-            Adds intervals.
+            If given, intervals are added.
         """
         encoded = self.column.from_user(numbers)
 
         def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
-            """Return the columns of values of one group."""
+            """Return the value columns of one group."""
             values = {"x": numbers, "fraction": distribution.cdf(encoded)}
             if options is not None:
                 above = np.full(len(encoded), -np.inf)
@@ -98,18 +99,18 @@ class ColumnByGroup:
         return self._describe(evaluate, with_intervals=options is not None)
 
     def quantile(self, levels: Floats, options: IntervalOptions | None = None) -> Any:
-        """Return quantiles in each group, as a frame or a dict.
+        """Return the quantiles of each group, as a frame or a dict.
 
         Parameters
         ----------
         levels : ndarray of shape (n,)
             Fractions from 0 to 1.
         options : IntervalOptions, optional
-            Adds intervals.
+            If given, intervals are added.
         """
 
         def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
-            """Return the columns of values of one group."""
+            """Return the value columns of one group."""
             quantiles = self.column.to_user(distribution.quantile(levels))
             values = {"p": levels, "quantile": quantiles}
             if options is not None:
@@ -123,16 +124,16 @@ class ColumnByGroup:
 
     @property
     def _answers(self) -> TableAnswers:
-        """The answers of the release, which must be about tables."""
+        """The answers of the release, which must consist of tables."""
         answers = self.released.answers
         if not (isinstance(answers, TableAnswers) and answers.queries.has_tables):
             raise ValueError("by requires released tables. Use MarginalQueries with method='auto'.")
         return answers
 
     def _level(self, options: IntervalOptions) -> float:
-        """Return the level of the intervals of one group.
+        """Return the level of the intervals for one group.
 
-        Simultaneous intervals hold for all groups together (Bonferroni).
+        Simultaneous intervals hold jointly for all groups (Bonferroni).
         """
         if not options.simultaneous:
             return options.level
@@ -142,7 +143,7 @@ class ColumnByGroup:
     def _describe(
         self, evaluate: Callable[[Any], dict[str, NDArray[Any]]], *, with_intervals: bool
     ) -> Any:
-        """Return the values of each group with the categories or bins that define it."""
+        """Return the values of each group, together with its defining categories or bins."""
         _, names = self._answers.queries.table_cells(self.groups)
         titles = [self.released.schema.names[group] for group in self.groups]
         parts: list[dict[str, list[Any]]] = []
@@ -158,9 +159,9 @@ class ColumnByGroup:
         return as_frame(self.released, columns)
 
     def _distributions(self, *, with_intervals: bool) -> Iterator[GroupDistribution]:
-        """Yield the distribution of each group that is not empty in the release.
+        """Yield the distribution of each group that is non-empty in the release.
 
-        It is the one of the rows that have a value.
+        The distribution covers the rows that have a value.
         """
         answers = self._answers
         order = [*self.groups, self.position]
@@ -182,7 +183,7 @@ class ColumnByGroup:
             for array in posterior.cells
         ]
         noisy = measured.values.transpose(axes)
-        if self.column.nullable:  # without the last bin, of missing numbers
+        if self.column.nullable:  # omit the last bin, which contains missing numbers
             table, noisy = table[..., :-1], noisy[..., :-1]
             cells = [array[..., :-1] for array in cells]
         rows = answers.rows.column(self.position)
@@ -223,7 +224,7 @@ class ColumnByGroup:
 
 
 def _condition(cells: CellBatch, share: float) -> CellBatch:
-    """Return the cells of a group as fractions of its rows, which are a share of all rows."""
+    """Return the cells of a group as fractions of the group's rows."""
     return cells._replace(
         independence_estimate=cells.independence_estimate / share,
         public=cells.public / share,

@@ -22,19 +22,19 @@ from skpublicdp.typing import Codes, Floats
 
 
 class LabelParts(NamedTuple):
-    """Three tables of features that determine the error of every rule, from `label_parts`.
+    """Three tables of features from `label_parts`, which determine the error of every rule.
 
-    They have one row for each row of the data, in its order, so that none has a private number of
-    rows. A replaced row of the data replaces one row of each table.
+    Each table has one row per data row, in the same order, so that no table has a private number of
+    rows. Replacing a data row replaces one row of each table.
 
     Attributes
     ----------
     negative : ndarray of float64, shape (n, n_features)
-        The rows of label 0. The first filler takes the place of the others.
+        The rows with label 0. The first filler replaces all other rows.
     positive : ndarray of float64, shape (n, n_features)
-        The rows of label 1. The first filler takes the place of the others.
+        The rows with label 1. The first filler replaces all other rows.
     labels : ndarray of float64, shape (n, n_features)
-        The first filler for rows of label 0, and the second one for rows of label 1.
+        The first filler for rows with label 0, and the second filler for rows with label 1.
     """
 
     negative: Floats
@@ -43,11 +43,11 @@ class LabelParts(NamedTuple):
 
 
 def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
-    """Return the tables of features whose releases make a learner.
+    """Return the feature tables whose releases define a learner.
 
-    The tables are as private as the rows. Release each by an algorithm of its own share of the
-    budget, and pass the releases to `learner_from_label_parts`. Apply this function to private and
-    to public rows, which both need labels.
+    The tables are as sensitive as the rows. Release each table with a separate share of the budget,
+    and pass the releases to `learner_from_label_parts`. Apply this function to both private and
+    public rows, which all need labels.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
     Raises
     ------
     ValueError
-        If the shapes do not fit, if X does not hold numbers, or if labels are not 0 and 1. The
-        message quotes no value.
+        If the shapes do not match, if X does not contain numbers, or if a label is not 0 or 1. The
+        message quotes no values.
 
     Examples
     --------
@@ -98,19 +98,20 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
 
 
 def _read_labels(y: ArrayLike) -> tuple[NDArray[np.bool_], bool]:
-    """Return which labels are 1, and whether all others are 0."""
+    """Return a mask of the labels equal to 1, and whether all other labels are 0."""
     labels = np.asarray(y)
     is_positive = np.asarray(labels == 1, dtype=np.bool_)
     return is_positive, bool((is_positive | np.asarray(labels == 0, dtype=np.bool_)).all())
 
 
 class QueryRule(Hypothesis):
-    """The rule that predicts 1 where a query of a release holds.
+    """Rule that predicts 1 where a query of a release holds.
 
     Parameters
     ----------
     release : object
-        A release with a method ``holds(Q, X)``, whose bounds contain those of the other releases.
+        A release with a method ``holds(Q, X)``, whose bounds contain the bounds of the other
+        releases.
     query : ndarray
         The query.
     """
@@ -119,11 +120,11 @@ class QueryRule(Hypothesis):
         self.release, self.query = release, query
 
     def predict(self, X: Floats) -> Codes:
-        """Return 1 for rows that satisfy the query, and 0 for others, shape (n,)."""
+        """Return 1 for rows that satisfy the query and 0 for all other rows, shape (n,)."""
         return np.asarray(self.release.holds(self.query[None], X)[0], dtype=np.intp)
 
     def rule(self) -> str:
-        """Return the rule as text, with the query as it was passed."""
+        """Return the rule as text, with the query in the user's format."""
         return f"predict 1 where the query {self.query.tolist()} holds, and 0 elsewhere"
 
 
@@ -137,10 +138,10 @@ def learner_from_label_parts(
     X_public: ArrayLike | None = None,
     beta: float | None = None,
 ) -> LearnedRule:
-    """Return the query with the smallest error as a classifier, at no further cost of privacy.
+    """Return the query with the smallest error as a classifier, at no additional privacy cost.
 
-    It is Lemma 17 of [1]_. The releases answer queries about features, and no query is about a
-    label.
+    This function implements Lemma 17 of [1]_. The releases answer queries about features only,
+    never about labels.
 
     Parameters
     ----------
@@ -151,13 +152,13 @@ def learner_from_label_parts(
     Q : array-like of shape (n_queries, ...)
         Queries among which to choose. They must not depend on private rows.
     fillers : array-like of float, shape (2, n_features)
-        The points that `label_parts` was given.
+        The points passed to `label_parts`.
     X_public : array-like of float, shape (m, n_features), optional
         Features of public rows. `Q` must have a query for each labeling of these rows by the class.
         The guarantee is then relative to the best query of the class.
     beta : float, optional
-        Probability, in (0, 1), with which the class may be farther from `Q` than the guarantee
-        assumes. It is needed with `X_public`.
+        Probability, in (0, 1), that the class is farther from `Q` than the guarantee assumes.
+        Required with `X_public`.
 
     Returns
     -------
@@ -165,19 +166,20 @@ def learner_from_label_parts(
         ``rule.predict(X)`` is 1 where the chosen query holds. Its guarantee is ``2 (a + b) + 2 c +
         r`` for releases with the guarantees a, b and c, and the radius r of `Q` as a cover of the
         class, ``dichotomies_radius(m, beta, growth)``. The term 2c is 0 if all queries agree on the
-        first filler, and r is 0 without `X_public`. It holds if the guarantees of the releases do,
-        whose failure probabilities and `beta` add up. It is ``None`` if a release has no guarantee.
+        first filler, and r is 0 without `X_public`. The guarantee holds if the guarantees of all
+        releases hold; their failure probabilities and `beta` add up. It is ``None`` if a release
+        has no guarantee.
 
     Raises
     ------
     ValueError
-        If no query of `Q` is different on the two fillers, though some differ on the first one, or
-        if `X_public` is given without `beta`.
+        If queries in `Q` disagree on the first filler but no query distinguishes the two fillers,
+        or if `X_public` is given without `beta`.
 
     Notes
     -----
-    The paper draws rows of either label until there are enough of both, which takes more rows by a
-    factor of order 1/(alpha^2 beta). Here a filler keeps the number of rows the same.
+    The paper draws rows until there are enough rows of each label, which increases the number of
+    rows by a factor of order 1/(alpha^2 beta). Here, fillers keep the number of rows constant.
 
     References
     ----------
@@ -209,7 +211,7 @@ def learner_from_label_parts(
     if X_public is not None and beta is None:
         raise ValueError("beta must be given if X_public is given; got None.")
     queries, points = np.asarray(Q), np.asarray(fillers, dtype=np.float64)
-    # each release moves the filler into its own bounds, as it moved the rows of its table
+    # each release clips the fillers to its own bounds, like the rows of its table
     negative_filler = np.asarray(negative.holds(queries, points[:1]))[:, 0]
     positive_filler = np.asarray(positive.holds(queries, points[:1]))[:, 0]
     scores = np.asarray(negative.answer(queries)) - np.asarray(positive.answer(queries))
@@ -231,21 +233,22 @@ def learner_from_label_parts(
 
 
 def _release_error(release: Any) -> float | None:
-    """Return the bound on the errors of all answers of a release, or None if none is proved."""
+    """Return the bound on all answers' errors in a release, or None if no bound is proved."""
     error: float | None = getattr(release, "guarantee_", None)
     return error
 
 
 def _varies(answers: NDArray[np.bool_]) -> bool:
-    """Indicate whether some queries hold at a point and others do not."""
+    """Indicate whether the queries disagree at a point."""
     return bool(answers.any() and not answers.all())
 
 
 def _with_joint_bounds(release: Any, other: Any) -> Any:
-    """Return a copy of a release that moves rows only into the bounds of both releases together.
+    """Return a copy of a release that clips rows to the union of both releases' bounds.
 
-    By default the bounds of a release are around the public rows of its table, which have one label
-    and the filler. Rows of the other label may be far outside, and must not be moved there.
+    The default bounds of a release enclose the public rows of its table, i.e. the rows of one label
+    and the filler. Rows of the other label may lie far outside and must not be clipped to these
+    bounds.
     """
     schema, other_schema = getattr(release, "_schema", None), getattr(other, "_schema", None)
     if schema is None or other_schema is None:
@@ -260,12 +263,12 @@ def _with_joint_bounds(release: Any, other: Any) -> Any:
 
 
 def _label_share(labels: Any, queries: Any, fillers: Floats) -> tuple[float, float | None]:
-    """Return the released share of label 1, and the bound on its error.
+    """Return the released share of label 1 and the bound on its error.
 
     Parameters
     ----------
     labels : object
-        Release of the points that code the labels.
+        Release of the points that encode the labels.
     queries : ndarray of shape (n_queries, ...)
         Queries.
     fillers : ndarray of float64, shape (2, n_features)

@@ -1,7 +1,8 @@
-"""The mechanisms of a release, one for each method: `auto`, `pmw` and `public`.
+"""Mechanisms of a release for the methods `auto`, `pmw` and `public`.
 
-Those of `auto` are here and call the measurements of `cdf/`, `marginals/` and `query_list`. `pmw`,
-exact draws of queries that update weights of public rows, is in `pmw/release.py`.
+This module contains the mechanisms of `auto`, which call the measurements of `cdf/`, `marginals/`
+and `query_list`. `pmw/release.py` contains the mechanism of `pmw`, in which exact draws of queries
+update weights of public rows.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ from skpublicdp.query_release.row_answers import RowAnswers
 from skpublicdp.query_release.synthetic import WeightedRows
 
 MAX_SORTED_NUMBERS = MEMORY_BYTES // 8
-"""Maximum number of private numbers of a column that are sorted in memory, 8 bytes each."""
+"""Maximum number of private values of a column sorted in memory, at 8 bytes each."""
 
 
 def release_auto(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Release answers with ``method="auto"``: a posterior given noisy answers and public rows.
+    """Release answers with ``method="auto"``, as a posterior given noisy answers and public rows.
 
-    The whole budget of the ledger is spent. The query class is bound to the schema.
+    The ledger's entire budget is spent. The query class is bound to the schema.
     """
     match queries.statistic:
         case "counts":
@@ -64,7 +65,7 @@ def release_auto(
 def release_public(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Return the release with ``method="public"``: public rows with equal weights.
+    """Return the release with ``method="public"``, which weights public rows equally.
 
     No private value is used.
     """
@@ -77,17 +78,17 @@ def release_public(
 def _release_query_list(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Release the answers to listed queries: one noisy count of rows for each query.
+    """Release the answers to listed queries, with one noisy row count per query.
 
     The posterior of the answers combines the counts with the answers of public rows.
     """
-    listed_queries = queries.holdout_queries(rows.X_public)  # of a finite list: all of them
+    listed_queries = queries.holdout_queries(rows.X_public)  # all queries of the finite list
     n_queries, m, n_completions = len(listed_queries), rows.n_public, rows.n_completions
     indicators = QueryIndicators(queries, listed_queries)
     codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
     counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
-    # If there are no public rows (m = 0), X_public is a reference sample. It is used for synthetic
-    # rows, but not for the prior of the fractions.
+    # If there are no public rows (m = 0), X_public is a reference sample. The reference sample is
+    # used for synthetic rows, but not for the prior of the fractions.
     holds_on_public = codes_public[: n_completions * m].reshape(n_completions, m, n_queries)
     release = release_linear_queries(
         counts,
@@ -103,7 +104,7 @@ def _release_query_list(
 def _release_one_column(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Release the CDF of the single column, which answers thresholds and intervals."""
+    """Release the CDF of a single column, which answers thresholds and intervals."""
     assert isinstance(queries, OneColumnQueries)
     cdf = _release_column_cdf(0, estimator, rows, ledger)
     size = float(cdf.effective_public_size) if rows.n_public else 0.0
@@ -113,7 +114,7 @@ def _release_one_column(
 def _release_column_cdf(
     position: int, estimator: Any, rows: Dataset, ledger: Ledger
 ) -> ReleasedCDF:
-    """Release the CDF of the numeric column at `position`, with the whole budget of `ledger`."""
+    """Release the CDF of the numeric column at `position`, spending the ledger's entire budget."""
     column = rows.schema.columns[position]
     return release_cdf(
         _private_column(rows.column(position)),
@@ -125,9 +126,9 @@ def _release_column_cdf(
 
 
 def _private_column(column: Dataset) -> ColumnCounts:
-    """Return a private numeric column. Its numbers are read and sorted once if memory suffices."""
+    """Return a private numeric column, which is read and sorted only once if memory suffices."""
     if column.n_private > MAX_SORTED_NUMBERS or column.sites is not None:
-        return PrivateColumnCounts(column)  # reads and sorts the chunks for each measurement
+        return PrivateColumnCounts(column)  # reads and sorts the chunks anew for each measurement
     return SortedColumn(np.concatenate(list(column.map(lambda X, _: X[:, 0]))))
 
 
@@ -137,8 +138,8 @@ def _release_over_tables(
     """Release tables over bins and categories, and estimate answers from them.
 
     For stumps, rectangles and halfspaces, the CDF of each numeric column is released first. Its
-    quantiles cut the column into bins. A stump about a numeric column is answered by the CDF, and
-    needs no table.
+    quantiles cut the column into bins. A stump on a numeric column is answered by the CDF and needs
+    no table.
     """
     cdfs, noise = _release_column_cdfs(estimator, queries, rows, ledger)
     snr = noise.signal_to_noise(rows.n_private / ledger.rows_per_person)
@@ -148,7 +149,7 @@ def _release_over_tables(
     weights, weight_totals = queries.weights, None
     release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))  # without tables
     if workload:
-        if cdfs:  # they were charged for the other shares of the budget
+        if cdfs:  # they were charged for their own shares of the budget
             ledger = ledger.sub_ledger(
                 noise, name=f"{noise.noise_name} on tables", proof=MARGINALS_PROOF
             )
@@ -184,18 +185,18 @@ def _release_over_tables(
 def _release_column_cdfs(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> tuple[dict[int, ReleasedCDF], Noise]:
-    """Release the CDF of each numeric column, if the query class has bins at released quantiles.
+    """Release the CDF of each numeric column if the query class uses bins at released quantiles.
 
     The budget is divided equally among all columns and all tables of the downward closure of the
-    workload. For stumps there are no other tables, since each column has a CDF or a table.
+    workload. Stumps need no further tables, since each column has a CDF or a table.
 
     Returns
     -------
     cdfs : dict of int to ReleasedCDF
         Released CDFs by position of the column. Empty for other query classes.
     table_noise : Gaussian or Pure
-        Noise that spends the rest of the budget on the tables. If nothing is left (stumps about
-        numeric columns alone), no table is measured, and it is the noise of the whole budget.
+        Noise that spends the remaining budget on the tables. If nothing remains (stumps on numeric
+        columns only), no table is measured, and the noise corresponds to the entire budget.
     """
     cdfs: dict[int, ReleasedCDF] = {}
     noise, n_features = ledger.noise, len(rows.schema.columns)
@@ -220,7 +221,7 @@ def _release_column_cdfs(
 
 
 def _trusted_size(estimator: Any, n_public: int) -> str | float:
-    """Return the effective public sample size that the user sets by `trust`, or "auto"."""
+    """Return the effective public sample size set by `trust`, or "auto"."""
     trust = estimator.trust  # private rows per public row
     return trust if trust == "auto" else float(trust) * max(n_public, 1)
 

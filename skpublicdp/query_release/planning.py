@@ -1,6 +1,6 @@
-"""Expected error of a release before any fit, and the ε that an error needs.
+"""Expected error of a release before any fit, and the ε required for a given error.
 
-Everything here is computed from public numbers. No row is read.
+All computations use only public numbers and read no rows.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from skpublicdp.query_release.spending import default_delta
 from skpublicdp.typing import Floats
 
 MEAN_KOLMOGOROV = math.sqrt(math.pi / 2) * math.log(2)
-"""Mean of the largest deviation of an empirical CDF from its population's, times √n."""
+"""Mean of the largest deviation of an empirical CDF from the population CDF, times √n."""
 
 EPSILON_STEP = 1000
 """Results of `epsilon_for` are multiples of 1 / EPSILON_STEP."""
 
 MAX_PLANNED_EPSILON = 100
-"""Errors that take a larger ε are refused, since such an ε protects nobody."""
+"""Largest ε that is considered. Errors that require a larger ε are refused, since it would give no
+meaningful protection."""
 
 N_NOISE_PATHS = 256
 """Number of simulated paths of the noise of a CDF."""
@@ -45,7 +46,7 @@ N_NOISE_PATHS = 256
 KINDS = ("rms", "largest")
 
 ErrorOfNoise = Callable[[Noise | None], float]
-"""Maps a budget to an expected error. None stands for no noise at all."""
+"""Function that maps a budget to an expected error; None means that no noise is added."""
 
 
 def expected_error(
@@ -58,7 +59,7 @@ def expected_error(
     delta: float | Fraction | None = None,
     kind: str = "rms",
 ) -> float:
-    """Estimate the error that a release with ``method="auto"`` will have, before any fit.
+    """Estimate the error of a release with ``method="auto"`` before any fit.
 
     Parameters
     ----------
@@ -68,19 +69,19 @@ def expected_error(
         Number of private rows.
     queries : QueryClass or int, default=None
         `ThresholdQueries` or `IntervalQueries` (the CDF of one numeric column), `MarginalQueries`
-        (tables), or the number of queries of a `CustomQueries` list. ``None`` means what it means
-        in `PAPQueryRelease`: tables over pairs of columns if there are `sizes`, else a CDF.
+        (tables), or the number of queries of a `CustomQueries` list. ``None`` has the same meaning
+        as in `PAPQueryRelease`: tables over pairs of columns if `sizes` is given, otherwise a CDF.
     sizes : dict of str to int, or sequence of int, default=None
-        For tables: the number of categories of each column, or ``None`` for a numeric column,
-        which has ``MarginalQueries.bins`` bins. They must not be counted in private rows.
+        For tables: the number of categories of each column, or ``None`` for a numeric column with
+        ``MarginalQueries.bins`` bins. Categories must not be counted in private rows.
     n_public : int, default=0
-        Number of public rows of the same population. With drifted public rows the error is
-        larger, but not larger than without public rows (``n_public=0``).
+        Number of public rows from the same population. With shifted public rows, the error is
+        larger, but no larger than without public rows (``n_public=0``).
     delta : float, default=None
         Privacy budget δ. ``None`` means the default of `PAPQueryRelease`.
     kind : {"rms", "largest"}, default="rms"
-        The root mean square error over all cells of the workload, all queries of the list or all
-        levels of the CDF, or the expected largest error among them.
+        Kind of error: the root mean square error over all cells of the workload, all queries of the
+        list or all levels of the CDF, or the expected largest of these errors.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def expected_error(
     Raises
     ------
     ValueError
-        If a number is out of range, or if the query class is none of those above.
+        If a number is out of range, or if the query class is not supported.
 
     See Also
     --------
@@ -99,18 +100,18 @@ def expected_error(
 
     Notes
     -----
-    The noisy private answer about a fraction p has the variance of its noise. The prior is the
-    fraction of m public rows, which differs from that of the private rows by the variance
-    p (1 - p) (1/n + 1/m). For a cell of a table, the product of the margins is a second prior, with
-    the variance p². The estimate weights all of them by their precisions. Tables share the budget
-    equally, and a cell has the fraction one over the number of cells. In the largest error of
-    tables, each table also has one cell of fraction 1/2. The noise of a CDF is that of its
-    measurement strategy on the grid of `n` rows.
+    For a fraction p, the noisy private answer has the variance of its noise. The prior is the
+    fraction among m public rows, whose difference from the fraction of private rows has variance p
+    (1 - p) (1/n + 1/m). For a cell of a table, the product of the margins is a second prior with
+    variance p². The estimate weights these sources by their precisions. Tables are assumed to share
+    the budget equally, and each cell has a fraction of one over the number of cells. For the
+    largest error of tables, each table also has one cell with fraction 1/2. The noise of a CDF is
+    computed for its measurement strategy on the grid for `n` rows.
 
     Released errors were mostly .8 to 1 times as large, and in nine of ten settings .4 to 1.3 times
     (columns and tables of HI and yrbss, ε from 0.1 to 8, 2,000 and 20,000 private rows, 0 to 3,000
-    public rows). With δ = 0 and no public rows, errors were up to four times as large where some
-    tables got no share of the budget.
+    public rows). With δ = 0 and no public rows, errors were up to four times as large in settings
+    where some tables received no share of the budget.
 
     Examples
     --------
@@ -137,7 +138,7 @@ def epsilon_for(
     delta: float | Fraction | None = None,
     kind: str = "rms",
 ) -> float:
-    """Return the smallest ε at which the expected error of a release is at most a number.
+    """Return the smallest ε for which the expected error of a release is at most `error`.
 
     Parameters
     ----------
@@ -150,22 +151,23 @@ def epsilon_for(
     Returns
     -------
     float
-        The smallest sufficient multiple of 0.001. It is 0.001 if public rows alone have this error.
+        The smallest sufficient multiple of 0.001. It is 0.001 if public rows alone achieve this
+        error.
 
     Raises
     ------
     ValueError
-        If no ε up to 100 is sufficient, since the sampling error of `n` rows is too large. The
-        message names the smallest possible error.
+        If no ε up to 100 suffices because the sampling error of `n` rows is too large. The message
+        states the smallest possible error.
 
     See Also
     --------
-    expected_error : The error at a given ε.
-    skpublicdp.guarantees.epsilon_finite : The ε of a classifier that draws one rule.
+    expected_error : The error for a given ε. skpublicdp.guarantees.epsilon_finite : The ε of a
+    classifier that draws one rule.
 
     Examples
     --------
-    How much ε do tables of all pairs of three columns need for an error of 0.3 percentage points?
+    What ε do tables of all pairs of three columns require for an error of 0.3 percentage points?
 
     >>> sizes = {"region": 8, "job": 12, "age": None}
     >>> epsilon_for(0.003, n=20_000, sizes=sizes)
@@ -184,14 +186,14 @@ def epsilon_for(
         )
 
     def is_sufficient(n_steps: int) -> bool:
-        """Return whether this multiple of the step has an expected error of at most `error`."""
+        """Indicate whether this multiple of the step has an expected error of at most `error`."""
         return error_of_noise(_noise(Fraction(n_steps, EPSILON_STEP), n, delta)) <= error
 
     return smallest_integer(is_sufficient) / EPSILON_STEP
 
 
 def _noise(epsilon: float | Fraction, n: int, delta: float | Fraction | None) -> Noise:
-    """Return the noise that spends (ε, δ) at once, with the default δ of a release."""
+    """Return a single noise event that spends (ε, δ), with the default δ of a release."""
     delta = default_delta(n) if delta is None else delta
     plan = BudgetCap(exact_fraction(epsilon), exact_fraction(delta)).default_plan()
     assert isinstance(plan, Noise)
@@ -205,7 +207,7 @@ def _error_function(
     n_public: int,
     kind: str,
 ) -> ErrorOfNoise:
-    """Return the expected error as a function of the noise, after a check of all arguments."""
+    """Check all arguments, and return the expected error as a function of the noise."""
     check_ranges(n=n)
     if not 0 <= n_public < math.inf:
         raise ValueError(f"n_public must be finite and at least 0; got {n_public!r}.")
@@ -248,13 +250,13 @@ class _Samples(NamedTuple):
         Parameters
         ----------
         row_variance : ndarray
-            Variance p (1 - p) of one row, above 0.
+            Variance p (1 - p) of a single row, above 0.
         noise : ndarray
             Noise variance of the private answer about each fraction.
         prior_precision : ndarray
-            Precision of what is known about each fraction without any row.
+            Precision of the prior knowledge about each fraction, without any rows.
         """
-        # the prior is about the fraction of private rows, so that both samples are in its variance
+        # the prior is for the fraction of private rows, so its variance includes both samples
         pooled_precision = self.n * self.m / (self.n + self.m) / row_variance + prior_precision
         private_weight = 1 / (1 + noise * pooled_precision)
         private_error = row_variance / self.n + noise
@@ -289,9 +291,9 @@ def _table_sizes(
 def _tables_error(
     noise: Noise | None, samples: _Samples, n_cells: Floats, is_largest: bool
 ) -> float:
-    """Return the expected error of tables, given the number of cells of each."""
+    """Return the expected error of tables, given their numbers of cells."""
     noise_variance = np.full(len(n_cells), _answer_variance(noise, len(n_cells), samples.n))
-    # a table of a single cell is known; the cap keeps the variance of a row above 0
+    # a table with a single cell is known exactly; the cap keeps the variance of a row above 0
     fractions = np.minimum(1 / n_cells, 1 / 2)
     squared_errors = samples.error(fractions * (1 - fractions), noise_variance, 1 / fractions**2)
     if not is_largest:
@@ -313,7 +315,7 @@ def _answer_variance(noise: Noise | None, n_tables: int, n: int) -> float:
 
 
 def _list_error(noise: Noise | None, samples: _Samples, n_queries: int, is_largest: bool) -> float:
-    """Return the expected error of listed queries, each of which half of the rows satisfy."""
+    """Return the expected error of listed queries, each satisfied by half of the rows."""
     noise_variance = 0.0
     if noise is not None:
         # a replaced row changes each count by at most 1
@@ -337,7 +339,7 @@ def _cdf_error(noise: Noise | None, samples: _Samples, is_largest: bool) -> floa
         levels = np.arange(1, n_cells) / n_cells
     if not is_largest:
         return math.sqrt(samples.error(levels * (1 - levels), noise_variance, np.zeros(1)).mean())
-    # sampling errors are Brownian bridges, whose largest values are of the Kolmogorov distribution
+    # sampling errors are Brownian bridges, whose maxima have the Kolmogorov distribution
     squared_error = samples.error(
         np.array([MEAN_KOLMOGOROV**2]), np.array([largest_noise**2]), np.zeros(1)
     )
@@ -345,14 +347,14 @@ def _cdf_error(noise: Noise | None, samples: _Samples, is_largest: bool) -> floa
 
 
 class _PrefixSumNoise(NamedTuple):
-    """Noise of all prefix sums of a strategy whose answers have noise of variance 1.
+    """Noise of all prefix sums under a strategy with unit-variance noise in its answers.
 
     Attributes
     ----------
     variances : ndarray of shape (n_cells - 1,)
-        Variance of each prefix sum.
+        Noise variance of each prefix sum.
     largest : float
-        Mean of the largest absolute noise.
+        Expected maximum of the absolute noise.
     sensitivity : Sensitivity
         Sensitivity of the strategy.
     """
@@ -364,7 +366,7 @@ class _PrefixSumNoise(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _prefix_sum_noise(n_cells: int, is_gaussian: bool) -> _PrefixSumNoise:
-    """Return the noise of prefix sums in the strategy that measures a grid."""
+    """Return the noise of prefix sums under the strategy that measures a grid."""
     gaussian_strategy = prefix_strategy(n_cells, Fraction(1))
     strategy = gaussian_strategy if is_gaussian else hierarchy_strategy(n_cells)
     answers = np.zeros(len(strategy.matrix), dtype=np.int64)
@@ -377,14 +379,14 @@ def _prefix_sum_noise(n_cells: int, is_gaussian: bool) -> _PrefixSumNoise:
 
 
 def _expected_largest(deviations: Floats, counts: Floats) -> float:
-    """Return the mean of the largest absolute value of independent normal variables.
+    """Return the expected maximum of the absolute values of independent normal variables.
 
     Parameters
     ----------
     deviations : ndarray of shape (n_groups,)
-        Standard deviation of the variables of each group, above 0.
+        Standard deviation of the variables in each group, above 0.
     counts : ndarray of shape (n_groups,)
-        Number of variables of each group.
+        Number of variables in each group.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Release of a list of linear queries: one noisy count for each, and a normal posterior."""
+"""Release of a list of linear queries by noisy counts and a normal posterior."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from skpublicdp.typing import Floats
 
 
 class LinearPrior(NamedTuple):
-    """Normal prior of the fractions of private rows that satisfy queries, from public rows.
+    """Normal prior, based on public rows, of the fractions of private rows that satisfy queries.
 
     The prior covariance is ``covariance * scale + diag(extra_variance)``. The scale is one over the
-    effective public sample size, and is estimated from the noisy counts.
+    effective public sample size and is estimated from the noisy counts.
 
     Attributes
     ----------
     mean : ndarray of shape (n_queries,)
         Prior mean of each fraction.
     covariance : ndarray of shape (n_queries, n_queries)
-        Covariance of the answers (0 or 1) of one row.
+        Covariance of the answers (0 or 1) for one row.
     extra_variance : ndarray of shape (n_queries,)
-        Variance due to columns that public rows lack. It is 0 if no column is missing.
+        Variance due to columns that public rows lack, or 0 if no column is missing.
     """
 
     mean: Floats
@@ -44,7 +44,7 @@ class LinearPosterior(NamedTuple):
     mean, variance : ndarray of shape (n_queries,)
         Posterior mean and variance of each fraction.
     scale : float
-        Factor of the prior covariance: one over the effective public sample size.
+        Factor of the prior covariance, equal to one over the effective public sample size.
     """
 
     mean: Floats
@@ -70,17 +70,17 @@ def release_linear_queries(
         Number of private rows.
     public : ndarray of int, shape (n_completions, m, n_queries)
         1 if a query holds for a public row, for each completion of the columns that public rows
-        lack (see `enumerate_completions`). There may be no rows. There is one completion if no
-        column is missing.
+        lack (see `enumerate_completions`). The array may have no rows. There is one completion if
+        no column is missing.
     ledger : Ledger
-        Its whole budget is spent: on Gaussian noise, or on Laplace noise if δ = 0.
+        Privacy ledger. Its entire budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
     trust : "auto" or float
         Effective public sample size, in private rows. It is estimated by default.
 
     Returns
     -------
     MarginalRelease
-        One table for each query, with the fractions of rows for which it does not hold and holds.
+        One table per query, with the fractions of rows for which the query does not hold and holds.
 
     Raises
     ------
@@ -91,20 +91,20 @@ def release_linear_queries(
     -----
     Replacing a row changes each count by at most 1.
 
-    The prior of the fractions is normal. If public rows are a sample of the same population, and
-    completing them changes no answer, its mean is the vector of public fractions (with half a row
-    added) and its covariance is S κ. Here S is the covariance of the answers of one row and
-    κ = 1/m + 1/n. A distribution shift adds to κ, as in `MarginalModel`. The posterior mean is
-    linear in the noisy answers. It converges to them as the noise variance goes to zero, because S
-    has full rank.
+    The prior of the fractions is normal. If public rows are a sample from the same population, and
+    their completion changes no answer, the prior mean is the vector of public fractions (with half
+    a row added), and the prior covariance is S κ. Here S is the covariance of the answers of one
+    row and κ = 1/m + 1/n. A distribution shift increases κ, as in `MarginalModel`. The posterior
+    mean is linear in the noisy answers. The posterior mean converges to these answers as the noise
+    variance goes to zero, because S has full rank.
 
-    If a query holds for a fraction p of the completions of a public row, 0 < p < 1, then public
-    rows do not determine the fraction of private rows like it that satisfy the query. We take it to
-    be uniform on [0, 1]. Its mean squared distance from p is 1/3 - p + p². The prior mean uses p,
-    and the prior variance of the query grows by the square of the root mean squared distance,
-    averaged over public rows. It grows by 1/3 for a query that holds for all completed rows or for
-    no completed row, since the query may be about a value that no completion has. These additional
-    deviations are independent between queries.
+    Suppose a query holds for a fraction p of a public row's completions, with 0 < p < 1. Public
+    rows then do not determine the fraction of similar private rows that satisfy the query. We
+    assume that this fraction is uniform on [0, 1]. Its mean squared distance from p is 1/3 - p +
+    p². The prior mean uses p, and the prior variance of the query grows by the square of the root
+    mean squared distance, averaged over public rows. For a query that holds for all completed rows
+    or for no completed row, the variance grows by 1/3, since the query may refer to a value that no
+    completion has. These additional deviations are independent across queries.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def release_linear_queries(
 def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
     """Return the prior of the fractions of private rows, given the answers of public rows.
 
-    Its formulas are in the notes of `release_linear_queries`.
+    The formulas are in the notes of `release_linear_queries`.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
     """
     n_completions, m, n_queries = public.shape
     row_means = public.mean(axis=0)  # averages over the completions, (m, n_queries)
-    # one additional row with the answer 1/2 and the variance 1/4, so that covariances are regular
+    # one additional row with answer 1/2 and variance 1/4 makes covariances regular
     mean = (row_means.sum(axis=0) + 0.5) / (m + 1)
     covariance, extra_variance = 0.25 * np.eye(n_queries) / (m + 1), np.zeros(n_queries)
     if m:
@@ -176,7 +176,7 @@ def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
         # root mean square of U - p for U uniform on [0, 1], where completions have both answers
         distances = np.where(row_variances > 0, np.sqrt(1 / 3 - row_variances), 0)
         extra_variance = distances.mean(axis=0) ** 2
-        # an answer may be constant only because completions have a few of the possible values
+        # an answer may be constant only because completions contain few of the possible values
         is_constant = ((row_means == row_means[0]) & (row_variances == 0)).all(axis=0)
         if n_completions > 1:
             extra_variance[is_constant] = 1 / 3
@@ -190,7 +190,7 @@ def _posterior(
     base_scale: float,
     effective_size: float | None = None,
 ) -> LinearPosterior:
-    """Return the normal posterior of the fractions, and the scale of their prior covariance.
+    """Return the normal posterior of the fractions and the scale of their prior covariance.
 
     For noisy fractions y, prior mean μ, prior covariance P and noise covariance W, the posterior
     mean is y - W (P + W)⁻¹ (y - μ) and the posterior covariance is W - W (P + W)⁻¹ W.
@@ -204,11 +204,11 @@ def _posterior(
     ----------
     prior : LinearPrior
     values, noise_variance : ndarray of shape (n_queries,)
-        Noisy fractions, and the noise variance of each.
+        Noisy fractions and their noise variances.
     base_scale : float
         The scale if public and private rows have the same distribution.
     effective_size : float, optional
-        One over the scale. By default the scale is `base_scale` plus the estimated shift.
+        Inverse of the scale. By default the scale is `base_scale` plus the estimated shift.
     """
     whitening = 1 / np.sqrt(noise_variance + prior.extra_variance)
     eigenvalues, eigenvectors = np.linalg.eigh(prior.covariance * whitening[:, None] * whitening)

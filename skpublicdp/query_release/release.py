@@ -1,4 +1,4 @@
-"""PAPQueryRelease: private release of the answers to a query class, with public rows."""
+"""PAPQueryRelease: private release of the answers to a query class with the help of public rows."""
 
 from __future__ import annotations
 
@@ -38,72 +38,74 @@ from skpublicdp.rules.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_g
 class PAPQueryRelease(FittedReleaseMixin):
     """Private estimates of the fraction of the population that satisfies each query of a class.
 
-    `fit` spends the budget once. Afterwards, any number of queries of the class are answered at no
-    cost of privacy, with confidence intervals, and `sample` returns synthetic rows. Public rows
-    determine the measured statistics and are the prior of the noisy measurements. Their weight is
-    estimated from the noisy answers, so that public rows of another population do little harm.
+    `fit` spends the budget once. Afterwards, any number of queries of the class are answered with
+    confidence intervals at no further privacy cost, and `sample` returns synthetic rows. Public
+    rows determine the measured statistics and serve as the prior of the noisy measurements. The
+    weight of public rows is estimated from the noisy answers, so that public rows from another
+    population do little harm.
 
     Parameters
     ----------
     queries : QueryClass, default=None
-        The class of queries to answer. ``None`` means `ThresholdQueries` for one numeric column and
-        `MarginalQueries` of pairs of columns otherwise.
+        The class of queries to answer. ``None`` means `ThresholdQueries` for a single numeric
+        column and otherwise `MarginalQueries` over pairs of columns.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=None
-        Privacy budget δ in [0, 1). ``None`` means 1/n² for n private rows, but at most 1e-6. With 0
-        the release is purely ε-differentially private.
+        Privacy budget δ in [0, 1). ``None`` means 1/n² for n private rows, but at most 1e-6. With δ
+        = 0, the release satisfies pure ε-differential privacy.
     method : {"auto", "pmw", "public"}, default="auto"
-        ``"auto"`` measures in several rounds, where earlier rounds determine what later ones
-        measure, and computes a posterior given the public rows. ``"pmw"`` runs private
+        ``"auto"`` measures in several rounds, where earlier rounds determine the measurements of
+        later rounds, and computes a posterior given the public rows. ``"pmw"`` runs private
         multiplicative weights, Algorithm 3 of [1]_, which has a worst-case guarantee. ``"public"``
-        answers from public rows alone and spends nothing.
+        answers from public rows alone and spends no budget.
     trust : "auto" or float, default="auto"
-        For ``"auto"``: number of private rows that a public row is equivalent to, above 0 and at
-        most 1. It is estimated by default.
+        For ``"auto"``: weight of a public row in private rows, above 0 and at most 1. It is
+        estimated by default.
     alpha : float, default=None
-        For ``"pmw"``: target error, in (0, 1), that determines the number of rounds. ``None`` means
-        the number of rounds with the best guarantee.
+        For ``"pmw"``: target error, in (0, 1), that determines the number of rounds. ``None``
+        selects the number of rounds with the best guarantee.
     beta : float, default=0.05
-        For ``"pmw"``: probability, in (0, 1), with which the guarantee may fail.
+        For ``"pmw"``: failure probability of the guarantee, in (0, 1).
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest value of numeric columns, which must not be computed from private rows.
-        Private numbers outside are moved to the nearer bound. By default they are the public range,
-        extended by its own width on each side.
+        Private numbers outside the bounds are moved to the nearer bound. The default is the public
+        range, extended by its own width on each side.
     n_jobs : int, default=None
         Number of threads that tabulate rows. Results do not depend on it.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` uses the secure generator of the operating system. Any other value makes the noise
-        repeatable, for tests and papers, and the receipt says so. `sample` uses it, too.
+        repeatable, for tests and papers, and is noted in the receipt. `sample` uses this parameter,
+        too.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows. `fit` then requires `groups`, and uses the first
-        `max_rows_per_group` rows of each person.
+        Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
+        requires `groups` and uses only the first `max_rows_per_group` rows of each person.
     weights : str or int, default=None
         Name or position of a numeric column of `X` with survey weights. Tables then estimate
-        weighted fractions. `bounds` must declare the maximum of the weights, without looking at
-        private rows. Larger weights are lowered to it. Only for
-        `MarginalQueries` and ``"auto"``. Weights of public rows are not used: they count equally.
+        weighted fractions. `bounds` must declare the maximum weight without looking at private
+        rows. Larger weights are lowered to this maximum. Only for `MarginalQueries` with
+        ``"auto"``. Weights of public rows are ignored, so that public rows count equally.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it does not suffice, `fit` raises an error before it
-        reads a private row. ``method="public"`` is not charged.
+        Budget to which the fit is charged. If it does not suffice, `fit` raises an error before
+        reading any private row. ``method="public"`` is not charged.
 
     Attributes
     ----------
     queries_ : QueryClass
-        The class of queries that is answered.
+        The class of answered queries.
     privacy_ : PrivacyReceipt
         The privacy cost and its mechanisms.
     effective_public_size_ : float
-        Number of private rows that the public rows are equivalent to.
+        Number of private rows that are equivalent to the public rows.
     expected_error_ : float or None
-        For tables with ``"auto"``: expected root mean square error of the answers. It is computed
-        from released and public numbers.
+        For tables with ``"auto"``: expected root mean square error of the answers, computed from
+        released and public numbers.
     guarantee_ : float or None
-        For ``"pmw"``: with probability 1 - beta over all rows and draws, all answers are within
-        this error of the population's fractions, if private and public rows are independent draws
-        from the same population. ``None`` if no bound is proved.
+        For ``"pmw"``: error bound for all answers as estimates of the population's fractions. It
+        holds with probability 1 - beta over all rows and draws if private and public rows are
+        independent draws from the same population. ``None`` if no bound is proved.
     guarantee_reason_ : str
-        The terms of the guarantee, or the reason why there is none, in one sentence.
+        One sentence with the terms of the guarantee, or the reason why there is no guarantee.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -114,13 +116,14 @@ class PAPQueryRelease(FittedReleaseMixin):
     LargeDeltaWarning
         If δ is large for the number of private rows.
     NoPublicDataWarning
-        If there are no public rows. A reference sample that depends on no data replaces them.
+        If there are no public rows. A data-independent reference sample is used instead.
     TooFewRowsWarning
-        If there are too few rows for a guarantee of ``"pmw"``.
+        If there are too few rows for a guarantee with ``"pmw"``.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, so that cross-validation would cut it.
+        If `X_public` and `X` have the same number of rows, so that cross-validation would split
+        both.
     UnknownCategoriesWarning
-        If most values of a categorical column are unknown in rows passed to `score` or `holds`.
+        If most values of a categorical column in the rows passed to `score` or `holds` are unknown.
 
     See Also
     --------
@@ -167,7 +170,7 @@ class PAPQueryRelease(FittedReleaseMixin):
     __metadata_request__fit = {"X_public": True, "is_public": True, "groups": True}  # noqa: RUF012
 
     protects_all_rows = True
-    """Every row of `X` is private unless a mask says otherwise."""
+    """Every row of `X` is private unless a mask marks it as public."""
 
     def __init__(
         self,
@@ -215,18 +218,18 @@ class PAPQueryRelease(FittedReleaseMixin):
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Rows. They are private unless `is_public` marks them. Text, booleans and pandas
+            Rows, which are private unless marked by `is_public`. Text, booleans and pandas
             categories are categorical, and numbers are numeric.
         y : None
             Ignored.
         X_public : array-like or DataFrame, shape (m, n_features), optional
-            Separate public rows. In cross-validation it must not have as many rows as `X`. With
-            `CustomQueries`, ``method="auto"`` and no `is_public`, a frame may lack columns whose
-            values are declared by their type or by `bounds`.
+            Separate public rows. In cross-validation, their number must differ from the number of
+            rows in `X`. With `CustomQueries`, ``method="auto"`` and no `is_public`, a frame may
+            lack columns whose values are declared by their type or by `bounds`.
         is_public : array-like of bool, shape (n,), optional
             Mask of the public rows of `X`. It is split with `X` in cross-validation.
         groups : array-like, shape (n,), optional
-            The person of each row, for `max_rows_per_group`. Not used for public rows.
+            Identifier of each row's person, for `max_rows_per_group`. Ignored for public rows.
 
         Returns
         -------
@@ -238,7 +241,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         ValueError
             If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
-            If `budget` cannot pay for the fit.
+            If `budget` does not cover the fit.
         CoverSizeError
             If the cover of ``"pmw"`` does not fit in memory.
         """
@@ -260,7 +263,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         self.effective_public_size_ = released.effective_public_size
         guarantee = released.promise
         if guarantee.bound and public_data_assumptions(X_public):
-            # it assumes a sample of the population, not rows written from a description
+            # the guarantee assumes a sample of the population, not rows written from a description
             guarantee = no_guarantee(WRITTEN_FROM_DESCRIPTION)
         self.guarantee_, self.guarantee_reason_ = guarantee
         self.privacy_ = ledger.receipt(
@@ -274,7 +277,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         return self
 
     def _weighted(self, queries: QueryClass, rows: Dataset) -> QueryClass:
-        """Return a copy of the query class with the column of survey weights of the rows."""
+        """Return a copy of the query class that knows the column of survey weights."""
         if not (isinstance(queries, MarginalQueries) and self.method == "auto"):
             raise ValueError("weights require MarginalQueries and method='auto'.")
         assert self.weights is not None
@@ -294,10 +297,10 @@ class PAPQueryRelease(FittedReleaseMixin):
         return queries.weighted(WeightColumn(position, high, column.offset))
 
     def _read_rows(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Dataset:
-        """Return the private and the public rows, validated.
+        """Validate the private and the public rows, and return them.
 
-        For `CustomQueries` with ``method="auto"``, public rows are completed: there is a copy of
-        each for all declared values of columns that they lack.
+        For `CustomQueries` with ``method="auto"``, public rows are completed: each is copied with
+        all declared values of the columns that it lacks.
         """
         queries = self.queries
         is_completed = (
@@ -321,9 +324,9 @@ class PAPQueryRelease(FittedReleaseMixin):
 
 
 def _default_queries(schema: Schema) -> QueryClass:
-    """Return the query class of ``queries=None``: thresholds of one number, or pairs of columns.
+    """Return the query class for ``queries=None``: thresholds of one column, or pairs of columns.
 
-    A single number that may be missing has a table of its bins.
+    For a single numeric column with missing values, the class is a table over bins.
     """
     is_one_number = schema.numeric.tolist() == [True] and not schema.columns[0].nullable
     return ThresholdQueries() if is_one_number else MarginalQueries(k=2)

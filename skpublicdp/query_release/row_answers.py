@@ -1,4 +1,4 @@
-"""Released answers: their interface, and answers from weighted rows alone."""
+"""Interface of released answers, and answers from weighted rows alone."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
 
 ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
-"""Answers `cdf` and `quantile` of one numeric column. Only `WeightedRows` has no intervals."""
+"""Source of `cdf` and `quantile` for one numeric column. Only `WeightedRows` has no intervals."""
 
 
 class ReleasedAnswers(ABC):
-    """Released numbers that answer the encoded queries of one class, at no cost of privacy."""
+    """Released results that answer the encoded queries of one class at no privacy cost."""
 
     has_intervals = False
     answers_are_of_rows = False
-    """Whether the answer to each query is the weight of the rows that satisfy it."""
+    """Whether each answer is the total weight of the rows that satisfy the query."""
 
     @property
     def ends_with_public_rows(self) -> bool:
-        """Whether the numbers of sampled rows are numbers of public rows."""
+        """Whether numbers in sampled rows are copied from public rows."""
         return True
 
     @property
@@ -44,7 +44,7 @@ class ReleasedAnswers(ABC):
         """Return the estimated fraction of rows that satisfy each encoded query."""
 
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals of the answers to encoded queries, shape (n_queries, 2)."""
+        """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2)."""
         raise ValueError(
             'There are no intervals for this method. Use method="auto" for intervals, or '
             'method="pmw" for an error bound in guarantee_.'
@@ -53,7 +53,7 @@ class ReleasedAnswers(ABC):
     def share_intervals(
         self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
     ) -> Floats:
-        """Return intervals of the share of each cell in a group of rows, shape (n_cells, 2).
+        """Return intervals for the share of each cell within a group of rows, shape (n_cells, 2).
 
         Parameters
         ----------
@@ -64,12 +64,12 @@ class ReleasedAnswers(ABC):
         level, simultaneous
             As in `intervals`.
         """
-        raise NotImplementedError  # only for answers with `has_intervals` from tables
+        raise NotImplementedError  # implemented only for answers from tables with `has_intervals`
 
     def check_released(self, columns: tuple[int, ...]) -> None:
-        """Raise a ValueError if no table of the columns was released, and one is needed.
+        """Raise a ValueError if a table of these columns is required but was not released.
 
-        Weighted rows answer queries about any columns.
+        Weighted rows answer queries about any columns without a table.
         """
         return None
 
@@ -78,13 +78,13 @@ class ReleasedAnswers(ABC):
         return None
 
     def column_marginal(self, position: int) -> Floats | None:
-        """Return the released one-way table of a column, or None without such a table."""
+        """Return the released one-way table of a column, or None if there is no such table."""
         return None
 
     def distribution(self, position: int, column: Column) -> ColumnDistribution:
         """Return the released distribution of the numeric column at a position.
 
-        It is about the rows that have a value in the column.
+        The distribution covers the rows that have a value in the column.
         """
         return self.rows.column(position)
 
@@ -93,7 +93,7 @@ class ReleasedAnswers(ABC):
         return self.rows.sample(n, generator)
 
     def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
-        """Compare encoded rows with each released table and CDF. There may be none.
+        """Compare encoded rows with each released table and CDF, if there are any.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class ReleasedAnswers(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RowAnswers(ReleasedAnswers):
-    """Answers from weighted rows alone: of public rows, or of cells with ``method="pmw"``."""
+    """Answers from weighted rows alone: public rows, or rows of cells with ``method="pmw"``."""
 
     queries: QueryClass
     weighted_rows: WeightedRows
@@ -127,12 +127,12 @@ class RowAnswers(ReleasedAnswers):
 
 @dataclass(frozen=True, eq=False)
 class MemberAnswers(RowAnswers):
-    """Answers to queries that are not in a cover: those of its nearest members.
+    """Answers to arbitrary queries, taken from the nearest members of a cover.
 
     Attributes
     ----------
     member_index : object
-        Index that finds the nearest members, see `QueryCover.member_index`.
+        Search index for the nearest members; see `QueryCover.member_index`.
     member_answers : ndarray of shape (n_members,)
         Released answers of the members.
     """

@@ -1,7 +1,7 @@
-"""Constraints that synthetic rows satisfy: conditions in text, and functions of the user.
+"""Constraints on synthetic rows: condition strings and user-defined functions.
 
-A condition is an expression in a small part of Python's grammar. It is compiled to functions of
-columns, so that no text is ever executed.
+A condition is an expression in a small part of Python's grammar. Conditions are compiled to
+functions of columns, so that no string is ever executed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from skpublicdp.query_release.queries.marginal import check_categories
 from skpublicdp.typing import Floats, Mask
 
 Constraint = str | Callable[[Any], Any]
-"""A condition such as ``"age >= 15 where employed"``, or a function of rows that returns a mask."""
+"""A condition such as ``"age >= 15 where employed"``, or a function from rows to a mask."""
 
 ColumnFunction = Callable[[Mapping[str, NDArray[Any]]], Any]
-"""Maps columns by name to an array of one value per row, or to a constant."""
+"""Function that maps columns by name to an array with one value per row, or to a constant."""
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -53,7 +53,7 @@ SYNTAX = (
 
 
 class RowConstraints:
-    """Conditions that a row has to satisfy, all of them.
+    """Set of conditions that each row must satisfy.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class RowConstraints:
     Raises
     ------
     ValueError
-        If a condition in text is invalid.
+        If a condition string is invalid.
     """
 
     def __init__(self, constraints: Sequence[Constraint], schema: Schema) -> None:
@@ -74,7 +74,7 @@ class RowConstraints:
         self._conditions = [_compile(each, schema) for each in constraints if isinstance(each, str)]
 
     def hold(self, rows: Floats) -> Mask:
-        """Return whether each encoded row satisfies all conditions, shape (n,)."""
+        """Indicate whether each encoded row satisfies all conditions, shape (n,)."""
         n = len(rows)
         holds = np.ones(n, dtype=bool)
         if not n or not (self._functions or self._conditions):
@@ -95,7 +95,7 @@ class RowConstraints:
 
 
 def check_constraints(constraints: Any, schema: Schema) -> RowConstraints:
-    """Return the user's constraints: None, one condition or function, or a sequence of them."""
+    """Return the user's constraints as a list, given None, a single constraint or a sequence."""
     if constraints is None:
         constraints = ()
     elif not isinstance(constraints, list | tuple):
@@ -110,7 +110,7 @@ def check_constraints(constraints: Any, schema: Schema) -> RowConstraints:
 
 
 def _compile(text: str, schema: Schema) -> ColumnFunction:
-    """Return the function of a condition "A" or "A where B". The latter means A, or not B."""
+    """Compile a condition "A" or "A where B" to a function, where the latter means A or not B."""
     compiler = _ConditionCompiler(text, schema)
     conclusion, separator, premise = text.partition(" where ")
     holds = compiler.compile_text(conclusion)
@@ -122,21 +122,21 @@ def _compile(text: str, schema: Schema) -> ColumnFunction:
 
 @dataclass(frozen=True)
 class _ConditionCompiler:
-    """Compiler of the expressions of one condition.
+    """Compiler for the expressions of one condition.
 
     Attributes
     ----------
     text : str
         The condition, for messages.
     schema : Schema
-        The columns that names refer to.
+        The columns that names in the condition refer to.
     """
 
     text: str
     schema: Schema
 
     def compile_text(self, expression: str) -> ColumnFunction:
-        """Return the function of one of the expressions of the condition, which returns a mask."""
+        """Compile one expression of the condition to a function that returns a mask."""
         try:
             tree = ast.parse(expression.strip(), mode="eval").body
         except SyntaxError:
@@ -144,7 +144,7 @@ class _ConditionCompiler:
         return self._compile_mask(tree)
 
     def _compile_mask(self, node: ast.expr) -> ColumnFunction:
-        """Return the function of a node that is used as a truth value."""
+        """Compile a node that is used as a truth value."""
         if isinstance(node, ast.Name):
             column = self.schema.columns[self.schema.position(node.id)]
             if column.categorical and set(map(type, column.values.tolist())) - {bool}:
@@ -153,15 +153,15 @@ class _ConditionCompiler:
                     f"value in {self.text!r}. Compare it with a category."
                 )
         function = self.compile(node)
-        # `OTHER` and `MISSING` of a column of booleans are not true
+        # `OTHER` and `MISSING` in a boolean column count as false
         return lambda columns: np.asarray(np.asarray(function(columns)) == True)  # noqa: E712
 
     def _syntax_error(self) -> ValueError:
-        """Return the error for a condition outside of the grammar."""
+        """Return the error for a condition outside the grammar."""
         return ValueError(f"{SYNTAX}; got {self.text!r}.")
 
     def compile(self, node: ast.expr) -> ColumnFunction:
-        """Return the function of columns that a node of the syntax tree stands for."""
+        """Compile a node of the syntax tree to a function of columns."""
         match node:
             case ast.BoolOp(op, values):
                 parts = [self._compile_mask(value) for value in values]
@@ -192,7 +192,7 @@ class _ConditionCompiler:
     def _compile_comparison(
         self, operands: list[ast.expr], ops: Sequence[ast.cmpop]
     ) -> ColumnFunction:
-        """Return the function of a chain of comparisons such as 0 < age <= 15."""
+        """Compile a chain of comparisons such as 0 < age <= 15."""
         if not all(type(op) in COMPARISONS for op in ops):
             raise self._syntax_error()
         column = next(
@@ -206,7 +206,7 @@ class _ConditionCompiler:
         functions = [self._operand(operand, column) for operand in operands]
 
         def compare(columns: Mapping[str, NDArray[Any]]) -> Mask:
-            """Return whether all neighbouring operands compare as they should."""
+            """Indicate whether all comparisons of neighbouring operands are true."""
             values = [function(columns) for function in functions]
             holds: Any = True
             for op, left, right in zip(ops, values[:-1], values[1:], strict=True):
@@ -216,7 +216,7 @@ class _ConditionCompiler:
         return compare
 
     def _operand(self, node: ast.expr, column: Column | None) -> ColumnFunction:
-        """Return the function of an operand. Constants must be values of the compared column."""
+        """Compile an operand, where constants must be values of the compared column."""
         function = self.compile(node)
         if column is None or not isinstance(node, ast.Constant | ast.Tuple | ast.List):
             return function
@@ -231,7 +231,7 @@ class _ConditionCompiler:
 
 
 def _compare(compare: Callable[[Any, Any], Any], left: Any, right: Any, text: str) -> Any:
-    """Return the result of a comparison, or raise a ValueError if types cannot be compared."""
+    """Return the result of a comparison, or raise a ValueError if the types are incomparable."""
     try:
         return compare(left, right)
     except TypeError:
@@ -242,11 +242,11 @@ def _compare(compare: Callable[[Any, Any], Any], left: Any, right: Any, text: st
 
 
 MIN_ACCEPTANCE_RATE, MIN_DRAWS = 1 / 1000, 20_000
-"""Sampling stops if fewer than this share of at least this number of drawn rows are accepted."""
+"""Minimum share of accepted rows, and the number of draws after which it is enforced."""
 
 
 class AcceptedRows(NamedTuple):
-    """Synthetic rows that satisfy constraints.
+    """Synthetic rows that satisfy the constraints.
 
     Attributes
     ----------
@@ -265,14 +265,14 @@ def draw_accepted_rows(
 ) -> AcceptedRows:
     """Draw rows until n of them are accepted (rejection sampling).
 
-    The rows are independent draws from the distribution of `draw`, given that they are accepted.
+    The rows are independent draws from the distribution of `draw`, conditional on acceptance.
 
     Parameters
     ----------
     draw : callable
-        Returns a given number of independent encoded rows.
+        Function that returns a given number of independent encoded rows.
     is_accepted : callable
-        Returns a mask of encoded rows.
+        Function that returns a mask of encoded rows.
     n : int
         Number of rows.
     """
@@ -294,4 +294,4 @@ def draw_accepted_rows(
 
 
 MAX_DRAWN_ROWS = 1_000_000
-"""Maximum number of rows that are drawn at once, for memory."""
+"""Maximum number of rows drawn at once, to limit memory."""

@@ -1,7 +1,7 @@
-"""Queries for the errors of classification rules, and learning from their release.
+"""Queries for the errors of classification rules, and a learner based on their release.
 
-It is the easier half of Lemma 17 of Bassily et al. (2020), which releases the rules on rows without
-labels.
+The learner is the easier half of Lemma 17 of Bassily et al. (2020), which releases the rules on
+rows without labels.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.rules.population_guarantee import cover_error
 
 MAX_RULES = 1 << 12
-"""Maximum number of rules of `ErrorQueries.of`. There is one query for each rule."""
+"""Maximum number of rules, and hence of queries, in `ErrorQueries.of`."""
 
 
 class ErrorQueries(CustomQueries):
-    """Queries h ⊕ label: a rule predicts a label other than the last column of the row.
+    """Queries h ⊕ label, which hold if a rule's prediction differs from the row's last column.
 
     An array of queries has shape (n_queries, 1) and contains positions in the list of rules.
 
     Parameters
     ----------
     rules : sequence of Hypothesis
-        Rules that do not depend on private rows, for example the members of a cover (see `of`).
+        Rules chosen independently of private rows, for example the members of a cover (see `of`).
 
     Examples
     --------
@@ -64,8 +64,7 @@ class ErrorQueries(CustomQueries):
         X_public : array-like of float, shape (m, n_features)
             Public rows.
         alpha : float, default=1e-9
-            Radius of the cover on the public rows. By default the cover has one rule for each
-            dichotomy.
+            Radius of the cover on the public rows. By default the cover has one rule per dichotomy.
 
         Returns
         -------
@@ -87,7 +86,7 @@ class ErrorQueries(CustomQueries):
                 f"{hypotheses!r} has {cover.size:.1e} rules on these public rows, but at most "
                 f"{MAX_RULES} are allowed. Raise alpha or pass fewer public rows."
             )
-        no_rows = X[:0]  # the errors of the members do not matter, only the list of them
+        no_rows = X[:0]  # only the list of members is needed, not their errors
         family = cover.family(tabulate(cover, no_rows, []))
         queries = cls([cover.hypothesis(path) for path, _, _ in family.members()])
         m, n_features = X.shape
@@ -95,20 +94,20 @@ class ErrorQueries(CustomQueries):
         return queries
 
     def cover_error(self, beta: float) -> float | None:
-        """Return the radius of the listed rules as a cover of the class that `of` was given.
+        """Return the radius of the listed rules as a cover of the class passed to `of`.
 
         Parameters
         ----------
         beta : float
-            Probability over the public rows, in (0, 1), with which the bound may fail.
+            Failure probability of the bound over the public rows, in (0, 1).
 
         Returns
         -------
         float or None
-            Upper bound of the fraction of the population on which a rule of the class differs from
+            Upper bound on the fraction of the population on which a rule of the class differs from
             the nearest listed rule, if the public rows are independent draws from the population.
-            0 if the rules were passed as a list, which then is the class. ``None`` if no bound is
-            proved.
+            It is 0 if the rules were passed as a list, since the list is then the class. ``None``
+            if no bound is proved.
         """
         if self._source is None:  # the rules were passed as a list
             return 0.0
@@ -116,9 +115,9 @@ class ErrorQueries(CustomQueries):
         return cover_error(cover, hypotheses, n_features, n_classes=2, m=m, beta=beta)
 
     def _evaluate_errors(self, rows: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether each rule errs on each row, shape (n, n_rules).
+        """Indicate whether each rule errs on each row, shape (n, n_rules).
 
-        The last column of `rows` contains the code of the label, and the others the features.
+        The last column of `rows` contains the label code, and all other columns contain features.
         """
         rows = np.asarray(rows, dtype=np.float64)
         X, label_codes = rows[:, :-1], rows[:, -1]
@@ -126,14 +125,14 @@ class ErrorQueries(CustomQueries):
 
 
 class _CoverSource(NamedTuple):
-    """The cover whose members are the rules of `ErrorQueries`, and how it was built.
+    """Cover whose members are the rules of `ErrorQueries`, with its parameters.
 
     Attributes
     ----------
     cover : Cover
         The cover.
     hypotheses : HypothesisClass
-        The class that it covers.
+        The class covered by these rules.
     m, n_features : int
         Shape of the public rows from which it was built.
     """
@@ -152,11 +151,10 @@ class LearnedRule(NamedTuple):
     rule : Hypothesis
         The rule with the smallest released error. ``rule.predict(X)`` returns codes of labels.
     guarantee : float or None
-        Bound of the rule's excess error in the population over the best rule of a class, at most 1.
-        It holds if no answer of the release errs by more than the `guarantee_` of the release. The
-        class consists of the listed rules. With `beta` it is the class that `ErrorQueries.of`
-        covered, and the bound may fail with this additional probability. ``None`` if no bound is
-        proved.
+        Bound on the rule's excess error in the population over the best rule of a class, at most 1.
+        It holds if no answer of the release errs by more than the release's `guarantee_`. The class
+        consists of the listed rules. With `beta`, it is the class covered by `ErrorQueries.of`, and
+        the bound may fail with this additional probability. ``None`` if no bound is proved.
     """
 
     rule: Hypothesis
@@ -164,35 +162,36 @@ class LearnedRule(NamedTuple):
 
 
 Learned = LearnedRule
-"""Name of `LearnedRule` in version 0.1."""
+"""Alias of `LearnedRule` from version 0.1."""
 
 
 def learner_from_release(
     release: Any, queries: ErrorQueries, *, beta: float | None = None
 ) -> LearnedRule:
-    """Return the rule with the smallest released error, at no cost of privacy.
+    """Return the rule with the smallest released error at no privacy cost.
 
     Lemma 17 of the paper learns from a release of the rules themselves, on rows without labels.
-    This function is the easier half of it, since the release is about the errors of the rules.
+    This function implements the easier half of the lemma, since the release contains the errors of
+    the rules.
 
     Parameters
     ----------
     release : object
-        A release, for example `PAPQueryRelease`, fitted to rows whose last column is the code of
-        the label. ``release.answer(Q)`` estimates the fraction of rows that satisfies each query.
+        A release, for example `PAPQueryRelease`, fitted to rows whose last column is the label
+        code. ``release.answer(Q)`` estimates the fraction of rows that satisfies each query.
     queries : ErrorQueries
-        The queries of the release.
+        The queries answered by the release.
     beta : float, optional
-        Probability, in (0, 1), with which the cover may have a larger radius than `guarantee`
-        assumes. ``None`` returns a `guarantee` relative to the listed rules alone.
+        Probability, in (0, 1), that the radius of the cover exceeds the value assumed by
+        `guarantee`. ``None`` returns a `guarantee` relative to the listed rules alone.
 
     Returns
     -------
     LearnedRule
         The rule and its guarantee. If all answers are within a of the true errors, the error of the
-        rule is at most a above its answer. This is at most the answer of the best rule, which is at
-        most a above its error. The excess error is therefore at most 2a. With `beta`,
-        `ErrorQueries.cover_error` is added.
+        rule exceeds its answer by at most a. The rule's answer is at most the answer of the best
+        rule, which exceeds the best rule's error by at most a. Therefore the excess error is at
+        most 2a. With `beta`, `ErrorQueries.cover_error` is added.
 
     References
     ----------

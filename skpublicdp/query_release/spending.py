@@ -1,4 +1,4 @@
-"""Budget of a release: its ledger, and its default δ."""
+"""Privacy budget of a release, i.e. its ledger and its default δ."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from skpublicdp.data.tables import count_rows
 from skpublicdp.privacy.ledger import Ledger
 
 LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
-"""Upper bound of δ for ``delta=None``. For few rows, 1/n² alone would be too large."""
+"""Upper bound on δ for ``delta=None``, since 1/n² alone would be too large for few rows."""
 
 
 def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
-    """Return the ledger of a fit, with the ε and δ of the estimator.
+    """Return the ledger of a fit with the ε and δ of the estimator.
 
     The default δ depends on the number of private rows, which is not protected.
     """
@@ -28,14 +28,14 @@ def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
         if is_streamed(X):
             n_private = as_rows(X).n_rows
         else:
-            n = count_rows(X) or 0  # an invalid X is refused when it is read
+            n = count_rows(X) or 0  # an invalid X raises an error when it is read
             n_private = n - int(check_mask(is_public, n).sum())
         delta = default_delta(n_private)
     return Ledger.from_estimator(estimator, delta=delta)
 
 
 def default_delta(n: int) -> float:
-    """Return the δ that ``delta=None`` means for n private rows, rounded down to a float.
+    """Return the default δ for n private rows (``delta=None``), rounded down to a float.
 
     Examples
     --------

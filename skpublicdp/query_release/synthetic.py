@@ -1,7 +1,7 @@
-"""Weighted and synthetic rows: a Chow-Liu tree sample and public rows, raked to released tables.
+"""Weighted and synthetic rows from a Chow-Liu tree and public rows, raked to released tables.
 
-All of it is post-processing: only public rows and released numbers enter. The random seed is fixed,
-since it protects nobody.
+All steps are post-processing of public rows and released numbers. The random seed is fixed, since
+it has no effect on privacy.
 """
 
 from __future__ import annotations
@@ -25,48 +25,49 @@ from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.typing import Floats, Integers
 
 N_TREE_ROWS = 50_000
-"""Number of rows drawn from the tree. Raking corrects their sampling error."""
+"""Number of rows drawn from the tree, whose sampling error is corrected by raking."""
 
 MIN_SYNTHETIC_MASS = 1e-6
-"""Cells of smaller released mass get no synthetic row."""
+"""Minimum released mass of a cell that receives a synthetic row."""
 
 SWEEP_RANGE = 3, 60
 """Minimum and maximum number of raking sweeps over the workload."""
 
 MAX_WEIGHT_UPDATES = 400_000_000
-"""Target number of weight updates of raking: rows times tables times sweeps. It determines the
-number of sweeps within `SWEEP_RANGE`."""
+"""Target number of weight updates of raking: rows times tables times sweeps. This target determines
+the number of sweeps within `SWEEP_RANGE`."""
 
 MAX_CACHED_CELLS = MEMORY_BYTES // 16
-"""The cells of all rows in all tables are kept if there are at most this number, 8 bytes each."""
+"""Maximum number of cell indices (rows times tables) kept in memory, at 8 bytes each."""
 
 UNDAMPED_SWEEPS = 10
-"""Raking is damped after this many sweeps (step ∝ 1/sweep), since noisy tables may disagree."""
+"""Number of sweeps before damping (step ∝ 1/sweep), which is needed as noisy tables may
+disagree."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """A discrete distribution on public or synthetic rows, with released weights.
+    """Discrete distribution on public or synthetic rows with released weights.
 
     Attributes
     ----------
     rows : ndarray of float64, shape (n_rows, n_features)
         Encoded rows.
     weights : ndarray of shape (n_rows,)
-        Non-negative, with sum 1.
+        Non-negative weights that sum to 1.
     """
 
     rows: Floats
     weights: Floats
 
     def column(self, position: int) -> WeightedRows:
-        """Return the distribution of one column among the rows that have a value in it."""
+        """Return the distribution of one column among the rows that have a value."""
         has_value = ~np.isnan(self.rows[:, position])
         if has_value.all():
             return WeightedRows(self.rows[:, [position]], self.weights)
         weights = self.weights[has_value]
         total = weights.sum()
-        if not total > 0:  # no row has a value, so that all values that exist are as likely
+        if not total > 0:  # no row has a value: weight all values equally
             weights, total = np.ones(len(weights)), len(weights)
         return WeightedRows(self.rows[has_value][:, [position]], weights / total)
 
@@ -84,7 +85,7 @@ class WeightedRows:
         return np.concatenate([[0.0], cumulative])[n_values_up_to_x]
 
     def quantile(self, p: Floats) -> Floats:
-        """Return the smallest values at which `cdf` reaches each fraction in `p`.
+        """Return the smallest value at which `cdf` reaches each fraction in `p`.
 
         The rows must have a single column.
         """
@@ -96,11 +97,11 @@ class WeightedRows:
         return float(np.average(self.rows[:, 0], weights=self.weights))
 
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
-        """Draw n rows with replacement, with probabilities equal to their weights."""
+        """Draw n rows with replacement, using the weights as probabilities."""
         return self.rows[generator.choice(len(self.rows), size=n, p=self.weights)]
 
     def _ecdf(self) -> tuple[Floats, Floats]:
-        """Return the sorted distinct values of the first column, and the cumulative weight at each.
+        """Return the sorted distinct values of the first column with their cumulative weights.
 
         Both arrays have the shape (n_values,). The last cumulative weight is 1.
         """
@@ -118,23 +119,23 @@ def spread_weights(
 ) -> WeightedRows:
     """Divide the weight of each combination of codes evenly among the rows with these codes.
 
-    These rows are all public rows with the codes, and the representative of the combination. Real
-    values inside the bins then come from public rows.
+    These rows are all public rows with these codes and the representative of the combination.
+    Actual values inside the bins therefore come from public rows.
 
     Parameters
     ----------
     codes : ndarray of int, shape (n_combinations, n_columns)
-        Combinations of codes. The same one may occur several times.
+        Combinations of codes, which may contain repetitions.
     weights : ndarray of shape (n_combinations,)
         Weight of each combination.
     codes_public : ndarray of int, shape (m, n_columns)
-        The codes of the public rows.
+        Codes of the public rows.
     X_public : ndarray of float64, shape (m, n_features)
-        The public rows, encoded.
+        Encoded public rows.
     representatives : ndarray of float64, shape (n_combinations, n_features)
         An encoded row for each combination.
     """
-    # a group is the set of all representatives and public rows with the same codes
+    # a group contains all representatives and public rows with the same codes
     group_of_row = combination_ids(np.concatenate([codes, codes_public]))
     n_groups = int(group_of_row.max()) + 1
     totals = np.bincount(group_of_row[: len(codes)], weights, minlength=n_groups)
@@ -153,16 +154,16 @@ def synthesize(
     public: Integers,
     public_size: float,
 ) -> tuple[Integers, Floats]:
-    """Return synthetic rows of codes, and weights for which their tables are the released ones.
+    """Return synthetic rows of codes with weights that reproduce the released tables.
 
-    The rows are public rows, a sample of the Chow-Liu tree of the two-way tables, and one row for
-    each cell of the workload that neither of them contains. Public rows contribute the dependences
-    that the tables do not contain.
+    The rows consist of public rows, a sample from the Chow-Liu tree of the two-way tables, and one
+    row for each remaining cell of the workload. Public rows contribute the dependences that the
+    tables do not contain.
 
     Parameters
     ----------
     fractions : mapping of tuple of int to ndarray
-        The released tables and all their margins.
+        The released tables and all of their margins.
     workload : sequence of tuple of int
         The tables that the weights have to match.
     sizes : tuple of int
@@ -176,11 +177,11 @@ def synthesize(
     -------
     rows : ndarray of int64, shape (n_rows, n_columns)
     weights : ndarray of shape (n_rows,)
-        Positive, with sum 1.
+        Positive weights that sum to 1.
     """
     generator = np.random.default_rng(0)
     tree_rows = _sample_chow_liu_tree(fractions, sizes, generator)
-    # a pooled distribution, in which the tree counts as one row per cell of an average table
+    # pool both distributions, counting the tree as one row per cell of an average table
     mean_cells = np.mean([fractions[columns].size for columns in workload])
     public_share = public_size / (public_size + mean_cells) if len(public) else 0.0
     rows = np.concatenate([public, tree_rows])
@@ -208,15 +209,15 @@ def _rows_in_empty_cells(
     sizes: Attributes,
     generator: np.random.Generator,
 ) -> Integers:
-    """Return a row for each cell of positive released mass that contains none of `rows`.
+    """Return a row for each cell with positive released mass that contains none of `rows`.
 
-    Masses up to `MIN_SYNTHETIC_MASS` count as zero. The columns of the table get the codes of the
-    cell. The other columns are copied from a random row of `tree_rows`.
+    Masses up to `MIN_SYNTHETIC_MASS` count as zero. In the table's columns, the row has the codes
+    of the cell. All other columns are copied from a random row of `tree_rows`.
 
     Parameters
     ----------
     rows, tree_rows : ndarray of int, shapes (n_rows, n_columns) and (n_tree_rows, n_columns)
-        All rows so far, and the rows that were drawn from the Chow-Liu tree.
+        All rows so far, and the rows drawn from the Chow-Liu tree.
     columns : tuple of int
         Positions of the columns of the table.
     table : ndarray
@@ -240,12 +241,12 @@ def rake_weights(
     workload: Sequence[Attributes],
     sizes: Attributes,
 ) -> Floats:
-    """Return weights for which the tables of rows agree with released ones, by damped IPF (raking).
+    """Return weights for which row tables match the released tables, by damped IPF (raking).
 
-    A sweep passes over all tables of the workload. For each cell of a table, it multiplies the
-    weights of the rows in the cell by a power of the ratio of the released and the current mass.
-    The power is 1 in the first `UNDAMPED_SWEEPS`, as in IPF. Smaller powers in later sweeps make
-    the weights converge to a compromise if noisy tables contradict each other.
+    A sweep passes over all tables of the workload. For each cell of a table, the weights of the
+    rows in the cell are multiplied by a power of the ratio between the released and the current
+    mass. The power is 1 in the first `UNDAMPED_SWEEPS`, as in IPF. Smaller powers in later sweeps
+    make the weights converge to a compromise if noisy tables contradict each other.
 
     Parameters
     ----------
@@ -259,7 +260,7 @@ def rake_weights(
     Returns
     -------
     ndarray of shape (n_rows,)
-        Weights with sum 1.
+        Weights that sum to 1.
     """
     updates_per_sweep = len(rows) * len(workload)
     n_sweeps = int(np.clip(MAX_WEIGHT_UPDATES // updates_per_sweep, *SWEEP_RANGE))
@@ -283,8 +284,8 @@ def _sample_chow_liu_tree(
 ) -> Integers:
     """Draw `N_TREE_ROWS` rows from the Chow-Liu tree of the two-way tables (Chow and Liu 1968).
 
-    The nodes of the tree are columns. It maximises the sum of the mutual informations of the pairs
-    of columns along its edges. Each column is drawn given its parent. A column without a table is
+    The nodes of the tree are columns. The tree maximises the sum of the mutual informations between
+    columns joined by an edge. Each column is drawn given its parent. A column without a table is
     uniform. The graph is a forest if some pairs of columns have no table.
 
     Returns
@@ -301,13 +302,13 @@ def _sample_chow_liu_tree(
     tree = tree + tree.T
     rows = np.zeros((N_TREE_ROWS, n_columns), dtype=np.int64)
     remaining_columns = set(range(n_columns))
-    while remaining_columns:  # one connected component of the forest in each pass
+    while remaining_columns:  # each pass handles one connected component of the forest
         order, parents = breadth_first_order(tree, min(remaining_columns), directed=False)
         for column in order:
             parent = parents[column]
             if (column,) not in fractions:
                 rows[:, column] = generator.integers(sizes[column], size=N_TREE_ROWS)
-            elif parent < 0:  # the root, by a convention of scipy
+            elif parent < 0:  # scipy's convention for the root
                 rows[:, column] = _systematic_sample(fractions[column,], N_TREE_ROWS, generator)
             else:
                 pair = (min(parent, column), max(parent, column))
@@ -320,7 +321,7 @@ def _sample_chow_liu_tree(
 def _sample_given_parent(
     parent_codes: Integers, table: Floats, generator: np.random.Generator
 ) -> Integers:
-    """Draw a code of a column for each row, given the row's code in the parent column.
+    """Draw the code of a column for each row, given the row's code in the parent column.
 
     Parameters
     ----------
@@ -339,8 +340,8 @@ def _sample_given_parent(
 def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator) -> Integers:
     """Draw n codes by systematic sampling, and return them in random order.
 
-    The number of draws of a code differs from n times its fraction by less than 1. The fractions
-    are normalised to the sum 1. If all are zero, the distribution is uniform.
+    The number of draws of each code differs from n times its fraction by less than 1. Fractions are
+    normalised to sum to 1. If all fractions are zero, the distribution is uniform.
     """
     total = fractions.sum()
     if not total > 0:
@@ -353,9 +354,10 @@ def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator
 
 
 def _mutual_information(table: Floats) -> float:
-    """Return the mutual information, in nats, of the two columns of a two-way table of fractions.
+    """Return the mutual information, in nats, between the columns of a two-way table of fractions.
 
-    It is the Kullback-Leibler divergence of the table from the product of its margins.
+    Mutual information is the Kullback-Leibler divergence of the table from the product of its
+    margins.
     """
     rows, columns = np.nonzero(table)
     joint = table[rows, columns]

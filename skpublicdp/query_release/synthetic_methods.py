@@ -1,4 +1,4 @@
-"""Methods of a fitted `PAPQueryRelease` about synthetic rows. They cost no privacy."""
+"""Methods of a fitted `PAPQueryRelease` for synthetic rows, at no privacy cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skpublicdp.typing import Floats, Mask
 
 
 class SyntheticRowsMixin:
-    """Methods of a fitted release that draw synthetic rows. They cost no privacy."""
+    """Methods of a fitted release that draw synthetic rows, at no privacy cost."""
 
     random_state: Seed
     guarantee_: float | None
@@ -50,21 +50,21 @@ class SyntheticRowsMixin:
         n : int, default=1
             Number of rows.
         keep_unknown : bool, default=True
-            Whether rows may have ``"(other)"``, ``"(missing)"`` or a missing number. A column of
-            booleans, or of a type that declares all categories, never has ``"(other)"``: values of
-            other rows take its place.
+            Whether rows may have ``"(other)"``, ``"(missing)"`` or a missing number. A boolean
+            column, or a column whose type declares all categories, never has ``"(other)"``, which
+            is replaced by values of other rows.
         constraints : str, callable, or sequence of these, default=None
-            Conditions that all rows satisfy. They must not be found in private rows. A text
-            compares columns, numbers and categories, as in ``"hours == 0 or employed"``, and
-            ``"age >= 15 where employed"`` is about some rows. A function takes rows in the
-            container of `fit` and returns a boolean for each.
+            Conditions that all rows satisfy. They must not be derived from private rows. A string
+            compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
+            condition such as ``"age >= 15 where employed"`` applies to some rows only. A function
+            accepts rows in the container type of `fit` and returns a boolean for each row.
 
         Returns
         -------
         DataFrame or ndarray, shape (n, n_features)
-            Rows in the type of container that `X` had. They cost no privacy. Rows that violate a
-            constraint are drawn anew, so that tables of the sample differ from released ones where
-            the release contradicts the constraints. `fidelity` measures by how much.
+            Rows in the container type of `X`, at no privacy cost. Rows that violate a constraint
+            are redrawn, so that tables of the sample differ from released tables where the release
+            contradicts the constraints. `fidelity` measures these differences.
 
         Raises
         ------
@@ -74,8 +74,8 @@ class SyntheticRowsMixin:
         Warns
         -----
         SyntheticTailsWarning
-            If numbers are drawn from public rows, so that none are beyond the largest and the
-            smallest public number, although the bounds of the column are wider.
+            If numbers are drawn from public rows and therefore stay within the public range,
+            although the bounds of the column are wider.
         """
         accepted = self._draw_rows(n, keep_unknown, constraints)
         columns = self._short_columns()
@@ -97,7 +97,7 @@ class SyntheticRowsMixin:
         constraints: Constraint | Sequence[Constraint] | None = None,
         level: float | Fraction = 0.95,
     ) -> FidelityReport:
-        """Draw synthetic rows, and compare them with each released table and CDF.
+        """Compare synthetic rows with each released table and CDF.
 
         Parameters
         ----------
@@ -111,10 +111,11 @@ class SyntheticRowsMixin:
         Returns
         -------
         FidelityReport
-            The report, with the rows that it is about as `rows`. It prints as text, notebooks show
-            a table, and `skpublicdp.plotting.FidelityDisplay` draws it. Everything in it is
-            computed from released and public numbers. So it says how the rows agree with what was
-            measured, and not how they agree with private rows otherwise.
+            The report, whose attribute `rows` contains the compared rows. It prints as text,
+            displays as a table in notebooks, and is plotted by
+            `skpublicdp.plotting.FidelityDisplay`. All its values are computed from released and
+            public numbers. The report therefore shows the agreement with the measurements, not with
+            other properties of the private rows.
 
         Raises
         ------
@@ -144,17 +145,17 @@ class SyntheticRowsMixin:
         keep_unknown: bool = True,
         constraints: Constraint | Sequence[Constraint] | None = None,
     ) -> float | None:
-        """Return a bound on the errors of queries that are evaluated on synthetic rows.
+        """Return a bound on the errors of queries evaluated on synthetic rows.
 
         Parameters
         ----------
         n : int
             Number of rows that `sample` draws.
         n_queries : int, default=1
-            Number k of queries. They must be chosen before the rows are drawn.
+            Number k of queries, which must be chosen before the rows are drawn.
         beta : float, default=0.05
-            Probability, in (0, 1), with which the sampling error of the rows may be larger. The
-            whole bound then fails with at most this probability plus that of `guarantee_`.
+            Failure probability of the bound on the sampling error, in (0, 1). The total failure
+            probability is at most this value plus that of `guarantee_`.
         keep_unknown, constraints
             As in `sample`.
 
@@ -163,8 +164,7 @@ class SyntheticRowsMixin:
         float or None
             With ``method="pmw"``: ``guarantee_ + w + sqrt(ln(2 k / beta) / (2 n))``, at most 1,
             where w is the released weight of rows that `sample` rejects or changes. ``None`` if
-            `guarantee_`
-            is ``None``, or if answers come from a cover and not from the weights of rows.
+            `guarantee_` is ``None``, or if answers come from a cover instead of weighted rows.
 
         References
         ----------
@@ -186,11 +186,11 @@ class SyntheticRowsMixin:
     def _acceptance(
         self, keep_unknown: bool, constraints: Constraint | Sequence[Constraint] | None
     ) -> Callable[[Floats], Mask]:
-        """Return a function that indicates which encoded rows `sample` may return."""
+        """Return a function that indicates the encoded rows that `sample` may return."""
         row_constraints = check_constraints(constraints, self._schema)
 
         def is_accepted(rows: Floats) -> Mask:
-            """Return whether encoded rows may be handed out."""
+            """Indicate which encoded rows may be returned."""
             mask = row_constraints.hold(rows)
             return mask if keep_unknown else mask & self._schema.has_known_values(rows)
 
@@ -202,13 +202,13 @@ class SyntheticRowsMixin:
         keep_unknown: bool,
         constraints: Constraint | Sequence[Constraint] | None,
     ) -> AcceptedRows:
-        """Return n encoded synthetic rows. Parameters are as in `sample`."""
+        """Return n encoded synthetic rows, with parameters as in `sample`."""
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
         is_accepted = self._acceptance(keep_unknown, constraints)
         seed = public_seed(self.random_state)
-        generator = np.random.default_rng([seed, 1])  # independent of the stream of `fit`
+        generator = np.random.default_rng([seed, 1])  # use a stream independent of `fit`
 
         def draw(size: int) -> Floats:
             """Return encoded rows without impossible values."""
@@ -221,9 +221,9 @@ class SyntheticRowsMixin:
         return draw_accepted_rows(draw, is_accepted, int(n))
 
     def _short_columns(self) -> list[str]:
-        """Return the numeric columns of which no synthetic number is beyond the public rows.
+        """Return the numeric columns whose synthetic numbers stay within the public range.
 
-        Columns whose bounds are the range of the public rows are not among them.
+        Columns whose bounds equal the public range are excluded.
         """
         if not self._released.answers.ends_with_public_rows:
             return []

@@ -1,6 +1,6 @@
-"""Released tables as frames: fractions or shares, counts, intervals, and one row per cell or wide.
+"""Released tables as frames with fractions or shares, counts and intervals, in long or wide form.
 
-All of it is post-processing of released numbers.
+All steps are post-processing of released numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
 
 GROUP_LEVEL = 0.95
-"""A group may be empty if the interval of its fraction at this level contains 0."""
+"""Level of the interval for a group's fraction; a group may be empty if it contains 0."""
 
 Columns = dict[str, Any]
 """Columns of a table by name."""
@@ -26,16 +26,16 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What a table shows.
+    """Display options of a table.
 
     Attributes
     ----------
     level : float
         Coverage of the intervals.
     simultaneous : bool
-        Whether all intervals hold together.
+        Whether all intervals hold jointly.
     n_rows : int or None
-        Number of rows for which counts are shown. None shows no counts.
+        Number of rows to which counts refer, or None for no counts.
     """
 
     level: float
@@ -50,7 +50,7 @@ def describe_table(
     options: TableOptions,
     wide: bool | str,
 ) -> Any:
-    """Return all cells of a marginal with their fractions and intervals, as a frame or a dict.
+    """Return all cells of a marginal with fractions and intervals, as a frame or a dict.
 
     Parameters
     ----------
@@ -59,12 +59,13 @@ def describe_table(
     positions : sequence of int
         Positions of the columns, in the order of the table.
     within : sequence of int
-        Those of them that define groups. The fractions are then shares of the rows of a group.
+        Positions of the columns that define groups. The fractions are then shares of a group's
+        rows.
     options : TableOptions
-        Level of the intervals, and counts.
+        Options for intervals and counts.
     wide : bool or str
-        Name of a column of values to spread over the categories of the last column. True stands for
-        the counts if there are any, and else for the fractions. False gives one row for each cell.
+        Name of the value column to spread over the categories of the last column. True selects the
+        counts if there are any, and otherwise the fractions. False returns one row per cell.
     """
     cells, names = released.queries.table_cells(positions)
     keys = {
@@ -86,15 +87,15 @@ def describe_table(
 
 
 def describe_all_tables(released: FittedRelease, options: TableOptions) -> Iterator[Any]:
-    """Yield all released tables as frames or dicts: single columns first.
+    """Yield all released tables as frames or dicts, starting with single columns.
 
-    Simultaneous intervals hold together for all tables.
+    Simultaneous intervals hold jointly for all tables.
     """
     workload = downward_closure(released.queries.tables(released.schema))
     tables = sorted(workload, key=lambda positions: (len(positions), positions))
     n_cells = [len(released.queries.table_cells(positions)[0]) for positions in tables]
     for positions, size in zip(tables, n_cells, strict=True):
-        if options.simultaneous:  # Bonferroni: each table has a part of the failure probability
+        if options.simultaneous:  # Bonferroni: each table has a share of the failure probability
             failure = (1 - options.level) * size / sum(n_cells)
             table_options = replace(options, level=1 - failure)
         else:
@@ -103,16 +104,16 @@ def describe_all_tables(released: FittedRelease, options: TableOptions) -> Itera
 
 
 def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -> Any:
-    """Return the mean of a numeric column in each group of rows, as a frame or a dict.
+    """Return the mean of a numeric column within each group of rows, as a frame or a dict.
 
-    It is the mean of the rows that have a value.
+    The mean is taken over the rows that have a value.
 
-    Groups that may be empty are left out.
+    Groups that may be empty are omitted.
 
     Parameters
     ----------
     released : FittedRelease
-        A release of tables, one of which contains the column and all columns of the groups.
+        A release of tables, one of which contains the column and all group columns.
     position : int
         Position of the numeric column.
     groups : sequence of int
@@ -146,7 +147,8 @@ def _cell_values(
     answers, level, simultaneous = released.answers, options.level, options.simultaneous
     ends = None
     if answers.has_intervals:
-        # before the answers, to raise an error instead of a warning for an unreleased table
+        # checked before the answers, so that an unreleased table raises an error instead of a
+        # warning
         ends = answers.intervals(cells, level, simultaneous=simultaneous)
     fractions = answers.answer(cells)
     values = _with_ends("fraction", fractions, ends)
@@ -170,7 +172,7 @@ def _cell_values(
 
 
 def _with_ends(name: str, estimates: Floats, ends: Floats | None, prefix: str = "") -> Columns:
-    """Return a column of estimates, and the columns of the ends of their intervals if given."""
+    """Return a column of estimates, plus the columns of interval ends if given."""
     columns: Columns = {name: estimates}
     if ends is not None:
         columns[f"{prefix}low"], columns[f"{prefix}high"] = ends.T
@@ -178,16 +180,16 @@ def _with_ends(name: str, estimates: Floats, ends: Floats | None, prefix: str = 
 
 
 def _spread(keys: Columns, values: Floats, n_columns: int) -> Columns:
-    """Return a wide table: a row for each cell of the other columns, a column for each last code.
+    """Return a wide table, whose columns are the codes of the last column of a long table.
 
-    A category with the name of another column of the wide table has the name of its column added.
+    A category named like another column of the wide table is prefixed with its own column's name.
 
     Parameters
     ----------
     keys : dict of str to list
         Categories or bins of each cell, in C order of the table.
     values : ndarray of shape (n_cells,)
-        Value of each cell.
+        Values of the cells.
     n_columns : int
         Number of codes of the last column.
     """
@@ -203,7 +205,7 @@ def _spread(keys: Columns, values: Floats, n_columns: int) -> Columns:
 
 
 def as_frame(released: FittedRelease, columns: Columns) -> Any:
-    """Return columns as a frame of the library that `fit` had, or else as a dict of arrays."""
+    """Return columns as a frame of the library used in `fit`, or otherwise as a dict of arrays."""
     container = released.schema.container
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     if container.library is None:

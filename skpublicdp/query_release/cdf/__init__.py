@@ -1,1 +1,1 @@
-"""The private distribution function of one numeric column."""
+"""Private release of the distribution function of one numeric column."""

@@ -1,9 +1,9 @@
-"""Adaptive grid: refine heavy cells of a column by counts of their parts, round by round.
+"""Adaptive grid, which refines the heavy cells of a column in rounds of noisy counts.
 
-Each round splits the heavy cells at short decimal numbers and counts the rows in their parts with
-noise. Heavy parts are split in the next round. Released counts alone decide which cells are split
-and how much budget a round gets. The refinement finds values with many rows even if no public row
-has these values.
+Each round splits the heavy cells at short decimal numbers and releases noisy counts of the rows in
+the parts. Heavy parts are split in the next round. Released counts alone determine the cells to
+split and the budget of each round. The refinement finds values that many rows share, even if no
+public row has these values.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from skpublicdp.query_release.cdf.strategies import PREFIX_SUMS_PROOF
 from skpublicdp.typing import Floats
 
 INTERVAL_SENSITIVITY = Sensitivity(2, 2)
-"""A replaced row leaves one interval and enters another."""
+"""Sensitivity of interval counts: a replaced row leaves one interval and enters another."""
 
 REFINEMENT_SHARE = Fraction(1, 4)
 """Maximum share of the budget for all refinement rounds together."""
 
 SHARE_PER_ROUND = Fraction(1, 2)
-"""Each refinement round spends this share of the remaining refinement budget."""
+"""Share of the remaining refinement budget that each round spends."""
 
 MIN_CELL_MASS = 2.0**-13
 """Minimum released mass of a cell that is split, so that a round has at most 2^18 intervals."""
 
 MIN_SQUARED_DISTANCE = 1e-300
-"""Lower bound of the denominator of the shrinkage factor, which may be 0."""
+"""Lower bound on the denominator of the shrinkage factor, which may otherwise be 0."""
 
 MAX_DECIMAL_POWER = 22
-"""10^22 is the largest power of ten that a float represents exactly."""
+"""Largest exponent for which a float represents the power of ten exactly."""
 
 
 @dataclass(frozen=True)
 class IntervalMasses:
-    """Disjoint intervals of a numeric column, with the released fraction of the rows in each.
+    """Disjoint intervals of a numeric column, with the released fraction of rows in each.
 
     Attributes
     ----------
     starts, ends : ndarray of shape (n_intervals,)
-        Increasing. An interval is (start, end].
+        Increasing ends. Intervals have the form (start, end].
     masses : ndarray of shape (n_intervals,)
         Nonnegative fractions of the private rows.
     """
@@ -64,11 +64,11 @@ class IntervalMasses:
     masses: Floats
 
     def select(self, mask: NDArray[np.bool_]) -> IntervalMasses:
-        """Return the intervals for which the mask is True."""
+        """Return the intervals selected by the mask."""
         return IntervalMasses(self.starts[mask], self.ends[mask], self.masses[mask])
 
     def replace_by_parts(self, mask: NDArray[np.bool_], parts: IntervalMasses) -> IntervalMasses:
-        """Return new intervals, in which those of the mask are replaced by their parts."""
+        """Return new intervals, where the masked intervals are replaced by their parts."""
         others = self.select(~mask)
         ends = np.concatenate([others.ends, parts.ends])
         order = np.argsort(ends)
@@ -83,7 +83,7 @@ class Refinement(NamedTuple):
     Attributes
     ----------
     grid : CDFGrid
-        The refined grid. Its distribution functions follow the released masses in split cells.
+        The refined grid, whose distribution functions follow the released masses in split cells.
     spent_share : Fraction
         Share of the budget that the refinement spent.
     """
@@ -93,19 +93,19 @@ class Refinement(NamedTuple):
 
 
 def detection_threshold(noise: Noise, remaining_share: Fraction, ledger: Ledger) -> float:
-    """Return the minimum number of rows for which a cell counts as heavy in the next round.
+    """Return the minimum number of rows that makes a cell heavy in the next round.
 
-    It is a multiple of the standard deviation of the round's noise. Noise alone therefore rarely
-    makes a cell heavy.
+    The threshold is a multiple of the standard deviation of the round's noise, so that noise alone
+    rarely makes a cell heavy.
 
     Parameters
     ----------
     noise : Gaussian or Pure
-        The budget of the whole release.
+        The budget of the entire release.
     remaining_share : Fraction
-        Share of this budget that refinement may still spend.
+        Share of this budget that the refinement may still spend.
     ledger : Ledger
-        Privacy ledger, for the number of rows per person. Nothing is charged.
+        Privacy ledger, used only for the number of rows per person. Nothing is charged.
     """
     round_noise = noise.scaled(remaining_share * SHARE_PER_ROUND)
     _, variance = noise_scale(round_noise, ledger.for_person(INTERVAL_SENSITIVITY))
@@ -120,7 +120,7 @@ def refine_heavy_cells(
     ledger: Ledger,
     max_cells: int,
 ) -> Refinement:
-    """Split heavy cells of a grid in rounds, until no part of them is heavy.
+    """Split the heavy cells of a grid in rounds until no part is heavy.
 
     A cell is heavy if its released mass exceeds `detection_threshold` and `MIN_CELL_MASS`.
 
@@ -133,16 +133,16 @@ def refine_heavy_cells(
     x_private : ColumnCounts
         The private column.
     noise : Gaussian or Pure
-        The budget of the whole release.
+        The budget of the entire release.
     ledger : Ledger
         Privacy ledger, which is charged for each round.
     max_cells : int
-        Parts of a cell are merged up to a mass of 1 / max_cells.
+        Parts of a cell are merged as long as their mass is at most 1 / max_cells.
 
     Returns
     -------
     Refinement
-        The refined grid and the share of the budget that was spent.
+        The refined grid and the spent share of the budget.
     """
     n = x_private.n
     remaining_share = REFINEMENT_SHARE
@@ -176,18 +176,18 @@ def refine_heavy_cells(
     spent_share = REFINEMENT_SHARE - remaining_share
     if not spent_share:  # no cell was heavy
         return Refinement(grid, spent_share)
-    # a cell is not split for less mass than the first round could distinguish from noise
+    # only masses that the first round can distinguish from noise justify splitting a cell
     max_mass = max(1 / max_cells, detection_threshold(noise, REFINEMENT_SHARE, ledger) / n)
     return Refinement(_split_heavy_cells(grid, intervals, max_mass), spent_share)
 
 
 class _CutSpacing(NamedTuple):
-    """Distance between the cuts of each interval. Arrays of shape (n_intervals,).
+    """Distances between the cuts of each interval, as arrays of shape (n_intervals,).
 
     Attributes
     ----------
     is_decimal : ndarray of bool
-        Whether cuts are at multiples of a power of ten. Otherwise the interval is cut into tenths.
+        Whether cuts lie at multiples of a power of ten. Otherwise the interval is cut into tenths.
     is_inverse : ndarray of bool
         Whether the power of ten is 1 / scale. Otherwise it is scale.
     scale : ndarray
@@ -199,14 +199,14 @@ class _CutSpacing(NamedTuple):
     scale: Floats
 
     def multiple_below(self, x: Floats) -> Floats:
-        """Return the number k of the largest multiple k * (power of ten) at or below each x."""
+        """Return k for the largest multiple k * (power of ten) at or below each x."""
         return np.floor(np.where(self.is_inverse, x * self.scale, x / self.scale))
 
 
 def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
     """Return the largest power of ten that is at most a third of the width of each interval.
 
-    Where floats cannot represent its multiples exactly, the spacing is not decimal.
+    If floats cannot represent the multiples exactly, the spacing is not decimal.
     """
     exponent = np.floor(np.log10(ends - starts) - np.log10(3)).astype(int)
     clipped_exponent = np.clip(exponent, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
@@ -222,18 +222,18 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     """Split intervals at the multiples of a power of ten.
 
     An interval holds 3 to 30 multiples of its power of ten. Each multiple, and the right end of the
-    interval, becomes an interval of a single float. Where floats are too coarse to represent the
-    multiples exactly, the interval is split into ten equal parts instead.
+    interval, becomes an interval that contains a single float. If floats are too coarse to
+    represent the multiples exactly, the interval is split into ten equal parts instead.
 
     Parameters
     ----------
     intervals : IntervalMasses
-        Intervals of more than one float each.
+        Intervals that each contain more than one float.
 
     Returns
     -------
     IntervalMasses
-        The parts, with masses 0.
+        The parts, with all masses set to 0.
     """
     starts, ends = intervals.starts, intervals.ends
     spacing = _cut_spacing(starts, ends)
@@ -241,7 +241,7 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     first_multiple = np.where(is_decimal, spacing.multiple_below(starts), 0)
     n_multiples = spacing.multiple_below(ends) - first_multiple
     n_cuts = np.where(is_decimal, n_multiples + 1, 10).astype(int) + 1
-    # cuts of all intervals, concatenated: the interval of each cut, and its number there from 0
+    # concatenated cuts of all intervals: the interval of each cut, and its index there from 0
     parent = np.repeat(np.arange(len(starts)), n_cuts)
     cut_number = np.arange(len(parent)) - np.repeat(np.cumsum(n_cuts) - n_cuts, n_cuts)
     multiple = first_multiple[parent] + cut_number
@@ -251,7 +251,7 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     )
     tenth = starts[parent] + (ends - starts)[parent] * (cut_number / 10)
     cuts = np.where(is_decimal[parent], decimal, tenth)
-    # a decimal number x becomes a part of its own, (just_below(x), x]
+    # a decimal number x becomes a separate part, (just_below(x), x]
     cut_is_decimal = is_decimal[parent]
     part_ends = np.concatenate([cuts, just_below(cuts[cut_is_decimal]), just_below(ends), ends])
     interval_index = np.arange(len(starts))
@@ -273,9 +273,9 @@ def _shrink_masses(
 ) -> Floats:
     """Return the masses of the parts of heavy intervals, shrunk to an expected distribution.
 
-    The noisy fractions of each interval are shrunk to the result of `_expected_masses` by the
-    factor of James and Stein (1961). The result is projected to nonnegative masses whose sum is the
-    mass of the interval.
+    The noisy fractions of each interval are shrunk towards the result of `_expected_masses` by the
+    James-Stein (1961) factor. The result is projected onto nonnegative masses that sum to the mass
+    of the interval.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def _shrink_masses(
     noisy : ndarray of shape (n_parts,)
         Noisy fraction of the rows in each part.
     variance : float
-        Variance of the noise of each fraction.
+        Noise variance of each fraction.
 
     Returns
     -------
@@ -318,8 +318,8 @@ def _expected_masses(
 ) -> Floats:
     """Return the expected mass of each part, given the noisy mass of its whole interval.
 
-    Inside an interval the mass is spread by the public distribution or uniformly, whichever is
-    nearer to the noisy fractions of all parts.
+    Inside an interval, the mass is spread either uniformly or according to the public distribution,
+    whichever is nearer to the noisy fractions of all parts.
 
     Parameters
     ----------
@@ -347,11 +347,11 @@ def _expected_masses(
 def project_to_simplex(values: Floats, total: float) -> Floats:
     """Return the Euclidean projection of numbers onto nonnegative numbers with a given sum.
 
-    The projection subtracts one threshold from all numbers and sets negative ones to 0 (Duchi et
-    al. 2008, Efficient projections onto the l1-ball). The sum must be positive.
+    The projection subtracts a common threshold from all numbers and sets negative results to 0
+    (Duchi et al. 2008, Efficient projections onto the l1-ball). The sum must be positive.
     """
     descending = np.sort(values)[::-1]
-    # the excess per number if only the largest 1, 2, ... numbers stay positive
+    # excess per number if only the largest 1, 2, ... numbers remain positive
     excess = (np.cumsum(descending) - total) / np.arange(1, len(descending) + 1)
     threshold = excess[np.flatnonzero(descending > excess)[-1]]
     nearest: Floats = np.maximum(values - threshold, 0)
@@ -361,10 +361,10 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
 def _merge_light_parts(
     parts: IntervalMasses, cell_of_part: NDArray[np.intp], max_mass: float
 ) -> Floats:
-    """Return the starts of the new cells, each of which holds adjacent parts of one old cell.
+    """Return the starts of the new cells, which consist of adjacent parts of one old cell.
 
     Parts are merged from the left as long as their mass stays within `max_mass`. A heavier part
-    becomes a cell of its own.
+    becomes a separate cell.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ def _merge_light_parts(
     cell_of_part : ndarray of int, shape (n_parts,)
         Index of the old cell that contains each part.
     max_mass : float
-        Maximum mass of a cell of several parts.
+        Maximum mass of a cell with several parts.
     """
     new_starts, mass_so_far = [], 0.0
     for i, mass in enumerate(parts.masses):
@@ -386,15 +386,15 @@ def _merge_light_parts(
 
 
 def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) -> CDFGrid:
-    """Split the cells of a grid at ends of parts until no cell holds more than `max_mass`.
+    """Split the cells of a grid at part ends until no cell has more mass than `max_mass`.
 
     Inside a split cell, both distribution functions follow the released masses of the parts. At the
-    ends of the old cells they keep their values.
+    ends of the old cells, both functions keep their values.
 
     Parameters
     ----------
     grid : CDFGrid
-        The grid before.
+        The grid before the split.
     parts : IntervalMasses
         A partition that is at least as fine as the cells, with released masses.
     max_mass : float
@@ -420,7 +420,7 @@ def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) ->
     fractions = fractions / (mass_at_end - mass_at_start)[inner_cells]
 
     def redistribute(cdf: PiecewiseLinearCDF) -> PiecewiseLinearCDF:
-        """Return the function with its rise in each split cell spread like the released masses."""
+        """Return the function, whose increase in each split cell follows the released masses."""
         heights_at_ends = cdf(np.concatenate([just_below(np.array([grid.low])), old_ends]))
         cell_of_knot = np.minimum(np.searchsorted(old_ends, cdf.knots), len(old_ends) - 1)
         old_knots = cdf.knots[~is_split[cell_of_knot]]

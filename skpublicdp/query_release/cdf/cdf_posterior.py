@@ -1,9 +1,9 @@
-"""Gaussian posterior of the distribution function, given noisy prefix sums and public rows.
+"""Gaussian posterior of the distribution function given noisy prefix sums and public rows.
 
-The prior mean of the private distribution is the public one times an exponential tilt (smooth
-shift). Independent changes of the cells are added (rough shift). The sizes of both shifts are
-estimated on a grid by marginal likelihood (empirical Bayes). Only released and public numbers
-enter.
+The prior mean of the private distribution is the public distribution times an exponential tilt
+(smooth shift). Independent changes of the cells are added (rough shift). The sizes of both shifts
+are estimated on a grid by marginal likelihood (empirical Bayes). All inputs are released or public
+numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
 from skpublicdp.typing import Floats, Integers
 
 N_COSINES = 8
-"""Number of cosines of the public rank in the tilt, besides a location shift."""
+"""Number of cosines of the public rank in the tilt, in addition to a location shift."""
 
 MAX_SHIFT_EDGES = 120
 """Maximum number of edges at which the shift is estimated."""
@@ -35,10 +35,10 @@ TAIL_SHARE_OF_SHIFT = 0.1
 """Share of the rough shift that is assigned to the tails beyond the public rows."""
 
 PROFILE_LIKELIHOOD_SLACK = 2.0
-"""Twice the log-likelihood loss that is allowed for the shift of the intervals."""
+"""Twice the allowed loss in log-likelihood for the shift that intervals assume."""
 
 N_GAUSS_NEWTON_STEPS = 4
-"""Number of Gauss-Newton steps for the tilt, which start without a tilt."""
+"""Number of Gauss-Newton steps for the tilt, starting from no tilt."""
 
 MAX_TILT_STEP = 1.5
 """Maximum change of a log density ratio in one Gauss-Newton step, for stability."""
@@ -47,21 +47,21 @@ JITTER = 1e-13
 """Variance added to the diagonal of a covariance before it is inverted, in squared fractions."""
 
 MIN_RANK = 1e-9
-"""Ranks are kept this far from 0 and 1, where the normal score is infinite."""
+"""Minimum distance of ranks from 0 and 1, where the normal score is infinite."""
 
 
 @dataclass(frozen=True)
 class NoisyPrefixSums:
     """Unbiased noisy estimates of the private distribution function at the edges of a grid.
 
-    A prefix sum of the cells of a grid is the fraction of the rows at or below an edge.
+    A prefix sum over the cells of a grid is the fraction of rows at or below an edge.
 
     Attributes
     ----------
     prefix_sums : ndarray of shape (n_edges,)
         Estimated fraction of the private rows at or below each edge.
     covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of their noise.
+        Covariance of the noise in the prefix sums.
     n_private : int
         Number of private rows.
     """
@@ -73,12 +73,12 @@ class NoisyPrefixSums:
 
 @dataclass(frozen=True)
 class DistributionShift:
-    """Shift of the private distribution from the public one.
+    """Shift between the public and the private distribution.
 
     Attributes
     ----------
     tilt : ndarray of shape (N_COSINES + 1,)
-        Coefficients of the exponential tilt, see `PublicPrior.tilt_directions`.
+        Coefficients of the exponential tilt; see `PublicPrior.tilt_directions`.
     rough_variance : float
         Variance of independent changes of the cells, as the inverse of a number of rows.
     smooth_deviation : float
@@ -91,14 +91,14 @@ class DistributionShift:
 
 
 NO_SHIFT = DistributionShift(np.zeros(N_COSINES + 1), 0.0, 0.0)
-"""Private and public rows have the same distribution."""
+"""Whether private and public rows have the same distribution."""
 
 
 @dataclass(frozen=True)
 class PublicPrior:
     """Distribution functions of public rows at the right ends of the cells of a grid.
 
-    Their last values are 1.
+    The last value of each function is 1.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class PublicPrior:
         return PublicPrior(self.public_cdf[ends], self.tail_cdf[ends], self.n_public)
 
     def tilt_directions(self) -> Floats:
-        """Return the functions that an exponential tilt combines, shape (n_cells, N_COSINES + 1).
+        """Return the basis functions of an exponential tilt, shape (n_cells, N_COSINES + 1).
 
         A tilt multiplies the mass of each cell by exp(directions @ coefficients). The directions
         are the normal score of the public rank, which shifts the location, and cosines of the rank
@@ -134,18 +134,18 @@ class PublicPrior:
 
 @dataclass(frozen=True)
 class LinearizedModel:
-    """Gaussian model of the prefix sums at all edges, linearized at a tilt.
+    """Gaussian model of the prefix sums at all edges, linearized around a tilt.
 
     Attributes
     ----------
     mean : ndarray of shape (n_edges,)
-        Prefix sums at a tilt of zero, by the linear approximation.
+        Prefix sums for zero tilt under the linear approximation.
     jacobian : ndarray of shape (n_edges, N_COSINES + 1)
         Derivatives of the prefix sums with respect to the tilt.
     sampling_covariance : ndarray of shape (n_edges, n_edges)
         Covariance of the sampling error of the private rows.
     public_covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of the sampling error of the public rows, carried through the tilt.
+        Covariance of the sampling error of the public rows, propagated through the tilt.
     rough_covariance : ndarray of shape (n_edges, n_edges)
         Covariance of a rough shift with variance 1.
     """
@@ -187,11 +187,11 @@ def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> Line
         tilted_mass, public_mass, out=np.ones_like(public_mass), where=public_mass > 0
     )
     centered = directions - tilted_mass @ directions
-    # the last prefix sum is always 1, so that it has no derivative
+    # the last prefix sum is always 1 and has no derivative
     jacobian = np.cumsum(tilted_mass[:, None] * centered, axis=0)[:-1]
     # the tilt multiplies the variance of a public cell by the squared density ratio
     cumulative_variance = np.cumsum(density_ratio * tilted_mass)
-    # public rows may be absent where private ones are: two pseudo-rows between the bounds
+    # public rows may be absent where private rows are: add two pseudo-rows between the bounds
     n_pseudo_public = prior_at_edges.n_public + 1
     cumulative_variance = cumulative_variance + 2 / n_pseudo_public * prior_at_edges.tail_cdf
     public_covariance = bridge_covariance(cumulative, cumulative_variance) / n_pseudo_public
@@ -209,15 +209,15 @@ def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> Line
 
 
 def bridge_covariance(cumulative_mass: Floats, cumulative_variance: Floats) -> Floats:
-    """Return the covariance of prefix sums of random cell masses that add up to a constant.
+    """Return the covariance of prefix sums of random cell masses with a fixed sum.
 
-    The masses change independently. Their total change is then subtracted, in proportion to the
+    The masses change independently. The total change is then subtracted in proportion to the
     masses. With variances equal to the masses, the prefix sums are a Brownian bridge.
 
     Parameters
     ----------
     cumulative_mass, cumulative_variance : ndarray of shape (n_cells,)
-        Prefix sums of the masses of the cells, and of the variances of their changes.
+        Prefix sums of the cell masses, and of the variances of their changes.
 
     Returns
     -------
@@ -233,16 +233,17 @@ def bridge_covariance(cumulative_mass: Floats, cumulative_variance: Floats) -> F
 
 @dataclass(frozen=True)
 class StrategyMeasurement:
-    """Noisy answers of a strategy, and the cells whose counts it combined.
+    """Noisy answers of a strategy, and the cells whose counts the strategy combined.
 
     Attributes
     ----------
     strategy : MeasurementStrategy
         Combinations of the counts of coarse cells, or of the cells of the grid.
     measurement : Measurement
-        Their noisy values.
+        The noisy values of the combinations.
     coarse_cells : ndarray of shape (n_cells,), or None
-        Index of the coarse cell that contains each cell of the grid. None if they are equal.
+        Index of the coarse cell that contains each cell of the grid. None if both sets of cells are
+        equal.
     """
 
     strategy: MeasurementStrategy
@@ -261,7 +262,7 @@ def gram_matrix(matrix: Integers) -> tuple[Floats, Floats]:
     """Return (DᵀD, D) for the design D of a strategy matrix M.
 
     M maps cell counts to answers and D maps prefix sums to the same answers, up to a constant that
-    depends on the public total alone.
+    depends only on the public total.
     """
     # a cell count is the difference of two prefix sums; the last prefix sum is the public total
     design = (matrix[:, :-1] - matrix[:, 1:]).astype(float)
@@ -271,15 +272,15 @@ def gram_matrix(matrix: Integers) -> tuple[Floats, Floats]:
 def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -> NoisyPrefixSums:
     """Estimate the fraction of private rows at or below each edge by weighted least squares.
 
-    Measurements are weighted by the inverse of their noise variance. At least one of them must
-    distinguish all cells, since the normal equations are singular otherwise.
+    Measurements are weighted by the inverse of their noise variance. At least one measurement must
+    distinguish all cells, since the normal equations are otherwise singular.
     """
     n_edges = measurements[0].matrix.shape[1] - 1
     information_matrix, information_vector = np.zeros((n_edges, n_edges)), np.zeros(n_edges)
     for measured in measurements:
         precision = n_private**2 / measured.measurement.variance
         gram, design = gram_matrix(measured.matrix)
-        # the last prefix sum is 1, and its part of the answers is subtracted
+        # the last prefix sum is 1; subtract its contribution to the answers
         target = measured.measurement.values / n_private - measured.matrix[:, -1]
         information_matrix += precision * gram
         information_vector += precision * (design.T @ target)
@@ -288,12 +289,12 @@ def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -
 
 
 class PrefixSumPosterior(NamedTuple):
-    """Normal posterior of the population's distribution function at the edges of a grid.
+    """Normal posterior of the population distribution function at the edges of a grid.
 
     Attributes
     ----------
     mean : ndarray of shape (n_edges,)
-        Posterior mean of the fraction at or below each edge. It need not be increasing.
+        Posterior mean of the fraction at or below each edge, which need not be increasing.
     covariance : ndarray of shape (n_edges, n_edges)
         Posterior covariance.
     """
@@ -319,8 +320,8 @@ def posterior_prefix_sums(
     shift : DistributionShift
         Tilt and sizes of the shift.
     estimate : ndarray of shape (n_edges,), optional
-        Prefix sums at which the sampling covariance is evaluated. By default they are those of the
-        tilted public distribution.
+        Prefix sums at which the sampling covariance is evaluated. The default uses the tilted
+        public distribution.
     """
     model = linearize(prior_at_edges, shift.tilt, noisy.n_private)
     prior_covariance = model.prior_covariance(shift)
@@ -331,7 +332,7 @@ def posterior_prefix_sums(
         sampling_covariance = bridge_covariance(cumulative, cumulative) / noisy.n_private
     error_covariance = sampling_covariance + noisy.covariance
     factor = cho_factor(with_jitter(prior_covariance + error_covariance), lower=True)
-    # Equal to the Kalman update from the prior mean. This form is exact for tiny noise.
+    # Equivalent to the Kalman update from the prior mean. This form remains exact for tiny noise.
     residual = noisy.prefix_sums - model.mean
     mean = noisy.prefix_sums - error_covariance @ cho_solve(factor, residual)
     whitened_prior = solve_triangular(factor[0], prior_covariance, lower=True)
@@ -342,14 +343,14 @@ def posterior_prefix_sums(
 
 
 class ShiftEstimates(NamedTuple):
-    """Estimates of the shift of the private distribution: one for the mean, one for intervals.
+    """Two estimates of the distribution shift, for the posterior mean and for the intervals.
 
     Attributes
     ----------
     likely : DistributionShift
-        The shift with the largest marginal likelihood, or no shift if it does not explain more.
+        The shift with the largest marginal likelihood, or no shift if that fits equally well.
     plausible : DistributionShift
-        The largest shift with nearly the same likelihood. Intervals are computed under it.
+        The largest shift with nearly the same likelihood, which the intervals assume.
     """
 
     likely: DistributionShift
@@ -359,10 +360,10 @@ class ShiftEstimates(NamedTuple):
 def estimate_distribution_shift(
     noisy: NoisyPrefixSums, prior_at_edges: PublicPrior
 ) -> ShiftEstimates:
-    """Estimate the shift of the private distribution by marginal likelihood.
+    """Estimate the distribution shift by marginal likelihood.
 
-    The tilt is estimated by Gauss-Newton steps. Each step chooses the sizes of the rough and of the
-    smooth shift on a grid. Without public rows a shift is always modelled.
+    The tilt is estimated by Gauss-Newton steps. Each step selects the sizes of the rough and the
+    smooth shift from a grid. Without public rows a shift is always modelled.
 
     Parameters
     ----------
@@ -372,7 +373,7 @@ def estimate_distribution_shift(
         The public distribution.
     """
     n_edges = len(noisy.prefix_sums)
-    # evenly spaced edges, since the run time is cubic in their number
+    # use a limited number of evenly spaced edges, since run time is cubic in their number
     selected = np.unique(np.linspace(0, n_edges - 1, MAX_SHIFT_EDGES).round().astype(int))
     prior = prior_at_edges.select(np.append(selected, n_edges))
     noise_covariance = noisy.covariance[np.ix_(selected, selected)]
@@ -387,11 +388,12 @@ def estimate_distribution_shift(
         residual = noisy.prefix_sums[selected] - model.mean
         deviances = _relative_deviances(fixed_covariance, model, residual)
         if step_number == 0:
-            # entry (0, 0) is the model without a shift, and a deviance is twice a log-likelihood
+            # entry (0, 0) is the model without a shift; a deviance is twice a log-likelihood
+            # difference
             is_shifted = is_shifted or deviances[0, 0] > 2 * AIC_THRESHOLD
         rough_index, smooth_index = np.unravel_index(deviances.argmin(), deviances.shape)
         rough_variance = SHIFT_VARIANCE_GRID[rough_index]
-        smooth_deviation = SHIFT_VARIANCE_GRID[smooth_index]  # the same grid, but of deviations
+        smooth_deviation = SHIFT_VARIANCE_GRID[smooth_index]  # the same grid in standard deviations
         covariance = fixed_covariance + rough_variance * model.rough_covariance
         best_tilt = _most_likely_tilt(covariance, model.jacobian, residual, smooth_deviation)
         step = best_tilt - tilt
@@ -407,9 +409,9 @@ def estimate_distribution_shift(
 def _largest_plausible_shift(
     tilt: Floats, deviances: Floats, model: LinearizedModel
 ) -> DistributionShift:
-    """Return the largest shift of the grid whose likelihood is nearly the maximum.
+    """Return the largest shift on the grid with a nearly maximal likelihood.
 
-    Its size is the expected squared change of the prefix sums, summed over the edges.
+    The size of a shift is the expected squared change of the prefix sums, summed over the edges.
 
     Parameters
     ----------
@@ -430,17 +432,17 @@ def _largest_plausible_shift(
 
 
 def with_jitter(covariance: Floats) -> Floats:
-    """Add a small multiple of the identity, so that the covariance is numerically invertible."""
+    """Add a small multiple of the identity to make the covariance numerically invertible."""
     return covariance + JITTER * np.eye(len(covariance))
 
 
 def _relative_deviances(
     fixed_covariance: Floats, model: LinearizedModel, residual: Floats
 ) -> Floats:
-    """Return -2 log(likelihood / maximum) for each pair of sizes of rough and smooth shift.
+    """Return -2 log(likelihood / maximum) for each pair of a rough and a smooth shift size.
 
-    The sizes are those of `SHIFT_VARIANCE_GRID`. The residual is normal. Its covariance is the
-    fixed one plus rough variance · rough covariance plus smooth deviation² · jacobian jacobianᵀ.
+    The sizes are taken from `SHIFT_VARIANCE_GRID`. The residual is normal with covariance fixed
+    covariance + rough variance · rough covariance + smooth deviation² · jacobian jacobianᵀ.
     Generalised eigenvectors make the fixed covariance and the covariance of the rough shift
     diagonal. The tilt is then a low-rank update of a diagonal matrix, for which the determinant
     lemma and the Woodbury identity hold.
@@ -452,14 +454,14 @@ def _relative_deviances(
     model : LinearizedModel
         The model at the current tilt.
     residual : ndarray of shape (n_edges,)
-        Measured prefix sums less the mean of the model.
+        Measured prefix sums minus the mean of the model.
 
     Returns
     -------
     ndarray of shape (n_rough, n_smooth)
         The deviance of the best pair is 0.
     """
-    # coordinates in which the fixed covariance is the identity and the rough one is diagonal
+    # coordinates in which the fixed covariance is the identity and the rough covariance is diagonal
     lower = cholesky(fixed_covariance, lower=True)
     half_whitened = solve_triangular(lower, model.rough_covariance, lower=True)
     rough_variances, vectors = np.linalg.eigh(solve_triangular(lower, half_whitened.T, lower=True))
@@ -487,7 +489,7 @@ def _relative_deviances(
 def _most_likely_tilt(
     covariance: Floats, jacobian: Floats, residual: Floats, smooth_deviation: float
 ) -> Floats:
-    """Return the posterior mean of the tilt, by ridge regression of the residual on the jacobian.
+    """Return the posterior mean of the tilt by ridge regression of the residual on the jacobian.
 
     Parameters
     ----------
@@ -496,9 +498,9 @@ def _most_likely_tilt(
     jacobian : ndarray of shape (n_edges, n_coefficients)
         Derivatives with respect to the tilt.
     residual : ndarray of shape (n_edges,)
-        Measured prefix sums less the mean of the model.
+        Measured prefix sums minus the mean of the model.
     smooth_deviation : float
-        Prior standard deviation of the coefficients. If it is 0, so is the tilt.
+        Prior standard deviation of the coefficients. A value of 0 implies a zero tilt.
 
     Returns
     -------

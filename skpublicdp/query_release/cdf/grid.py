@@ -1,4 +1,4 @@
-"""Histogram grid of a numeric column and its public CDF, from public rows and bounds only."""
+"""Histogram grid and public CDF of a numeric column, based only on public rows and bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIN_PADDING = 2.0**-40
 """Minimum padding of the public range, as a fraction of (high - low)."""
 
 PADDING = 0.05
-"""Padding on each side of the public range that gets a little prior mass, as a fraction of it."""
+"""Padding beyond the public range that receives a little prior mass, relative to the range."""
 
 MAX_INTEGER_ATOMS = 1024
 """Maximum number of integers in the public range for which each integer becomes an atom."""
@@ -22,18 +22,19 @@ MIN_CELL_SNR = 4
 """Target signal-to-noise ratio of a cell: rows per standard deviation of the noise."""
 
 QUARTER_RECORD = 0.25
-"""Mass of a quarter of the pseudo-record, in rows. One quarter each is for the public range, for
-log-spaced tails up to the bounds, for all numbers between the bounds, and for the bounds."""
+"""Mass of a quarter of the pseudo-record, in rows. The four quarters are for the public range, for
+log-spaced tails up to the bounds, for all numbers between the bounds, and for the bounds
+themselves."""
 
 
 def just_below(x: Floats) -> Floats:
-    """Return the next smaller float of each number x. The interval between both holds x alone."""
+    """Return the float just below each x, so that the interval (result, x] contains only x."""
     return np.nextafter(x, -np.inf)
 
 
 @dataclass(frozen=True)
 class PiecewiseLinearCDF:
-    """A piecewise linear distribution function. A jump is a piece between adjacent floats.
+    """Piecewise linear distribution function, where jumps are pieces between adjacent floats.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class PiecewiseLinearCDF:
     heights: Floats
 
     def __call__(self, x: Floats) -> Floats:
-        """Return the height of the function at each number: 0 below all knots, 1 above them."""
+        """Return the height of the function at each number, from 0 to 1."""
         x = np.clip(x, self.knots[0], self.knots[-1])
         piece = np.searchsorted(self.knots, x, side="right") - 1
         piece = np.minimum(piece, len(self.knots) - 2)
@@ -59,20 +60,20 @@ class PiecewiseLinearCDF:
         return heights
 
     def inverse(self, p: Floats) -> Floats:
-        """Return for each fraction p its quantile, the smallest number x with cdf(x) >= p."""
+        """Return the quantile of each fraction p, i.e. the smallest number x with cdf(x) >= p."""
         # the piece that rises to p ends at the first knot whose height is at least p
         piece = np.clip(np.searchsorted(self.heights, p, side="left"), 1, len(self.knots) - 1) - 1
         start, end = self.knots[piece], self.knots[piece + 1]
         low, high = self.heights[piece], self.heights[piece + 1]
         rise = np.where(high > low, high - low, 1.0)
         fraction = np.clip((p - low) / rise, 0, 1)
-        is_jump = np.nextafter(start, end) >= end  # there is no float between its ends
+        is_jump = np.nextafter(start, end) >= end  # no float lies between the ends of the piece
         inside = start + fraction * (end - start)
         quantiles: Floats = np.where(is_jump | (fraction >= 1), end, inside)
         return quantiles
 
     def mean(self) -> float:
-        """Return the mean of the distribution. It is uniform on each piece."""
+        """Return the mean of the distribution, which is uniform on each piece."""
         start, end = self.knots[:-1], self.knots[1:]
         is_jump = np.nextafter(start, end) >= end
         piece_means = np.where(is_jump, end, start / 2 + end / 2)
@@ -81,7 +82,7 @@ class PiecewiseLinearCDF:
 
 @runtime_checkable
 class ColumnCounts(Protocol):
-    """Interface of a private numeric column, which answers counting questions alone.
+    """Interface of a private numeric column, which only provides counts.
 
     Values are clipped to the bounds of the column before they are counted.
     """
@@ -97,14 +98,14 @@ class ColumnCounts(Protocol):
 
 
 class SortedColumn:
-    """Column in memory that is sorted once, so that each count is a binary search.
+    """Column that is sorted once in memory, so that each count is a binary search.
 
     Parameters
     ----------
     x : ndarray of shape (n,)
         The numbers.
     low, high : float
-        Bounds, to which the numbers are clipped.
+        Bounds to which the numbers are clipped.
     """
 
     def __init__(self, x: Floats, low: float = -np.inf, high: float = np.inf) -> None:
@@ -123,23 +124,23 @@ class SortedColumn:
 
 @dataclass(frozen=True)
 class CDFGrid:
-    """Histogram cells of a column, and the distribution functions expected from public rows.
+    """Histogram cells of a column, with the distribution functions expected from public rows.
 
     The cells are (just_below(low), edges[0]], (edges[0], edges[1]], ..., (edges[-1], high].
 
     Attributes
     ----------
     low, high : float
-        Bounds, to which values are clipped.
+        Bounds to which values are clipped.
     edges : ndarray of shape (n_cells - 1,)
         Right ends of all cells but the last.
     public_cdf : PiecewiseLinearCDF
         Distribution of the public rows, smoothed and with one pseudo-record added.
     tail_cdf : PiecewiseLinearCDF
-        Distribution of the pseudo-record. It has mass everywhere between the bounds.
+        Distribution of the pseudo-record, which has mass everywhere between the bounds.
     atoms : ndarray
-        Values that many rows share. An atom has a cell of its own, or it is the only likely value
-        of its cell.
+        Values that many rows share. An atom has a separate cell, or is the only likely value of its
+        cell.
     """
 
     low: float
@@ -150,7 +151,7 @@ class CDFGrid:
     atoms: Floats
 
     def tabulate(self, x: ColumnCounts) -> Integers:
-        """Return the number of rows of a column in each cell, shape (n_cells,).
+        """Return the number of a column's rows in each cell, shape (n_cells,).
 
         Each row is in exactly one cell.
         """
@@ -159,7 +160,7 @@ class CDFGrid:
 
 
 def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CDFGrid:
-    """Build a grid of about `resolution` cells at quantiles of the public rows.
+    """Build a grid of approximately `resolution` cells at quantiles of the public rows.
 
     Parameters
     ----------
@@ -177,12 +178,12 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
     """
     x_public = np.clip(x_public, low, high)
     values, counts = np.unique(x_public, return_counts=True)
-    # an atom is a tied value with at least half of the rows of an average cell
+    # an atom is a tied value with at least half the rows of an average cell
     atoms = values[counts >= max(2.0, len(x_public) / (2 * resolution))]
     public_cdf, tail_cdf = _expected_cdfs(values, counts, low, high)
     levels = np.arange(1, resolution) / resolution
-    # A shift may move mass into the public tails. There are edges at tail masses 1/2, 1/4, 1/8, ...
-    # down to about a single public row.
+    # A shift may move mass into the public tails. Edges are placed at tail masses 1/2, 1/4, 1/8,
+    # ... down to about a single public row.
     tail_masses = 0.5 ** np.arange(1, np.log2(len(x_public) + 1) + 1)
     public_levels = np.concatenate([levels, tail_masses, 1 - tail_masses])
     candidate_edges = [
@@ -190,7 +191,7 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
         just_below(np.array([high])),
         atoms,
         just_below(atoms),
-        tail_cdf.inverse(levels[::2]),  # fewer cells, since the tails hold little mass
+        tail_cdf.inverse(levels[::2]),  # use fewer cells, since the tails contain little mass
         public_cdf.inverse(public_levels),
     ]
     edges = np.unique(np.concatenate(candidate_edges))
@@ -199,14 +200,14 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
 
 
 class _PointMasses(NamedTuple):
-    """A discrete summand of an unnormalised distribution.
+    """Discrete component of an unnormalised distribution.
 
     Attributes
     ----------
     points : ndarray of shape (n_points,)
         Increasing values.
     masses : ndarray of shape (n_points,)
-        Mass of each value, in rows.
+        Mass at each value, in rows.
     """
 
     points: Floats
@@ -214,7 +215,7 @@ class _PointMasses(NamedTuple):
 
 
 class _UniformPieces(NamedTuple):
-    """A piecewise uniform summand of an unnormalised distribution.
+    """Piecewise uniform component of an unnormalised distribution.
 
     Attributes
     ----------
@@ -229,7 +230,7 @@ class _UniformPieces(NamedTuple):
 
 
 _MassParts = list[_PointMasses | _UniformPieces]
-"""Summands of a distribution."""
+"""Components of a distribution."""
 
 
 class _ExpectedCDFs(NamedTuple):
@@ -240,9 +241,9 @@ class _ExpectedCDFs(NamedTuple):
 
 
 def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) -> _ExpectedCDFs:
-    """Return the distribution functions that public rows suggest for the private ones.
+    """Return the distribution functions that public rows suggest for the private rows.
 
-    The pseudo-record has four quarters, see `QUARTER_RECORD`. The public distribution is the sum of
+    The pseudo-record has four quarters; see `QUARTER_RECORD`. The public distribution is the sum of
     the pseudo-record and of the public rows.
 
     Parameters
@@ -259,7 +260,7 @@ def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) ->
         _PointMasses(bounds, np.full(2, QUARTER_RECORD / 2)),
         _UniformPieces(bounds, np.array([0, QUARTER_RECORD])),
     ]
-    if not len(values):  # without a public range, its two quarters are spread between the bounds
+    if not len(values):  # without a public range, two quarters are spread between the bounds
         pseudo_record.append(_UniformPieces(bounds, np.array([0, 2 * QUARTER_RECORD])))
         tail_cdf = _mixture_cdf(pseudo_record, low)
         return _ExpectedCDFs(tail_cdf, tail_cdf)
@@ -283,10 +284,10 @@ def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) ->
 def _public_masses(
     values: Floats, counts: Integers, padded_range: Floats, integers: Floats
 ) -> _MassParts:
-    """Return the masses of the public rows, one for each row.
+    """Return the distribution of the public rows, with mass 1 per row.
 
-    Tied values are point masses. Untied values are taken for draws of a continuous variable: half
-    of each row is spread over the gap on either side. In an integer column, the spread mass is
+    Tied values are point masses. Untied values are treated as draws of a continuous variable, where
+    half of each row is spread over the gap on either side. In an integer column, the spread mass is
     moved to the nearest integers.
 
     Parameters
@@ -294,7 +295,7 @@ def _public_masses(
     values, counts
         As in `_expected_cdfs`.
     padded_range : ndarray of shape (2,)
-        Ends of the outer gaps.
+        Outer ends of the first and the last gap.
     integers : ndarray
         Values of an integer column. Empty for other columns.
     """
@@ -326,10 +327,10 @@ def _integer_atoms(values: Floats, padded_range: Floats) -> Floats:
 
 
 def _move_to_integers(pieces: _UniformPieces, integers: Floats) -> _PointMasses | _UniformPieces:
-    """Move piecewise uniform mass to the nearest of the integers. Without integers, return it."""
+    """Move piecewise uniform mass to the nearest integers, if there are any."""
     if not len(integers):
         return pieces
-    # half-way to the next integer, mass belongs to the lower one
+    # mass halfway between two integers belongs to the lower integer
     cell_ends = np.append(integers[:-1] + 0.5, pieces.knots[-1])
     cumulative = PiecewiseLinearCDF(pieces.knots, pieces.cumulative)(cell_ends)
     return _PointMasses(integers, np.diff(cumulative, prepend=0.0))
@@ -338,9 +339,9 @@ def _move_to_integers(pieces: _UniformPieces, integers: Floats) -> _PointMasses 
 def _log_spaced_tails(
     padded_range: Floats, padding: float, low: float, high: float
 ) -> _UniformPieces:
-    """Spread a quarter of a record over the tails between the padded public range and the bounds.
+    """Spread a quarter-record over the tails between the padded public range and the bounds.
 
-    The pieces of a tail double in width with the distance from the range, and have equal masses.
+    The pieces of a tail have equal masses, and their width doubles with distance from the range.
     """
     n_doublings = np.ceil(np.log2(max(high - low, padding) / padding))
     distances = padding * 2.0 ** np.arange(n_doublings + 1)
@@ -358,7 +359,7 @@ def _log_spaced_tails(
 def _mixture_cdf(parts: _MassParts, low: float) -> PiecewiseLinearCDF:
     """Return the distribution function of the sum of several masses, scaled to a total of 1.
 
-    Its first knot is the float below the lower bound `low`, where its height is 0.
+    The first knot is the float below the lower bound `low`, where the height is 0.
     """
     point_masses = [part for part in parts if isinstance(part, _PointMasses)]
     uniform_pieces = [part for part in parts if isinstance(part, _UniformPieces)]

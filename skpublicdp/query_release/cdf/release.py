@@ -47,8 +47,8 @@ from skpublicdp.query_release.cdf.strategies import (
 from skpublicdp.typing import Floats
 
 MIN_CDF_CELLS, MAX_CDF_CELLS, MAX_CDF_CELLS_LAPLACE = 16, 700, 256
-"""Minimum number of cells, and maximum with Gaussian and with Laplace noise. The maximum limits run
-time, which is cubic in the number of cells."""
+"""Minimum number of cells, and maximum numbers with Gaussian and with Laplace noise. The maxima
+limit run time, which is cubic in the number of cells."""
 
 MAX_ABS_BOUND = 1e300
 """Largest absolute bound, so that sums and multiples of bounds do not overflow."""
@@ -67,14 +67,14 @@ def release_cdf(
     Parameters
     ----------
     x_private : array-like of shape (n_private,), or ColumnCounts
-        At least one finite number. Values outside the bounds are clipped.
+        Private values, at least one. Values must be finite and are clipped to the bounds.
     x_public : array-like of shape (n_public,)
-        Finite numbers; may be empty.
+        Finite public values; may be empty.
     bounds : tuple of float
         Lower and upper bound, chosen without private rows. Wide bounds cost little accuracy if
         there are public rows.
     ledger : Ledger
-        Privacy ledger. Its whole budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
+        Privacy ledger. The entire budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
     trust : 'auto' or float
         Weight of a public row relative to a private row, from 0 to 1. 'auto' estimates it from the
         noisy answers, which costs no privacy.
@@ -82,18 +82,19 @@ def release_cdf(
     Returns
     -------
     ReleasedCDF
-        Computed from noisy counts and public rows. The number of private rows is not protected.
+        Result computed from noisy counts and public rows. The number of private rows is not
+        protected.
 
     Raises
     ------
     ValueError
-        If an argument is not as described, or if the noise is too large to be drawn. It is raised
+        If an argument is invalid, or if the noise is too large to be drawn. The error is raised
         before anything is charged.
 
     Notes
     -----
-    If the budget suffices to detect heavy cells, the cells are measured with an eighth of it, and
-    heavy cells are refined. The remaining budget measures the refined cells.
+    If the budget suffices to detect heavy cells, an eighth of the budget is used to measure all
+    cells, and heavy cells are refined. The remaining budget measures the refined cells.
 
     Examples
     --------
@@ -133,11 +134,11 @@ class _MeasuredGrid(NamedTuple):
     Attributes
     ----------
     grid : CDFGrid
-        The cells, refined where many rows are.
+        The cells, which are finer where there are many rows.
     measurements : list of StrategyMeasurement
         The measurement of the initial cells. Empty if the budget did not suffice for it.
     spent_share : Fraction
-        Share of the budget that was spent.
+        Spent share of the budget.
     """
 
     grid: CDFGrid
@@ -148,9 +149,9 @@ class _MeasuredGrid(NamedTuple):
 def _measure_and_refine(
     grid: CDFGrid, private: ColumnCounts, ledger: Ledger, max_cells: int
 ) -> _MeasuredGrid:
-    """Measure the cells of a grid with an eighth of the budget, and refine the heavy ones."""
+    """Measure the cells of a grid with an eighth of the budget, and refine heavy cells."""
     noise, n = ledger.noise, private.n
-    # no cell can be heavy if not even a cell with all rows is
+    # no cell can be heavy if even a cell with all rows is not heavy
     if detection_threshold(noise, REFINEMENT_SHARE, ledger) > n:
         return _MeasuredGrid(grid, [], Fraction(0))
     share = REFINEMENT_SHARE * SHARE_PER_ROUND
@@ -167,7 +168,7 @@ def _measure_and_refine(
 
 
 def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
-    """Return the bounds of a column as floats, after a check of their order and size."""
+    """Check the order and size of a column's bounds, and return them as floats."""
     low, high = float(bounds[0]), float(bounds[1])
     if not -MAX_ABS_BOUND <= low < high <= MAX_ABS_BOUND:
         raise ValueError(
@@ -178,10 +179,11 @@ def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def max_grid_cells(noise: Noise, n_persons: float) -> int:
-    """Return the maximum number of histogram cells of a column at a noise level.
+    """Return the maximum number of histogram cells of a column for a given noise level.
 
-    A cell with an equal share of the rows then stands out from the noise by `MIN_CELL_SNR`. The
-    number is clipped to `MIN_CDF_CELLS` and `MAX_CDF_CELLS` (`MAX_CDF_CELLS_LAPLACE`).
+    With this number of cells, a cell with an equal share of the rows has the signal-to-noise ratio
+    `MIN_CELL_SNR`. The number is clipped to `MIN_CDF_CELLS` and `MAX_CDF_CELLS`
+    (`MAX_CDF_CELLS_LAPLACE`).
     """
     max_cells = MAX_CDF_CELLS if isinstance(noise, Gaussian) else MAX_CDF_CELLS_LAPLACE
     n_cells = noise.signal_to_noise(n_persons) / MIN_CELL_SNR
@@ -197,7 +199,7 @@ def posterior_cdf(
 ) -> ReleasedCDF:
     """Estimate the distribution function from noisy measurements and public rows.
 
-    This is post-processing, which costs no privacy.
+    The estimate is post-processing and costs no privacy.
 
     Parameters
     ----------
@@ -215,7 +217,7 @@ def posterior_cdf(
     Returns
     -------
     ReleasedCDF
-        The estimate is deterministic given the arguments.
+        The estimate, which is a deterministic function of the arguments.
     """
     prior_at_edges = public_prior_at_edges(grid, x_public)
     prefix_sums = least_squares(measurements, n_private)
@@ -225,17 +227,17 @@ def posterior_cdf(
         shifts = _shift_of_trust(float(trust), len(x_public))
     posterior = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.likely)
     heights = np.clip(isotonic_regression(posterior.mean).x, 0, 1)
-    # The intervals assume the plausible shift, which trusts public rows less than the estimate.
-    # The difference of both estimates counts as an error.
+    # The intervals assume the plausible shift, which trusts public rows less than the estimate. The
+    # difference between both estimates counts as an error.
     plausible = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.plausible, heights)
     bias = plausible.mean - heights
     covariance = plausible.covariance + np.outer(bias, bias)
     model = linearize(prior_at_edges, shifts.likely.tilt, n_private)
     prior_trace = np.trace(model.prior_covariance(shifts.likely))
-    # the prior is as precise as this number of private rows would be, averaged over the edges
+    # average over the edges of the number of private rows with the same precision as the prior
     effective_public_size = float(n_private * np.trace(model.sampling_covariance) / prior_trace)
     weights = np.diff(heights, prepend=0.0, append=1.0)
-    # the shift of a whole cell estimates the shift inside it
+    # the shift of an entire cell serves as an estimate of the shift inside the cell
     squared_shift = (weights - np.diff(prior_at_edges.public_cdf, prepend=0.0)) ** 2
     squared_shift = np.divide(squared_shift, weights, out=np.zeros_like(weights), where=weights > 0)
     plausible_variance = 1 / (len(x_public) + 1) + shifts.plausible.rough_variance
@@ -256,10 +258,10 @@ def posterior_cdf(
 
 
 def _shift_of_trust(trust: float, n_public: int) -> ShiftEstimates:
-    """Return the rough shift at which a public row weighs as much as `trust` private rows.
+    """Return the rough shift that gives each public row the weight of `trust` private rows.
 
-    The public rows then have the variance of trust · n_public + 1 rows, and of n_public + 1 rows
-    without a shift. The shift variance is the difference.
+    With this shift, the public rows have the variance of trust · n_public + 1 rows, compared with
+    n_public + 1 rows without a shift. The shift variance is the difference.
     """
     rough_variance = 1 / (trust * n_public + 1) - 1 / (n_public + 1)
     shift = DistributionShift(NO_SHIFT.tilt, rough_variance, 0.0)
@@ -277,8 +279,8 @@ def public_prior_at_edges(grid: CDFGrid, x_public: Floats) -> PublicPrior:
 def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
     """Return the distribution function with given heights at the edges of a grid.
 
-    Inside a cell it rises in proportion to the public distribution function, or linearly if the
-    cell has no public mass.
+    Inside a cell, the function increases in proportion to the public distribution function, or
+    linearly if the cell has no public mass.
 
     Parameters
     ----------
@@ -302,7 +304,7 @@ def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
         / np.where(public_mass > 0, public_mass, 1),
         (knots - ends[cell_start]) / width,
     )
-    # the ends of a cell get exactly the given heights, without rounding error
+    # the ends of a cell have exactly the given heights, without rounding error
     fraction = np.where(knots >= ends[cell_end], 1, np.clip(fraction, 0, 1))
     rise = heights[cell_end] - heights[cell_start]
     interpolated = np.where(fraction == 1, heights[cell_end], heights[cell_start] + fraction * rise)
@@ -311,7 +313,7 @@ def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
 
 
 def _check_column(name: str, values: ArrayLike) -> Floats:
-    """Return the values of one column as floats, after a check of dimension and finiteness."""
+    """Return the values of one column as floats, after checking dimension and finiteness."""
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1 or not np.isfinite(column).all():
         raise ValueError(f"{name} must be a one-dimensional array of finite numbers.")

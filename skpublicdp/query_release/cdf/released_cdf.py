@@ -16,11 +16,11 @@ from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
 from skpublicdp.typing import Codes, Floats
 
 MAX_FACTOR = 40.0
-"""Upper bound of the half-width in standard deviations, where normal tails vanish in floats."""
+"""Upper bound on the half-width in standard deviations, where normal tails vanish in floats."""
 
 
 class _CellPosition(NamedTuple):
-    """Positions of numbers within the cells of a `ReleasedCDF`. The arrays have one shape.
+    """Positions of numbers within the cells of a `ReleasedCDF`, as arrays of equal shape.
 
     Attributes
     ----------
@@ -39,15 +39,15 @@ class _CellPosition(NamedTuple):
 
 @dataclass(frozen=True)
 class ReleasedCDF:
-    """Released distribution function of a column. Answers are fractions of the population.
+    """Released distribution function of a column, which answers in fractions of the population.
 
     Attributes
     ----------
     curve : PiecewiseLinearCDF
         The distribution function.
     edges : ndarray of shape (n_cells - 1,)
-        Ends of the cells. Cells are (edges[i - 1], edges[i]]. The first cell starts at the lower
-        bound and includes it, and the last one ends at the upper bound.
+        Ends of the cells. Cells are (edges[i - 1], edges[i]]. The first cell includes the lower
+        bound, and the last cell ends at the upper bound.
     weights : ndarray of shape (n_cells,)
         Fraction of the population in each cell.
     atoms : ndarray
@@ -61,12 +61,12 @@ class ReleasedCDF:
     effective_public_size : float
         Effective public sample size, in private rows.
     drift : DistributionShift
-        Estimated shift of the private distribution from the public one.
+        Estimated shift between the public and the private distribution.
     n_private, n_public : int
         Numbers of rows.
     covariance : ndarray of shape (n_cells - 1, n_cells - 1), or None
         Covariance of the released distribution function at the edges. It is dropped to save memory
-        if many columns are released. Intervals of differences are longer without it.
+        if many columns are released, which makes intervals for differences longer.
     """
 
     curve: PiecewiseLinearCDF
@@ -85,7 +85,7 @@ class ReleasedCDF:
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the fraction of the population at or below each number x.
 
-        It is 0 below the lower bound of the column and 1 from the upper bound on.
+        The fraction is 0 below the lower bound of the column and 1 from the upper bound on.
         """
         return self.curve(np.asarray(x, dtype=float))
 
@@ -96,7 +96,7 @@ class ReleasedCDF:
         return quantiles
 
     def mean(self) -> float:
-        """Return the mean of the population, with numbers outside the bounds moved to them."""
+        """Return the population mean, with numbers clipped to the bounds."""
         return float(np.clip(self.curve.mean(), self._low, self.curve.knots[-1]))
 
     def fraction(self, above: ArrayLike, up_to: ArrayLike) -> Floats:
@@ -109,8 +109,8 @@ class ReleasedCDF:
     ) -> Floats:
         """Return confidence intervals for the quantiles of the population.
 
-        They invert the intervals of the distribution function: an interval holds all numbers x
-        whose interval of cdf(x), see `half_width`, contains p.
+        The intervals invert the intervals for the distribution function: an interval contains all
+        numbers x whose interval for cdf(x) (see `half_width`) contains p.
 
         Parameters
         ----------
@@ -127,8 +127,8 @@ class ReleasedCDF:
             Lower and upper ends.
         """
         p = np.asarray(p, dtype=float)
-        # The ends of the intervals are evaluated at knots and interpolated in between. Half-widths
-        # jump at the edges, and are largest near the middle of a cell.
+        # The ends of the intervals are evaluated at knots and interpolated between knots.
+        # Half-widths jump at the edges, and are largest near the middle of a cell.
         edge_heights = self.curve(self.edges)
         middles = self.curve.inverse((edge_heights[1:] + edge_heights[:-1]) / 2)
         just_above_edges = -just_below(-self.edges)
@@ -169,8 +169,8 @@ class ReleasedCDF:
         n_intervals = max(len(up_to), 1) if simultaneous else 1
         half_width = self.half_width(above, level=level, n_intervals=n_intervals)
         half_width = half_width + self.half_width(up_to, level=level, n_intervals=n_intervals)
-        # Simultaneous intervals include rare bins, for which the normal tails of a difference are
-        # too thin.
+        # Simultaneous intervals also cover rare bins, for which the normal tails of a difference
+        # are too thin.
         if self.covariance is not None and not simultaneous:
             deviation = np.sqrt(self._difference_variance(above, up_to))
             half_width = np.minimum(half_width, norm.isf((1 - level) / 2) * deviation)
@@ -189,8 +189,8 @@ class ReleasedCDF:
         level : float, default=0.95
             Coverage.
         n_intervals : float, default=1
-            Number of simultaneous intervals. Half-widths are those of Bonferroni's correction, or
-            of the simultaneous band if that is narrower. Infinity selects the band.
+            Number of simultaneous intervals. Half-widths are based on Bonferroni's correction, or
+            on the simultaneous band if the band is narrower. Infinity selects the band.
 
         Returns
         -------
@@ -205,7 +205,7 @@ class ReleasedCDF:
         interpolated = (1 - fraction) * variances[cell] + fraction * variances[cell + 1]
         at_ends = factor * np.sqrt(interpolated)
         inside = np.hypot(at_ends, factor * np.sqrt(self._within_cell_variance(cell, fraction)))
-        # the largest possible error: all mass of the cell is at one point
+        # the largest possible error occurs if all mass of the cell is at one point
         worst_case = at_ends + np.maximum(fraction, 1 - fraction) * self.weights[cell]
         inside = np.minimum(inside, worst_case)
         half_width: Floats = np.minimum(np.where(is_end, at_ends, inside), 1)
@@ -213,11 +213,11 @@ class ReleasedCDF:
 
     @property
     def _low(self) -> float:
-        """The lower bound of the column. The knot before it is the float just below it."""
+        """The lower bound of the column, which follows a knot at the float just below."""
         return float(self.curve.knots[1])
 
     def _locate(self, x: Floats) -> _CellPosition:
-        """Return the cell that contains each number, and the number's position within the cell."""
+        """Return the cell that contains each number, and its position within the cell."""
         cumulative = np.concatenate([[0], np.cumsum(self.weights)])
         cell = np.searchsorted(self.edges, x, side="left")
         weight = self.weights[cell]
@@ -231,9 +231,9 @@ class ReleasedCDF:
     def _within_cell_variance(self, cell: Codes, fraction: Floats) -> Floats:
         """Return the error variance of the mass below a point inside a cell, given the cell's mass.
 
-        It is a binomial variance with the effective number n of rows in the cell. The fraction of
-        the mass below the point is kept at least 1 / (n + 2) away from 0 and 1, since an estimated
-        fraction of 0 is not certain.
+        The error variance is binomial with the effective number n of rows in the cell. The fraction
+        of the mass below the point is kept at least 1 / (n + 2) away from 0 and 1, since an
+        estimated fraction of 0 is uncertain.
 
         Parameters
         ----------
@@ -251,8 +251,8 @@ class ReleasedCDF:
     def _difference_variance(self, above: Floats, up_to: Floats) -> Floats:
         """Return the posterior variance of cdf(up_to) - cdf(above).
 
-        It is the variance that the edges of the cells of both numbers cause, plus the variance
-        inside these cells.
+        The result is the variance due to the edges of both numbers' cells, plus the variance inside
+        these cells.
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class ReleasedCDF:
             end.is_end, 0, self._within_cell_variance(end.cell, end.fraction)
         )
         one_cell = self._within_cell_variance(start.cell, end.fraction - start.fraction)
-        # if both numbers are ends of one cell, its ends alone determine the variance
+        # if both numbers are ends of the same cell, these ends alone determine the variance
         is_inside_one_cell = (start.cell == end.cell) & ~(start.is_end & end.is_end)
         inner_variance = np.where(is_inside_one_cell, one_cell, two_cells)
         total: Floats = np.maximum(edge_variance, 0) + inner_variance
@@ -286,9 +286,9 @@ class ReleasedCDF:
 def path_length(covariance: Floats) -> float:
     """Return the path length in the tube formula, for estimates at increasing numbers.
 
-    The standardised errors are unit vectors, whose inner products are the correlations. The path
-    goes from each vector to the next one on the unit sphere. A step is the angle whose cosine is
-    the correlation of two neighbours.
+    Standardised errors are unit vectors whose inner products are the correlations. The path
+    connects consecutive vectors on the unit sphere. The length of a step is the angle whose cosine
+    is the correlation of two neighbours.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def path_length(covariance: Floats) -> float:
 def simultaneous_factor(length: float, level: float) -> float:
     """Return the half-width of a simultaneous confidence band, in standard deviations.
 
-    It solves length / π · exp(-c²/2) + 2 Φ(-c) = 1 - level for c (tube formula).
+    The half-width c solves length / π · exp(-c²/2) + 2 Φ(-c) = 1 - level (tube formula).
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def simultaneous_factor(length: float, level: float) -> float:
     """
 
     def excess_failure(deviations: float) -> float:
-        """Return the failure probability of a band with this half-width, less 1 - level."""
+        """Return the failure probability of a band with this half-width, minus 1 - level."""
         tube = length / np.pi * np.exp(-(deviations**2) / 2)
         return float(tube + 2 * ndtr(-deviations)) - (1 - level)
 

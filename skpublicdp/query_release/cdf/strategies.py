@@ -16,30 +16,31 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Integers
 
 COEFFICIENT_BITS = 12
-"""Square-root coefficients are rounded to multiples of 2^-12, an error below 1% for each."""
+"""Number of bits for square-root coefficients, which are rounded to multiples of 2^-12 with errors
+below 1%."""
 
 MAX_SIGMA2_BITS = 59
-"""Bits of the largest noise variance σ² of a strategy. The sampler allows σ² up to 2^60."""
+"""Number of bits of the largest noise variance σ² of a strategy; the sampler allows up to 2^60."""
 
 MAX_STRATEGY_SENSITIVITY = Sensitivity(4, 4)
-"""Largest sensitivity of any strategy with the coarsest coefficients. If its noise can be sampled,
-so can the noise of all other strategies."""
+"""Largest sensitivity of any strategy with the coarsest coefficients. If noise for this sensitivity
+can be sampled, the noise of all other strategies can be sampled, too."""
 
 PREFIX_SUMS_PROOF = "docs/proofs/prefix_sums.md"
 
 
 @dataclass(frozen=True)
 class MeasurementStrategy:
-    """Integer combinations of cell counts that are measured together.
+    """Integer combinations of cell counts that are measured jointly.
 
     Attributes
     ----------
     name : str
         Name of the strategy in the privacy receipt.
     matrix : ndarray of int64, shape (n_measurements, n_cells)
-        The combinations. Together with the total they determine all counts.
+        The combinations, which together with the total determine all counts.
     sensitivity : Sensitivity
-        Exact maximum change of the answers if one row moves to another cell.
+        Exact sensitivity of the answers to moving one row to another cell.
     """
 
     name: str
@@ -55,13 +56,13 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     n_cells : int
         Number of cells, at least 2.
     mu_squared : Fraction
-        Budget μ². It determines only how finely the coefficients are rounded.
+        Budget μ², which determines only the precision of the rounded coefficients.
 
     Returns
     -------
     MeasurementStrategy
-        A lower triangular Toeplitz matrix: entry (i, j) is the coefficient of index i - j. There is
-        no row for the last prefix sum, which is the public total.
+        A lower triangular Toeplitz matrix whose entry (i, j) is the coefficient of index i - j. The
+        last prefix sum has no row, since it is the public total.
 
     References
     ----------
@@ -71,17 +72,17 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     n_rows = n_cells - 1
     log_budget = mu_squared.numerator.bit_length() - mu_squared.denominator.bit_length()
     # With coefficients of `bits` bits, the squared sensitivity is at most 2^(2 bits + 4). The noise
-    # variance is its quotient by μ² and must have at most `MAX_SIGMA2_BITS` bits.
+    # variance is this number divided by μ² and must have at most `MAX_SIGMA2_BITS` bits.
     bits = min(COEFFICIENT_BITS, max(0, (MAX_SIGMA2_BITS - 4 + log_budget) // 2))
     indices = np.arange(1, n_rows)
-    # the power series of (1 - x)^(-1/2), whose square is the series of prefix sums
+    # power series of (1 - x)^(-1/2), whose square is the series of prefix sums
     square_root = np.concatenate([[1.0], np.cumprod(1 - 0.5 / indices)])
     coefficients = np.rint(square_root * 2**bits).astype(np.int64)
     matrix = np.zeros((n_rows, n_cells), dtype=np.int64)
     for cell in range(n_rows):
         matrix[cell:, cell] = coefficients[: n_rows - cell]
-    # Shifting two columns to the left adds a term to their distance. The largest distance is
-    # therefore attained by the first column and another one.
+    # Shifting two columns to the left adds a term to their distance. The first column and some
+    # other column therefore attain the largest distance.
     differences = matrix - matrix[:, :1]
     max_absolute = int(np.abs(differences).sum(axis=0).max())
     max_squared = int(np.square(differences).sum(axis=0).max())
@@ -90,7 +91,7 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
 
 
 def histogram_strategy(n_cells: int) -> MeasurementStrategy:
-    """Return the strategy that measures each cell on its own, for Laplace noise."""
+    """Return the strategy that measures each cell separately, for Laplace noise."""
     # a replaced row leaves one cell and enters another
     return MeasurementStrategy("histogram", np.eye(n_cells, dtype=np.int64), Sensitivity(2, 2))
 
@@ -99,28 +100,29 @@ def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
     """Return the strategy that measures cells and blocks of √n_cells cells, for Laplace noise."""
     cells = np.eye(n_cells, dtype=np.int64)
     blocks = np.add.reduceat(cells, np.arange(0, n_cells, math.isqrt(n_cells)), axis=0)
-    # each cell is in one block, and the first and the last cell are in different blocks
+    # each cell belongs to one block, and the first and the last cell belong to different blocks
     return MeasurementStrategy("hierarchy", np.concatenate([cells, blocks]), Sensitivity(4, 4))
 
 
 def choose_strategy(
     n_cells: int, noise: Noise, ledger: Ledger, *, is_final: bool
 ) -> MeasurementStrategy:
-    """Return the strategy for the cells of a grid, before refinement or after it (`is_final`).
+    """Return the strategy for a grid's cells before or after the refinement (`is_final`).
 
-    Gaussian measurements of the same cells add up in precision. If no cell is heavy, the one before
-    refinement is therefore not wasted. Laplace measurements do not, and the first one is simpler.
+    The precisions of Gaussian measurements of the same cells add up, so the first measurement is
+    not wasted if no cell is heavy. Laplace measurements do not combine in this way, and their first
+    measurement is simpler.
     """
     if isinstance(noise, Gaussian):
-        # noise for a person with several rows grows with their number
+        # the noise grows with the number of rows per person
         return prefix_strategy(n_cells, noise.mu_squared / ledger.rows_per_person**2)
     return hierarchy_strategy(n_cells) if is_final else histogram_strategy(n_cells)
 
 
 def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
-    """Raise ValueError if the noise for one column exceeds the range of the integer sampler.
+    """Raise a ValueError if the noise for one column exceeds the range of the integer sampler.
 
-    The check is for the least favourable strategy and comes before anything is charged.
+    The check assumes the least favourable strategy and precedes any charge.
     """
     if not noise_is_representable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
         raise ValueError(
@@ -133,7 +135,7 @@ def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
 def measure(
     strategy: MeasurementStrategy, counts: Integers, noise: Noise, ledger: Ledger, suffix: str = ""
 ) -> Measurement:
-    """Return the combinations of private counts in a strategy, with integer noise added.
+    """Return a strategy's combinations of private counts with integer noise.
 
     Parameters
     ----------
@@ -146,7 +148,7 @@ def measure(
     ledger : Ledger
         Privacy ledger that is charged.
     suffix : str
-        Suffix of the name in the receipt, if several strategies are measured.
+        Suffix of the receipt name if several strategies are measured.
 
     Returns
     -------

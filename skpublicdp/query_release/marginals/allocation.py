@@ -1,4 +1,4 @@
-"""Allocation of the privacy budget to marginal tables, to minimise the sum of all variances."""
+"""Allocation of the privacy budget to marginal tables that minimises the sum of all variances."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from skpublicdp.query_release.marginals.table import MarginalEstimate
 from skpublicdp.typing import Codes, Floats
 
 N_VARIANCE_BINS = 24
-"""Number of groups of similar prior variance into which the cells of a table are binned."""
+"""Number of groups into which the cells of a table are binned by prior variance."""
 
 N_GRADIENT_STEPS = 300
 """Number of multiplicative gradient steps on the shares."""
 
 
 def allocate_budget(model: MarginalModel, precision: float, power: int) -> Floats:
-    """Return the share of the budget that each table gets, by multiplicative gradient descent.
+    """Return each table's share of the budget, computed by multiplicative gradient descent.
 
-    The objective is the sum of the expected posterior variances of all cells. Cells of a table are
-    weighted by the number of marginals of the workload that contain the table. It depends on public
-    and released numbers alone.
+    The objective is the sum of the expected posterior variances of all cells. The cells of a table
+    are weighted by the number of workload marginals that contain the table. The objective depends
+    only on public and released numbers.
 
     Parameters
     ----------
     model : MarginalModel
         The model, fitted to the first round.
     precision : float
-        Inverse noise variance of each cell of a table that gets the whole budget.
+        Inverse noise variance of each cell of a table that receives the entire budget.
     power : int
-        A table with the share s gets the precision s**power of the whole budget: 1 for Gaussian
-        noise and 2 for Laplace noise.
+        Exponent of the precision: a table with share s has s**power times the precision of the
+        entire budget. It is 1 for Gaussian noise and 2 for Laplace noise.
 
     Returns
     -------
     ndarray of shape (n_tables,)
-        The shares, with sum 1.
+        The shares, which sum to 1.
     """
     tables = list(model.tables.values())
     n_tables = len(tables)
     cells = _bin_cells(tables, _count_uses(model))
-    # the shares start equal, and the weights of projections are computed for this noise
+    # start with equal shares, and compute projection weights for the corresponding noise
     transfer = _transfer_matrix(tables, noise=n_tables**power / precision)
     transposed = transfer.T  # a transposition in the loop would dominate the run time
     shares: Floats = np.full(n_tables, 1 / n_tables)
@@ -54,11 +54,12 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
         table_precision = precision * shares**power
         cell_precision = cells.precision + (transfer @ table_precision)[cells.table_index]
         posterior_variance = cells.variance / (1 + cells.variance * cell_precision)
-        # a cell's variance falls by its square for each unit of precision of its table
+        # a cell's variance falls by its square per unit of precision of its table
         table_gain = np.bincount(
             cells.table_index, cells.weight * posterior_variance**2, minlength=n_tables
         )
-        # minus the derivative by each share, up to a factor; equal for all tables at the optimum
+        # negative derivative with respect to each share, up to a factor; equal for all tables at
+        # the optimum
         share_gain = (transposed @ table_gain) * shares ** (power - 1)
         shares = shares * np.sqrt(share_gain)
         shares /= shares.sum()
@@ -66,7 +67,7 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
 
 
 def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
-    """Return the number of marginals of the workload that contain each table, by its columns."""
+    """Return the number of workload marginals that contain each table, by columns."""
     n_uses = dict.fromkeys(model.tables, 0)
     for columns in model.workload:
         for width in range(1, len(columns) + 1):
@@ -76,7 +77,7 @@ def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
 
 
 class _CellBins(NamedTuple):
-    """Bins of cells, each of one table and of similar prior variance. Arrays of shape (n_bins,).
+    """Bins of cells from one table with similar prior variances, as arrays of shape (n_bins,).
 
     Attributes
     ----------
@@ -95,9 +96,9 @@ class _CellBins(NamedTuple):
 
 
 def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]) -> _CellBins:
-    """Group the cells of each table by prior variance, into bins of nearly equal size.
+    """Group the cells of each table by prior variance into bins of nearly equal size.
 
-    The optimisation over bins instead of cells saves time.
+    Optimising over bins instead of cells saves time.
     """
     variances, precisions, weights, table_indices = [], [], [], []
     for i, table in enumerate(tables):
@@ -114,7 +115,7 @@ def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
 
 
 def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
-    """Return how precisely a measurement of one table also measures its margins.
+    """Return the precision with which a measurement of one table also measures its margins.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr
     Returns
     -------
     csr_matrix of shape (n_tables, n_tables)
-        Entry (i, j) is the mean precision of a cell of table i that a measurement of table j gives,
+        Entry (i, j) is the mean precision that a measurement of table j gives to a cell of table i,
         divided by the precision of a measured cell of table j. The diagonal is 1.
     """
     index_of = {table.columns: i for i, table in enumerate(tables)}

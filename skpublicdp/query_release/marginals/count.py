@@ -1,7 +1,7 @@
-"""Marginal tables: counts of the rows in each combination of the codes of a few columns.
+"""Marginal tables: row counts for each combination of the codes of a few columns.
 
-A table is a sum over rows. Tables of disjoint sets of rows therefore add up, and counts depend
-neither on chunks nor on threads.
+A table is a sum over rows. Tables of disjoint sets of rows therefore add up, and counts do not
+depend on chunks or threads.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Attributes = tuple[int, ...]
 """Increasing indices of the columns of a marginal."""
 
 COUNT_CHUNK_ROWS = 1 << 15
-"""Number of rows that are counted at a time, so that their codes fit into the processor's cache."""
+"""Number of rows counted at a time, so that their codes fit into the processor's cache."""
 
 MEMORY_BYTES = 1 << 28
-"""Maximum size of a large array in bytes. Larger ones are computed in blocks, or not kept."""
+"""Maximum size of a large array in bytes. Larger arrays are computed in blocks or not kept."""
 
 MAX_MARGINAL_CELLS = 10_000_000
 """Maximum number of cells of one marginal. A larger table would be nearly empty."""
 
 MAX_COMBINATION_ID = 1 << 62
-"""Upper bound of the integers that identify combinations of codes, below the limit of int64."""
+"""Upper bound on the integers that identify combinations of codes, below the limit of int64."""
 
 
 def check_sizes(sizes: Sequence[int]) -> Attributes:
@@ -43,7 +43,7 @@ def check_sizes(sizes: Sequence[int]) -> Attributes:
 
 
 def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDArray[np.integer]:
-    """Return coded rows after a check that codes are integers from 0 to below the column's size."""
+    """Return coded rows after checking that codes are integers from 0 to the size minus 1."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(sizes):
         raise ValueError(
@@ -88,7 +88,7 @@ def ravel_codes(
     sizes: Attributes,
     dtype: type[np.integer] = np.int64,
 ) -> NDArray[np.integer]:
-    """Return the index of the cell that each row belongs to, in the marginal of some columns.
+    """Return the cell index of each row in the marginal of some columns.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def ravel_codes(
     sizes : tuple of int
         Number of codes of each column of the data.
     dtype : integer type
-        Type of the result. It must hold the number of cells.
+        Type of the result, which must represent the number of cells.
 
     Returns
     -------
@@ -114,14 +114,15 @@ def ravel_codes(
 
 
 def combination_ids(codes: Integers) -> NDArray[np.intp]:
-    """Return an identifier of the combination of codes in each row, from 0 to n_combinations - 1.
+    """Return an identifier from 0 to n_combinations - 1 for each row's combination of codes.
 
-    Unlike `ravel_codes`, it numbers the combinations that occur, so that it never overflows.
+    Unlike `ravel_codes`, this function numbers only the occurring combinations, so that it never
+    overflows.
     """
     ids, n_ids = np.zeros(len(codes), dtype=np.int64), 1  # mixed radix numbers of the codes
     for column in codes.T:
         n_codes = int(column.max()) + 1
-        if n_ids * n_codes > MAX_COMBINATION_ID:  # renumbered, to avoid overflow
+        if n_ids * n_codes > MAX_COMBINATION_ID:  # renumber to avoid overflow
             ids = np.unique(ids, return_inverse=True)[1].ravel()
             n_ids = int(ids.max()) + 1
         ids = ids * n_codes + column
@@ -135,7 +136,7 @@ def marginal_tables(
     sizes: Attributes,
     weights: Integers | None = None,
 ) -> Integers:
-    """Count the rows in each cell of each marginal, or add up their weights.
+    """Count the rows in each cell of each marginal, or sum their weights.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def marginal_tables(
     Returns
     -------
     ndarray of int64
-        The tables in C order, concatenated. Tables of disjoint sets of rows add up.
+        The concatenated tables in C order. Tables of disjoint sets of rows add up.
 
     Examples
     --------
@@ -168,9 +169,9 @@ def marginal_tables(
         chunk = np.asfortranarray(codes[rows_of_chunk])
         chunk_weights = None if weights is None else weights[rows_of_chunk]
         for columns, table in zip(workload, tables, strict=True):
-            # memory bandwidth is the limit, so that the smallest type is the fastest
+            # memory bandwidth is the bottleneck, so the smallest type is the fastest
             dtype = np.uint16 if len(table) < 1 << 16 else np.int64
             cells = ravel_codes(chunk, columns, sizes, dtype)
             sums = np.bincount(cells, chunk_weights, minlength=len(table))
-            table += sums.astype(np.int64)  # a view: changes `counts`. Sums below 2^53 are exact
+            table += sums.astype(np.int64)  # a view of `counts`; sums below 2^53 are exact
     return counts

@@ -1,9 +1,9 @@
-"""Credible intervals of released tables, from a mixture of normal distributions for each cell.
+"""Credible intervals for released tables, from a mixture of normal distributions per cell.
 
 Each component of the mixture assumes one effective public sample size
 (`effective_sizes.effective_size_posterior`) and one scale of the cell's deviation from its margins
-(`scales.cell_scales`). Ends of an interval are quantiles of the mixture. Only released and public
-numbers enter. See docs/proofs/marginals.md.
+(`scales.cell_scales`). The ends of an interval are quantiles of the mixture. All inputs are
+released or public numbers. See docs/proofs/marginals.md.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from skpublicdp.query_release.marginals.table import MIN_UNEXPLAINED_SHARE, Marg
 from skpublicdp.typing import Codes, Floats
 
 MIN_COMPONENT_WEIGHT = 1e-4
-"""Minimum probability of a component in some cell. Other components are dropped, to save time."""
+"""Components whose probability is below this minimum in all cells are dropped to save time."""
 
 NOISE_INTERVAL_SHARE = 1 / 20
-"""The posterior interval is clipped to an interval from the noisy answers alone. This is the
-failure probability of each of its ends, as a share of the failure probability of the posterior
-interval. With 1/2 coverage is lower, see benchmarks/ablate.py."""
+"""Failure probability of each end of the interval from the noisy answers alone, as a share of the
+failure probability of the posterior interval. The posterior interval is clipped to this interval. A
+share of 1/2 lowers coverage; see benchmarks/ablate.py."""
 
 QUANTILE_BISECTIONS = 34
-"""Number of bisections for an end, which gives a precision of 1e-10."""
+"""Number of bisection steps for an end, which gives a precision of 1e-10."""
 
 CELL_BLOCK = 2048
-"""Number of cells that are processed at a time, so that the components fit into a cache."""
+"""Number of cells processed at a time, so that the components fit into a cache."""
 
 MIN_LOWER_END = 1e-8
 """Lower ends below this fraction are set to 0."""
 
 MIN_VARIANCE = 1e-30
-"""Lower bound of variances of fractions, which keeps divisions finite."""
+"""Lower bound on variances of fractions, which keeps divisions finite."""
 
 
 class NoisyFractions(NamedTuple):
-    """Noisy fractions of the private rows in cells, without information from public rows.
+    """Noisy fractions of the private rows in each cell, without information from public rows.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class NoisyFractions(NamedTuple):
     variance : float or ndarray
         Variance of the noise of each fraction.
     persons : float or ndarray
-        Number of private persons of whom `values` are fractions.
+        Number of private persons to whom the fractions refer.
     gaussian : bool
-        Whether the noise is Gaussian, else Laplace.
+        Whether the noise is Gaussian; otherwise it is Laplace noise.
     """
 
     values: Floats
@@ -68,7 +68,7 @@ class NoisyFractions(NamedTuple):
     gaussian: bool
 
     def bounds(self, failure: float) -> tuple[Floats, Floats]:
-        """Return lower and upper confidence bounds of the population's fractions.
+        """Return lower and upper confidence bounds on the population's fractions.
 
         Each bound is violated with probability `failure`. Both arrays have the shape of `values`.
         """
@@ -79,7 +79,8 @@ class NoisyFractions(NamedTuple):
     def length(self, fractions: Floats, failure: float) -> Floats:
         """Return the length of a normal confidence interval around each fraction.
 
-        Its variance is the sum of noise and sampling error. Its failure probability is `failure`.
+        The variance is the sum of the noise and sampling variances, and the failure probability is
+        `failure`.
         """
         variance = self.variance + fractions * (1 - fractions) / self.persons
         length: Floats = 2 * norm.isf(failure / 2) * np.sqrt(variance)
@@ -87,10 +88,10 @@ class NoisyFractions(NamedTuple):
 
 
 class NormalMixture(NamedTuple):
-    """Posterior distributions of several fractions, each a mixture of normal distributions.
+    """Posterior distributions of several fractions, which are mixtures of normal distributions.
 
-    All arrays have the shape (n_components, n_fractions). A component has the variance
-    noise + prior · fraction.
+    All arrays have the shape (n_components, n_fractions). The variance of a component is noise +
+    prior · fraction.
 
     Attributes
     ----------
@@ -99,9 +100,9 @@ class NormalMixture(NamedTuple):
     means : ndarray
         Posterior means.
     noise : ndarray
-        Posterior variance that comes from the noise.
+        Posterior variance due to the noise.
     prior : ndarray
-        Posterior variance that comes from the prior, divided by the fraction.
+        Posterior variance due to the prior, divided by the fraction.
     """
 
     weights: Floats
@@ -110,16 +111,16 @@ class NormalMixture(NamedTuple):
     prior: Floats
 
     def quantile(self, level: float, variance: Callable[[Floats], Floats]) -> Floats:
-        """Return one quantile of each mixture, by bisection.
+        """Return a quantile of each mixture, computed by bisection.
 
         Parameters
         ----------
         level : float
             Level of the quantile, between 0 and 1.
         variance : callable
-            Maps candidates for the true fractions, shape (n_fractions,), to the variances of the
-            components, shape (n_components, n_fractions). As in a score interval (Wilson 1927), the
-            variance depends on the candidate.
+            Function that maps candidates for the true fractions, shape (n_fractions,), to the
+            variances of the components, shape (n_components, n_fractions). As in a score interval
+            (Wilson 1927), the variance depends on the candidate.
 
         Returns
         -------
@@ -138,12 +139,11 @@ class NormalMixture(NamedTuple):
 def cap_by_noisy_interval(
     low: Floats, high: Floats, estimate: Floats, noisy: NoisyFractions, failure: float
 ) -> tuple[Floats, Floats]:
-    """Return posterior intervals that are shortened by what the noisy answers alone imply.
+    """Return posterior intervals shortened by using the noisy answers alone.
 
-    The ends are clipped to confidence bounds from the noisy answers. The length is limited to the
-    length of a normal interval around the estimate. This normal interval does not replace the
-    posterior interval, since it would be too short for a noisy answer that is far too low (Feldman
-    and Cousins 1998).
+    The ends are clipped to confidence bounds from the noisy answers. The length is capped by the
+    length of a normal interval around the estimate. The normal interval itself is not used, since
+    it would be too short for a noisy answer that is far too low (Feldman and Cousins 1998).
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def cap_by_noisy_interval(
     estimate : ndarray of shape (n,)
         Released fractions, which remain inside the intervals.
     noisy : NoisyFractions
-        Noisy answers about the same cells.
+        Noisy answers for the same cells.
     failure : float
         Failure probability of each posterior interval.
 
@@ -161,7 +161,7 @@ def cap_by_noisy_interval(
     low, high : ndarray of shape (n,)
         Ends of the shortened intervals.
     """
-    # these bounds fail much more rarely, so that clipping hardly reduces the coverage
+    # these bounds fail much more rarely, so clipping hardly reduces coverage
     noisy_low, noisy_high = noisy.bounds(failure * NOISE_INTERVAL_SHARE)
     low, high = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
     low = np.minimum(np.where(low < MIN_LOWER_END, 0, low), estimate)
@@ -189,10 +189,10 @@ class TablePosterior:
     sizes : EffectiveSizePosterior
         Posterior of the effective public sample size.
     scales : ndarray of shape (n_scales,), or None
-        Posterior of the scale of the table's deviations from its margins, see `scales`. None for a
+        Posterior of the scale of the table's deviations from its margins; see `scales`. None for a
         single column, which has no margins.
     margins : sequence of TablePosterior
-        Posteriors of the tables of proper subsets of the columns.
+        Posteriors of the tables over proper subsets of the columns.
     """
 
     columns: Attributes
@@ -207,7 +207,7 @@ class TablePosterior:
     def deviation_variances(self) -> Floats:
         """Mean squared error of each cell given exact margins, shape (n_sizes, n_cells).
 
-        It depends on the effective public sample size, see `sizes`.
+        The error depends on the effective public sample size; see `sizes`.
         """
         variances = np.empty((len(self.sizes.rows), self.estimate.size))
         for block in _blocks(self.estimate.size):
@@ -217,7 +217,7 @@ class TablePosterior:
     def deviations(self, persons: float) -> Floats:
         """Return the expected root mean squared error of each cell, in the shape of the table.
 
-        It includes the sampling error of `persons` private persons.
+        The error includes the sampling error of `persons` private persons.
         """
         variance = np.empty(self.estimate.size)
         for block in _blocks(self.estimate.size):
@@ -234,7 +234,7 @@ class TablePosterior:
         noisy: NoisyFractions,
         groups: TablePosterior | None = None,
     ) -> Floats:
-        """Return credible intervals of the fractions in selected cells.
+        """Return credible intervals for the fractions in selected cells.
 
         Parameters
         ----------
@@ -243,16 +243,16 @@ class TablePosterior:
         level : float
             Coverage, on average over cells.
         noisy : NoisyFractions
-            The noisy answers about these cells.
+            The noisy answers for these cells.
         groups : TablePosterior, optional
-            Posterior of the table over some of the columns. The intervals are then about shares:
-            fractions of the rows that agree with the cell in these columns.
+            Posterior of the table over some of the columns. If given, the intervals are for shares,
+            i.e. fractions of the rows that agree with the cell in these columns.
 
         Returns
         -------
         ndarray of shape (n, 2)
         """
-        intervals = [np.empty((0, 2))]  # the result if there are no cells
+        intervals = [np.empty((0, 2))]  # this is the result if there are no cells
         for start in range(0, len(cells), CELL_BLOCK):
             block = slice(start, start + CELL_BLOCK)
             noisy_block = noisy._replace(values=noisy.values[block])
@@ -266,17 +266,17 @@ class TablePosterior:
     def _interval_ends(
         self, cells: Codes, level: float, noisy: NoisyFractions
     ) -> tuple[Floats, Floats]:
-        """Return the lower and upper ends of the intervals of selected cells, as in `intervals`."""
+        """Return the lower and upper interval ends for selected cells, as in `intervals`."""
         return _mixture_interval(self._mixture(cells), self.estimate.ravel()[cells], level, noisy)
 
     def _share_ends(
         self, cells: Codes, level: float, noisy: NoisyFractions, groups: TablePosterior
     ) -> tuple[Floats, Floats]:
-        """Return the lower and upper ends of the intervals of shares, as in `intervals`.
+        """Return the lower and upper interval ends for shares, as in `intervals`.
 
-        The cell inherits the error of the fraction of its group in proportion (see
-        `_margin_variances`), so that this error does not change the share. Given the fraction of
-        the group, the share is a fraction of the private persons in the group.
+        A cell inherits the error of its group's fraction in proportion (see `_margin_variances`),
+        so that this error does not change the share. Given the group's fraction, the share is a
+        fraction of the private persons in the group.
         """
         assert isinstance(noisy.persons, float)
         group_codes = self._codes_in(cells, groups.columns)
@@ -291,7 +291,7 @@ class TablePosterior:
             means=mixture.means / group, noise=mixture.noise / group**2, prior=mixture.prior / group
         )
         share = self.estimate.ravel()[cells] / group
-        # the noisy share inherits the error of the group by its denominator
+        # the noisy share inherits the error of the group through its denominator
         group_variance = np.maximum(deviation**2 - sampling_variance, 0)
         noisy_shares = NoisyFractions(
             noisy.values / group,
@@ -303,17 +303,17 @@ class TablePosterior:
         return np.where(is_known, low, 0), np.where(is_known, np.minimum(high, 1), 1)
 
     def _mixture(self, cells: Codes, exact_columns: Attributes = ()) -> NormalMixture:
-        """Return the posterior of selected cells: a mixture over effective sizes and scales.
+        """Return the posterior of selected cells, a mixture over effective sizes and scales.
 
-        The components of `_mixtures_by_size` are concatenated. The variance that errors of the
-        margins cause is added to their prior variance. Margins over `exact_columns` are exact.
+        The components of `_mixtures_by_size` are concatenated. The variance due to errors of the
+        margins is added to the prior variance. Margins over `exact_columns` are treated as exact.
         """
         estimate = self.estimate.ravel()[cells]
         margin_variances = self._margin_variances(cells, exact_columns)
         mixtures = []
         for i, mixture in enumerate(self._mixtures_by_size(cells)):
-            # The error inherited from a margin is proportional to the cell's fraction, so that its
-            # variance is divided by the fraction like the prior variance. A fraction near 0 is
+            # The error inherited from a margin is proportional to the cell's fraction. Its variance
+            # is therefore divided by the fraction, like the prior variance. A fraction near 0 is
             # replaced by the standard deviation of the error.
             variance = margin_variances[i]
             scale = np.maximum(np.maximum(estimate, np.sqrt(variance)), SMALLEST_POSITIVE)
@@ -331,8 +331,8 @@ class TablePosterior:
     def _mixtures_by_size(self, cells: Codes) -> Iterator[NormalMixture]:
         """Yield the posterior of selected cells for each effective size, given exact margins.
 
-        Each mixture has one component for each likely scale of a cell's deviation from its margins.
-        A single column has one component.
+        Each mixture has one component per likely scale of a cell's deviation from its margins. A
+        single column has only one component.
         """
         selected = self.cells.select(cells)
         base, public = selected.independence_estimate, selected.public
@@ -350,7 +350,7 @@ class TablePosterior:
             scale_variance = np.maximum(SHIFT_VARIANCE_GRID[is_relevant, None], MIN_SCALE)
             scale_variance = scale_variance * np.sqrt(base)
         for n_rows in self.sizes.rows:
-            # prior of the fraction, given public rows: means, and variances divided by the means
+            # prior of the fraction given public rows: means, and variances divided by the means
             if scale_variance is None:  # a single column: one pseudo-row, spread evenly
                 variance_factor = np.full((1, len(base)), 1 / (1 + n_rows))
                 means = base + (1 - variance_factor) * (public - base)
@@ -378,7 +378,7 @@ class TablePosterior:
         variances = []
         for weights, means, noise, prior in self._mixtures_by_size(cells):
             if self.scales is None:
-                # the estimate assumes one size, and the difference to other sizes is a bias
+                # the estimate assumes one size; its difference to other sizes is a bias
                 center = self.estimate.ravel()[cells]
             else:
                 center = (weights * means).sum(axis=0)
@@ -388,10 +388,10 @@ class TablePosterior:
         return np.stack(variances)
 
     def _margin_variances(self, cells: Codes, exact_columns: Attributes = ()) -> Floats:
-        """Return the variance that errors of the margins cause in selected cells, for each size.
+        """Return the variance in selected cells due to errors of the margins, for each size.
 
         A cell inherits an error in proportion to its share of the margin cell. Margins over
-        `exact_columns` are taken to be exact.
+        `exact_columns` are treated as exact.
 
         Returns
         -------
@@ -411,7 +411,7 @@ class TablePosterior:
         return variances
 
     def _codes_in(self, cells: Codes, columns: Attributes) -> tuple[Codes, ...]:
-        """Return the codes of selected cells in some columns of the table, one array for each."""
+        """Return the codes of selected cells in some table columns, as one array per column."""
         codes = np.unravel_index(cells, self.estimate.shape)
         return tuple(
             code for code, column in zip(codes, self.columns, strict=True) if column in columns
@@ -421,7 +421,7 @@ class TablePosterior:
 def _mixture_interval(
     mixture: NormalMixture, estimate: Floats, level: float, noisy: NoisyFractions
 ) -> tuple[Floats, Floats]:
-    """Return the lower and upper ends of credible intervals of fractions with a given posterior.
+    """Return the lower and upper ends of credible intervals for fractions with a given posterior.
 
     Parameters
     ----------
@@ -432,18 +432,18 @@ def _mixture_interval(
     level : float
         Coverage, on average over fractions.
     noisy : NoisyFractions
-        The noisy answers about these fractions.
+        The noisy answers for these fractions.
     """
     failure = 1 - level
 
     def variance(fraction: Floats) -> Floats:
-        """Return the variances of the components if these are the true fractions."""
+        """Return the variances of the components, given candidates for the true fractions."""
         sampling_variance = fraction * (1 - fraction) / noisy.persons
         total: Floats = mixture.noise + mixture.prior * fraction + sampling_variance
         return total
 
-    # Below the mean, the variance is the one at the mean: a cell may be empty, and its prior
-    # has the heavy lower tail of a gamma distribution. q (1 - q) is largest at 0.5.
+    # Below the mean, the variance at the mean is used, since a cell may be empty and its prior has
+    # the heavy lower tail of a gamma distribution. q (1 - q) is largest at 0.5.
     center = np.clip(mixture.means, 0, 0.5)
     low = mixture.quantile(failure / 2, lambda fraction: variance(np.maximum(fraction, center)))
     high = mixture.quantile(1 - failure / 2, lambda fraction: variance(np.maximum(fraction, 0)))
@@ -461,13 +461,13 @@ def table_posteriors(
     effective_size: Mapping[int, float],
     sizes: Mapping[int, EffectiveSizePosterior],
 ) -> dict[Attributes, TablePosterior]:
-    """Return the posteriors of all tables of a fitted `MarginalModel`, by their columns.
+    """Return the posteriors of all tables of a fitted `MarginalModel`, by columns.
 
     Parameters
     ----------
     tables_by_width : mapping of int to sequence of MarginalEstimate
-        The tables by number of columns. The numbers are in increasing order, since a posterior
-        refers to the posteriors of its margins.
+        The tables by number of columns, in increasing order, since a posterior refers to the
+        posteriors of its margins.
     effective_size, sizes : mapping
         Effective public sample size and its posterior, by number of columns.
     """
@@ -496,8 +496,8 @@ def table_posteriors(
 def _cell_batch(table: MarginalEstimate) -> CellBatch:
     """Return the cells of a fitted table as flat arrays in C order.
 
-    A single column has no margins. The variance of its fraction q is then proportional to
-    q (1 - q), as in a binomial distribution, and its values are the measured ones.
+    A single column has no margins. The variance of its fraction q is then proportional to q (1 -
+    q), as in a binomial distribution, and its values are the measured values.
     """
     is_single_column = len(table.columns) == 1
     if is_single_column:

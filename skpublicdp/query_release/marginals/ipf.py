@@ -1,7 +1,7 @@
 """Iterative proportional fitting (raking), and I-projection of noisy tables onto fixed margins.
 
-Tables of one shape are solved as a batch along axis 0. There is one margin for each further axis,
-which is the sum over this axis. The summed axis remains, with length 1.
+Tables of the same shape are solved as a batch along axis 0. Each further axis has one margin, which
+is the sum over this axis. The summed axis remains with length 1.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from scipy.special import wrightomega
 from skpublicdp.typing import Floats
 
 SMALLEST_POSITIVE = 1e-300
-"""Lower bound of denominators and of arguments of logarithms."""
+"""Lower bound on denominators and on arguments of logarithms."""
 
 MAX_IPF_SWEEPS = 50
-"""Maximum number of sweeps of iterative proportional fitting of a whole table."""
+"""Maximum number of sweeps of iterative proportional fitting for an entire table."""
 
 MAX_NEWTON_CYCLES = 20
-"""Maximum number of Newton cycles. Proportional fitting removes the remaining deviation."""
+"""Maximum number of Newton cycles, after which proportional fitting removes the remaining
+deviation."""
 
 MARGIN_TOLERANCE = 1e-7
-"""Maximum deviation of a sum from its margin at which Newton cycles stop."""
+"""Newton cycles stop if no sum deviates from its margin by more than this."""
 
 IPF_TOLERANCE = 1e-3 * MARGIN_TOLERANCE
-"""Maximum deviation of a sum from its margin at which iterative proportional fitting stops. Its
-sweeps are cheap."""
+"""Iterative proportional fitting stops if no sum deviates from its margin by more than this. The
+tolerance is small because sweeps are cheap."""
 
 REPAIR_TOLERANCE = 1e-4
-"""Tables that deviate from a margin by more than this fraction of the rows are repaired."""
+"""Deviation from a margin, as a fraction of the rows, above which a table is repaired."""
 
 MIN_REPAIRED_SHARE = 1e-3
-"""A repair raises each cell to at least this share of its independence estimate."""
+"""Share of its independence estimate to which a repair raises each smaller cell."""
 
 REPAIR_SWEEPS = 100
 """Maximum number of sweeps of iterative proportional fitting in a repair."""
@@ -42,21 +43,22 @@ MIN_PRIOR_RATIO = 1e-12
 """Minimum weight of the prior relative to the measurement, which keeps divisions finite."""
 
 MAX_PRIOR_RATIO = 1e6
-"""Maximum weight of the prior relative to the measurement. A larger one changes no released digit.
+"""Maximum weight of the prior relative to the measurement. A larger weight changes no released
+digit.
 """
 
 
 def ipf(tables: Floats, margins: Sequence[Floats], max_sweeps: int) -> Floats:
-    """Return tables that are scaled to their margins in turn (iterative proportional fitting).
+    """Scale tables to each of their margins in turn (iterative proportional fitting).
 
-    A sweep scales to each margin once.
+    Each sweep scales the tables to every margin once.
 
     Parameters
     ----------
     tables : ndarray of shape (n_tables, ...)
         Nonnegative tables.
     margins : sequence of ndarray
-        Sums over axis 1, axis 2 and so on. The summed axis has length 1.
+        Sums over axis 1, axis 2 and so on, where the summed axis has length 1.
     max_sweeps : int
         Maximum number of sweeps over all margins.
 
@@ -86,14 +88,14 @@ def ipf(tables: Floats, margins: Sequence[Floats], max_sweeps: int) -> Floats:
 def fit_with_fixed_margins(
     prior: Floats, ratio: Floats, values: Floats, precisions: Floats, margins: Sequence[Floats]
 ) -> Floats:
-    """Return the tables with given margins that are nearest to a prior and to noisy values.
+    """Return the tables with given margins that are nearest to both a prior and noisy values.
 
     Parameters
     ----------
     prior : ndarray of shape (n_tables, ...)
         Prior fractions, positive.
     ratio : ndarray of shape (n_tables, ...)
-        Weight r of the prior relative to the noisy value of a cell, as a fraction of the rows.
+        Weight r of the prior relative to a cell's noisy value, as a fraction of the rows.
     values, precisions : ndarray of shape (n_tables, ...)
         Noisy fractions y, and their positive inverse variances W.
     margins : sequence of ndarray
@@ -108,12 +110,12 @@ def fit_with_fixed_margins(
     -----
     Each margin cell has a Lagrange multiplier, and ν is the sum of the multipliers of the margins
     of a cell. The cell is r ω(log(prior / r) + (y + ν / W) / r) with Wright's ω (Corless and
-    Jeffrey 2002). The multipliers of one margin after the other are updated by a Newton step.
+    Jeffrey 2002). The multipliers are updated by Newton steps, one margin after the other.
 
-    The sum over a margin's cells is convex in its multiplier. Newton steps from above therefore
-    never overshoot. From below, the Newton step is on the logarithm of the sum. It is limited to
-    the smallest step at which a single cell reaches the margin, so that the sum exceeds the margin
-    at most by a factor of the number of cells.
+    The sum over a margin's cells is convex in the multiplier. Therefore Newton steps from above
+    never overshoot. From below, the Newton step is applied to the logarithm of the sum. The step is
+    limited to the smallest step for which a single cell reaches the margin, so that the sum exceeds
+    the margin at most by a factor equal to the number of cells.
     """
     r = np.clip(ratio, MIN_PRIOR_RATIO, MAX_PRIOR_RATIO)
     # argument of ω for multipliers of 0
@@ -125,12 +127,12 @@ def fit_with_fixed_margins(
         for axis, margin in enumerate(margins, 1):
             tables = np.maximum(tables, SMALLEST_POSITIVE)
             total = tables.sum(axis=axis, keepdims=True)
-            # derivative of the sum by its multiplier
+            # derivative of the sum with respect to its multiplier
             slope = (tables / (r + tables) / precisions).sum(axis=axis, keepdims=True)
             slope = np.maximum(slope, SMALLEST_POSITIVE)
             deficit = margin - total
             target = np.maximum(margin, SMALLEST_POSITIVE)
-            # for each cell, the step at which it alone reaches the margin
+            # for each cell, the step at which this cell alone reaches the margin
             single_cell_steps = precisions * (r * np.log(target / tables) + target - tables)
             max_step_up = single_cell_steps.min(axis=axis, keepdims=True)
             step_up = np.minimum(np.log(target / total) * total / slope, max_step_up)
@@ -144,10 +146,10 @@ def fit_with_fixed_margins(
 
 
 def _repair_unconverged(tables: Floats, margins: Sequence[Floats]) -> Floats:
-    """Return tables of which those far from their margins are raked again, after a repair.
+    """Repair the tables that are far from their margins, rake them again, and return all tables.
 
-    The repair raises nearly empty cells, which proportional fitting cannot raise: it multiplies
-    them. `tables`, of shape (n_tables, ...), is changed in place.
+    The repair raises nearly empty cells, which proportional fitting cannot raise because it only
+    multiplies. `tables`, of shape (n_tables, ...), is changed in place.
     """
     max_deviation = np.zeros(len(tables))
     for axis, margin in enumerate(margins, 1):

@@ -1,8 +1,8 @@
-"""Hierarchical estimate of all marginals of a workload from noisy tables and public rows.
+"""Hierarchical estimation of all workload marginals from noisy tables and public rows.
 
-Tables are estimated by increasing number of columns (the width of a table), each given the
-estimates of its margins. Only released and public numbers enter. All values are fractions, and a
-precision is an inverse variance.
+Tables are estimated in order of increasing width (number of columns), given the estimates of their
+margins. All inputs are released or public numbers. All values are fractions, and a precision is an
+inverse variance.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ from skpublicdp.query_release.marginals.table import (
 from skpublicdp.typing import Floats
 
 DOMINANT_SHARE = 0.5
-"""A cell with a larger share of the prior variance along an axis is dominant. A deviation of this
-cell has to be compensated by the other cells along the axis, which vary less."""
+"""Share of the prior variance along an axis above which a cell is dominant. Other cells along the
+axis, which vary less, must compensate for a deviation of a dominant cell."""
 
 MAX_RELATIVE_NOISE = 0.3
-"""Maximum ratio of noise to prior variance of a dominant cell that moves the other priors."""
+"""Maximum ratio of noise to prior variance for which a dominant cell shifts the other priors."""
 
 COMMON_PRIOR_WEIGHT = 0.1
 """Prior weight against a common deviation of all cells, relative to the weight against a deviation
-of a single cell."""
+of one cell."""
 
 NON_DOMINANT_WEIGHT = 1e-3
-"""Relative weight of the measurements of cells that are not dominant."""
+"""Relative weight of measurements of non-dominant cells."""
 
 MIN_EFFECTIVE_SIZE = 1e-9
-"""Lower bound of the effective public sample size."""
+"""Lower bound on the effective public sample size."""
 
 
 class MarginalModel:
     """Bayesian estimates of all marginal tables of a workload and of their margins.
 
-    Each round of noisy tables is given to `update`, which estimates all tables. At the end,
-    `make_consistent` makes them agree on the columns that they share.
+    Each round of noisy tables is passed to `update`, which estimates all tables. Finally,
+    `make_consistent` makes all tables agree on shared columns.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class MarginalModel:
     n_private : float
         Number of private persons, which determines the sampling error.
     trust : "auto" or float
-        Effective public sample size, or "auto" to estimate it from the noisy answers.
+        Effective public sample size, or "auto" for an estimate from the noisy answers.
 
     Attributes
     ----------
@@ -122,13 +122,13 @@ class MarginalModel:
         self._effective_sizes: dict[int, EffectiveSizePosterior] = {}
 
     def update(self, measurements: Mapping[Attributes, TableMeasurement]) -> None:
-        """Add noisy tables to those of earlier rounds, and estimate all tables from all of them."""
+        """Add noisy tables to those from earlier rounds, and re-estimate all tables."""
         for columns, measurement in measurements.items():
             self.tables[columns].add(measurement.values, 1 / measurement.variance)
         self.fit()
 
     def fit(self) -> None:
-        """Estimate all tables from the measurements that were added, by increasing width."""
+        """Estimate all tables from all measurements so far, in order of increasing width."""
         for width, tables in self._tables_by_width.items():
             self._fit_independence_estimates(tables)
             size, posterior = self._estimate_effective_size(tables)
@@ -138,9 +138,9 @@ class MarginalModel:
             _estimate_tables(tables, set_priors(tables, size))
 
     def make_consistent(self) -> None:
-        """Make all tables agree on the columns that they share.
+        """Make all tables agree on shared columns.
 
-        Each table is replaced by the mean of itself and of the sums of wider tables, and then
+        Each table is replaced by an average over itself and the sums of wider tables, and is then
         adjusted to its margins.
         """
         unconstrained = {columns: table.unconstrained() for columns, table in self.tables.items()}
@@ -154,13 +154,13 @@ class MarginalModel:
                     table.fractions = fractions
 
     def posteriors(self) -> dict[Attributes, TablePosterior]:
-        """Return the posteriors of all tables, from which intervals are computed."""
+        """Return the posteriors of all tables, which determine the intervals."""
         return table_posteriors(
             self._tables_by_width, self.effective_public_size, self._effective_sizes
         )
 
     def _link_margins(self, table: MarginalEstimate) -> None:
-        """Link a table to its margins, the tables of all proper subsets of its columns."""
+        """Link a table to its margins, i.e. the tables over all proper subsets of its columns."""
         columns = table.columns
         for width in range(1, len(columns)):
             for margin_columns in itertools.combinations(columns, width):
@@ -175,8 +175,8 @@ class MarginalModel:
     def _fit_independence_estimates(self, tables: Sequence[MarginalEstimate]) -> None:
         """Set the pooled measurements, independence estimates and raked public fractions of tables.
 
-        Attributes of the tables are changed. All tables have the same number of columns, and their
-        margins have been estimated.
+        Attributes of the tables are changed in place. All tables must have the same number of
+        columns, and their margins must have been estimated before.
         """
         for table in tables:
             self._pool_measurements(table)
@@ -190,10 +190,10 @@ class MarginalModel:
                 rake_public_tables(group, float(n_public))
 
     def _pool_measurements(self, table: MarginalEstimate) -> None:
-        """Set `values` and `precisions` of a table: its own measurement pooled with wider ones.
+        """Set `values` and `precisions` of a table by pooling its measurement with wider tables.
 
-        A wider table measures this one by the sum over its other columns. Measurements are weighted
-        by precision.
+        A wider table measures this table by the sum over its other columns. Measurements are
+        weighted by precision.
         """
         weighted_sum = table.precision * table.measured
         precisions = np.full(table.shape, table.precision)
@@ -224,8 +224,8 @@ class MarginalModel:
     ) -> tuple[float, EffectiveSizePosterior]:
         """Return the effective public sample size for tables of one width, and its posterior.
 
-        It is estimated from the squared differences of measured and public fractions, in excess of
-        noise and sampling errors. A number given as `trust` replaces the estimate.
+        The size is estimated from the squared differences of measured and public fractions, in
+        excess of noise and sampling errors. If `trust` is a number, it replaces the estimate.
         """
         n_public = float(len(self._public))
         if not n_public:
@@ -249,18 +249,20 @@ class MarginalModel:
 
 
 class _ShiftEvidence(NamedTuple):
-    """Measured cells of a table, as arguments of `effective_sample_size`. Flat arrays.
+    """Measured cells of a table as flat arrays, which are arguments of `effective_sample_size`.
 
     Attributes
     ----------
     squared_differences : ndarray
-        Squared differences of measured and public fractions, without the effects of all margins.
+        Squared differences of measured and public fractions after removing the effects of all
+        margins.
     variances_per_shift : ndarray
         Variance of each difference per unit of shift variance.
     noise_variances : ndarray
         Noise variance of each difference.
     degrees_of_freedom : ndarray
-        Degrees of freedom of each difference. Margins fix the others.
+        Degrees of freedom of each difference. All other degrees of freedom are fixed by the
+        margins.
     """
 
     squared_differences: Floats
@@ -270,8 +272,8 @@ class _ShiftEvidence(NamedTuple):
 
 
 def _shift_evidence(table: MarginalEstimate, n_public: float) -> _ShiftEvidence:
-    """Return the measured cells of a table from which a distribution shift is estimated."""
-    # no cell is free if a column has a single code: margins determine the table
+    """Return the measured cells of a table for estimating a distribution shift."""
+    # if a column has a single code, margins determine the table and no cell is free
     is_informative = (table.precisions > 0) & (table.residual_noise_share > 0)
     variances_per_shift = shift_variance_scale(table, n_public)[is_informative]
     return _ShiftEvidence(
@@ -283,7 +285,7 @@ def _shift_evidence(table: MarginalEstimate, n_public: float) -> _ShiftEvidence:
 
 
 def downward_closure(workload: Iterable[Attributes]) -> list[Attributes]:
-    """Return the downward closure of a workload: all tables and margins, fewest columns first.
+    """Return the downward closure of a workload: all tables and margins, narrowest first.
 
     Examples
     --------
@@ -302,12 +304,12 @@ def downward_closure(workload: Iterable[Attributes]) -> list[Attributes]:
 def _pooled_margin(
     table: MarginalEstimate, unconstrained: Mapping[Attributes, UnconstrainedEstimate]
 ) -> Floats:
-    """Return the mean of a table's estimate and of the sums of wider estimates, by precision.
+    """Return the precision-weighted mean of a table's estimate and the sums of wider estimates.
 
     Parameters
     ----------
     table : MarginalEstimate
-        The table to which wider ones are summed.
+        The table to which wider tables are summed.
     unconstrained : mapping of tuple of int to UnconstrainedEstimate
         Estimates of all tables, by columns.
 
@@ -332,16 +334,16 @@ def _nearest_consistent(
 ) -> Floats:
     """Return the tables with given margins that are nearest to given fractions.
 
-    `fit_with_fixed_margins` takes the fractions both as prior and as values. The distance is then
+    `fit_with_fixed_margins` uses the fractions both as prior and as values. The distance is then
     weighted by the posterior precision 1/prior + 1/noise, and no cell becomes negative. Unmeasured
     tables are fitted by iterative proportional fitting.
 
     Parameters
     ----------
     means : ndarray of shape (n_tables, ...)
-        Fractions of tables of one shape.
+        Fractions of tables with the same shape.
     unconstrained : sequence of UnconstrainedEstimate
-        The variances of the tables are used.
+        Estimates whose variances are used.
     margins : sequence of ndarray
         As in `ipf`.
     """
@@ -352,7 +354,7 @@ def _nearest_consistent(
 
 
 def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats]) -> None:
-    """Set the estimates and variances of tables of one width, given their margins.
+    """Set the estimates and variances of all tables of one width, given their margins.
 
     Parameters
     ----------
@@ -370,7 +372,7 @@ def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats
 
 
 def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
-    """Return the estimated fractions of tables of one shape that are all measured, or all not.
+    """Return the estimated fractions of equally shaped tables, all measured or all unmeasured.
 
     Parameters
     ----------
@@ -401,10 +403,10 @@ def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
 
 
 def _set_deviation_variances(table: MarginalEstimate, fractions: Floats) -> None:
-    """Set the prior and posterior variances of a table's cells, given exact margins."""
-    if not table.parents:  # a single column: the variance of a fraction q is that of q (1 - q)
+    """Set the prior and posterior variances of a table's cells under exact margins."""
+    if not table.parents:  # single column: Var(q) is proportional to q (1 - q)
         table.unexplained_share = np.maximum(1 - fractions, MIN_UNEXPLAINED_SHARE)
-    # noise may push an estimate below its prior, which does not reduce its uncertainty
+    # an estimate below its prior because of noise is no less uncertain
     fractions = np.maximum(fractions, table.prior)
     prior_variance = table.prior_variance_factor * fractions * table.unexplained_share
     table.deviation_prior_variance = np.maximum(prior_variance, MIN_VARIANCE)
@@ -420,11 +422,11 @@ def _follow_dominant_cells(
     precisions: Floats,
     margins: Sequence[Floats],
 ) -> Floats:
-    """Return priors that are adjusted to the measurements of dominant cells (`DOMINANT_SHARE`).
+    """Return priors adjusted to the measurements of dominant cells (`DOMINANT_SHARE`).
 
     Priors treat the deviations of cells as independent. If two columns exclude each other, a block
     of cells is empty although the product of its margins is large. All priors in the block then err
-    in the same direction. Common deviations are therefore estimated first, mainly from precisely
+    in the same direction. Therefore common deviations are estimated first, mainly from precisely
     measured dominant cells and with less weight on the priors.
 
     Parameters

@@ -1,9 +1,9 @@
 """Private release of marginal tables in two rounds of measurements.
 
-The second round allocates the remaining budget by the estimates of the first one.
+The second round allocates the remaining budget according to the estimates of the first round.
 
-Private rows enter only through integer tables, to which exact integer noise is added. Everything
-else is post-processing. The sensitivity is proved in docs/proofs/marginals.md.
+Private rows are used only in integer tables, to which exact integer noise is added. Everything else
+is post-processing. The sensitivity is proved in docs/proofs/marginals.md.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from skpublicdp.query_release.marginals.weights import (
 from skpublicdp.typing import Floats, Integers
 
 MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
-"""Maximum share of the budget for the first round, measured in benchmarks/ablate.py."""
+"""Maximum share of the budget for the first round, chosen in benchmarks/ablate.py."""
 
 MIN_FIRST_ROUND_SHARE = Fraction(1, 4)
-"""Minimum share for a first round with Gaussian noise, so that it can detect a shift of the public
-rows. Measured in benchmarks/ablate.py."""
+"""Minimum share for a first round with Gaussian noise, large enough to detect a shift of the public
+rows. Chosen in benchmarks/ablate.py."""
 
 SHARE_DENOMINATOR = 1 << 30
 """Common denominator of the shares of the second round."""
 
 TABLE_SENSITIVITY = Sensitivity(2, 2)
-"""A replaced row changes two cells of a table by one each."""
+"""Sensitivity of a table: a replaced row changes two cells by one each."""
 
 MARGINALS_PROOF = "docs/proofs/marginals.md"
 
@@ -60,8 +60,8 @@ class MarginalRelease:
     Attributes
     ----------
     fractions : mapping of tuple of int to ndarray
-        Estimated fractions of the population, for each table of the workload and each of its
-        margins. There is one axis for each column. The fractions of a table add up to 1.
+        Estimated fractions of the population for each table of the workload and each of its
+        margins, with one axis per column. The fractions of each table sum to 1.
     deviations : mapping of tuple of int to ndarray
         Standard deviations of the errors of the fractions.
     sizes : tuple of int
@@ -69,7 +69,7 @@ class MarginalRelease:
     effective_public_size : float
         Effective public sample size, in private rows.
     measured : mapping of tuple of int to TableMeasurement
-        Pooled noisy answers about each table, without information from public rows.
+        Pooled noisy answers for each table, without information from public rows.
     persons : float
         Number of private persons.
     gaussian : bool
@@ -105,9 +105,9 @@ class MarginalRelease:
     def intervals(
         self, columns: Attributes, codes: tuple[NDArray[np.integer], ...], level: float
     ) -> Floats:
-        """Return credible intervals of selected cells of a table, shape (n, 2).
+        """Return credible intervals for selected cells of a table, shape (n, 2).
 
-        Each interval holds with probability `level`, not all of them simultaneously. Columns and
+        Each interval holds separately with probability `level`, not simultaneously. Columns and
         codes are as in `noisy`.
         """
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
@@ -120,10 +120,10 @@ class MarginalRelease:
         group_columns: Attributes,
         level: float,
     ) -> Floats:
-        """Return credible intervals of shares of cells within groups of rows, shape (n, 2).
+        """Return credible intervals for the shares of cells within groups of rows, shape (n, 2).
 
-        A group consists of the rows that agree with the cell in the columns `group_columns`, some
-        of `columns`. The other parameters are as in `intervals`.
+        A group consists of the rows that agree with the cell in `group_columns`, a subset of
+        `columns`. The other parameters are as in `intervals`.
         """
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
         return self.posteriors[columns].intervals(
@@ -143,7 +143,7 @@ class MarginalRelease:
         ndarray
             Fractions, with one axis for each column in the given order.
         """
-        axis_of_column = np.argsort(np.argsort(columns))  # rank of each column among the given ones
+        axis_of_column = np.argsort(np.argsort(columns))  # rank among the given columns
         return self.fractions[tuple(sorted(columns))].transpose(axis_of_column)
 
 
@@ -156,7 +156,7 @@ def release_marginals(
     ledger: Ledger,
     trust: str | float = "auto",
 ) -> MarginalRelease:
-    """Release marginals of private rows with differential privacy and public rows as a prior.
+    """Release differentially private marginals, using public rows as a prior.
 
     Parameters
     ----------
@@ -165,11 +165,11 @@ def release_marginals(
     codes_public : ndarray of int, shape (n_public, n_columns)
         Codes of the public rows; may be empty.
     sizes : sequence of int
-        Number of codes of each column. It is public.
+        Public number of codes of each column.
     workload : iterable of sequences of int
         Columns of each marginal.
     ledger : Ledger
-        Privacy ledger. Its whole budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
+        Privacy ledger. The entire budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
     trust : "auto" or float, default="auto"
         Effective public sample size, in private rows. "auto" estimates it from the noisy answers.
 
@@ -180,9 +180,9 @@ def release_marginals(
 
     Notes
     -----
-    With Gaussian noise, the first round spends a quarter to a half of the budget evenly on the
-    tables and all of their margins. With δ = 0 it spends up to a half of the budget on the single
-    columns. The second round allocates the remaining budget to minimise the expected errors.
+    With Gaussian noise, the first round spends between a quarter and a half of the budget evenly on
+    the tables and all of their margins. With δ = 0, it spends up to half of the budget on the
+    single columns. The second round allocates the remaining budget to minimise the expected errors.
     `MarginalModel` combines both rounds with the public rows, cell by cell.
 
     Examples
@@ -227,7 +227,8 @@ def release_tables(
     Parameters
     ----------
     count : callable
-        Returns `marginal_tables` of the private rows, given the columns of the tables.
+        Function that returns `marginal_tables` of the private rows, given the columns of the
+        tables.
     n_private : int
         Number of private rows.
     public : ndarray of int, shape (n_public, n_columns)
@@ -235,7 +236,7 @@ def release_tables(
     sizes, workload, ledger, trust
         As in `release_marginals`.
     weight_totals : WeightTotals, optional
-        Released totals of the weights, if `count` adds up integer weights of rows.
+        Released totals of the weights if `count` sums integer row weights.
 
     Returns
     -------
@@ -271,15 +272,15 @@ def release_tables(
 
 
 class _RowUnits(NamedTuple):
-    """Integers that the tables of a release count, and the size of the sample behind them.
+    """Units of the integer tables in a release, and the size of the underlying sample.
 
     Attributes
     ----------
     total : float
-        Sum over all private rows: their number, or the released sum of weights, in units of the
+        Total over all private rows: their number, or the released sum of weights in units of the
         maximum weight.
     per_row : int
-        Integer that a row with the maximum weight adds to a cell. It is 1 without weights.
+        Integer that a row with the maximum weight adds to a cell, which is 1 without weights.
     sensitivity : Sensitivity
         Largest change of a table when one row is replaced.
     sample_size : float
@@ -293,7 +294,7 @@ class _RowUnits(NamedTuple):
 
 
 def _row_units(n_private: int, weight_totals: WeightTotals | None) -> _RowUnits:
-    """Return the units of counts of rows, or of sums of weights if there are totals of weights."""
+    """Return the units of row counts, or of weight sums if weight totals are given."""
     if weight_totals is None:
         return _RowUnits(n_private, 1, TABLE_SENSITIVITY, n_private)
     return _RowUnits(
@@ -309,13 +310,13 @@ def _refine_total(
     weight_totals: WeightTotals,
     measurements: dict[Attributes, TableMeasurement],
 ) -> tuple[_RowUnits, dict[Attributes, TableMeasurement]]:
-    """Return units with a more accurate sum of weights, and measurements divided by it.
+    """Return units with a more accurate sum of weights, and rescaled measurements.
 
-    The cells of each measured table add up to the sum of the weights, too. All of these estimates
-    are averaged by precision.
+    The cells of each measured table also add up to the sum of the weights. All of these estimates
+    are averaged with precision weights.
     """
     precision = units.total**2 / weight_totals.variance
-    weighted_sum = precision  # of the ratio of each estimate and the released total
+    weighted_sum = precision  # of the ratio between each estimate and the released total
     for measurement in measurements.values():
         sum_precision = 1 / (measurement.values.size * measurement.variance)
         precision += sum_precision
@@ -332,7 +333,7 @@ def _refine_total(
 def _split_tables(
     flat_counts: Integers, tables: Mapping[Attributes, MarginalEstimate]
 ) -> dict[Attributes, Integers]:
-    """Return the counts of each table in its shape, given all counts as one flat array."""
+    """Split one flat array of counts into the tables, each in its own shape."""
     ends = np.cumsum([math.prod(table.shape) for table in tables.values()])
     return {
         columns: counts.reshape(table.shape)
@@ -349,7 +350,7 @@ def _measure(
     shares: Mapping[Attributes, Fraction],
     ledger: Ledger,
 ) -> dict[Attributes, TableMeasurement]:
-    """Return noisy fractions of the tables whose share of the budget `noise` is not 0."""
+    """Return noisy fractions of all tables with a nonzero share of the budget `noise`."""
     measured = [columns for columns, share in shares.items() if share]
     name = f"{noise.noise_name} on {len(measured)} tables"
     round_ledger = ledger.sub_ledger(noise, name=name, proof=MARGINALS_PROOF)
@@ -383,14 +384,14 @@ def _released_tables(model: MarginalModel, sizes: Attributes, *, gaussian: bool)
 
 
 class _FirstRound(NamedTuple):
-    """Budget of the first round of a marginal release, and its division among the tables.
+    """Budget of the first round of a marginal release, and its allocation to the tables.
 
     Attributes
     ----------
     share : Fraction
-        Share of the whole budget.
+        Share of the entire budget.
     table_shares : dict of tuple of int to Fraction
-        Share of each table in the budget of the round. It is 0 for tables that are not measured.
+        Share of each table in the budget of the round, which is 0 for unmeasured tables.
     """
 
     share: Fraction
@@ -400,12 +401,12 @@ class _FirstRound(NamedTuple):
 def _plan_first_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, units: _RowUnits
 ) -> _FirstRound:
-    """Return the share of the budget for the first round, split evenly over the measured tables.
+    """Plan the first round: its share of the budget, split evenly over the measured tables.
 
-    The round gets the share at which the noise variance of a count is n, which is of the order of
-    the sampling error. Gaussian noise is added to all tables, since the precisions of both rounds
-    add up. Laplace noise is added to single columns alone: half of a Laplace budget gives only a
-    quarter of the precision.
+    The round receives the share for which the noise variance of a count equals n, which is of the
+    order of the sampling variance. Gaussian noise is added to all tables, since the precisions of
+    both rounds add up. Laplace noise is added only to single columns, since half of a Laplace
+    budget gives only a quarter of the precision.
 
     Parameters
     ----------
@@ -416,7 +417,7 @@ def _plan_first_round(
     ledger : Ledger
         Privacy ledger, for the number of rows per person. Nothing is charged.
     units : _RowUnits
-        What the tables count.
+        Units of the tables.
     """
     is_gaussian = isinstance(noise, Gaussian)
     is_measured = {columns: is_gaussian or len(columns) == 1 for columns in model.tables}
@@ -440,7 +441,7 @@ def _plan_first_round(
 def _check_noise_scale(
     first_round: _FirstRound, noise: Noise, ledger: Ledger, units: _RowUnits
 ) -> None:
-    """Raise ValueError if the noise of the first round exceeds the range of the sampler."""
+    """Raise a ValueError if the noise of the first round exceeds the range of the sampler."""
     smallest_event = noise.scaled(first_round.share * max(first_round.table_shares.values()))
     if not noise_is_representable(smallest_event, ledger.for_person(units.sensitivity)):
         raise ValueError(
@@ -452,7 +453,7 @@ def _check_noise_scale(
 def _plan_second_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, units: _RowUnits
 ) -> dict[Attributes, Fraction]:
-    """Return the share that each table gets of the remaining budget, by `allocate_budget`.
+    """Return each table's share of the remaining budget, computed by `allocate_budget`.
 
     Shares are rounded down to multiples of 2^-30. A share is 0 if its noise would exceed the range
     of the sampler. Parameters are as in `_plan_first_round`, with a fitted model.

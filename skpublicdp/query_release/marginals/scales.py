@@ -1,12 +1,11 @@
 """Posterior of the scale of deviations from margins, under a hierarchical prior.
 
-A cell with independence estimate b and fraction q deviates from b with the variance g √b q. Here g
-is the scale of the cell.
-`shrink_to_margins` estimates a mixture over g by empirical Bayes, which is overconfident: if noise
-hides deviations, the estimate of g tends to 0. Intervals therefore integrate over g.
-The prior has three levels. The logarithm of g is normal around log G of the table of the cell, and
-log G is normal around log S of the population. A point mass at 0 stands for populations whose
-margins determine all tables.
+A cell with independence estimate b and fraction q deviates from b with variance g √b q, where g is
+the scale of the cell. `shrink_to_margins` estimates a mixture over g by empirical Bayes, which is
+overconfident: if noise hides deviations, the estimate of g tends to 0. Therefore intervals
+integrate over g. The prior has three levels. The logarithm of g is normal around log G, where G is
+the scale of the cell's table, and log G is normal around log S, where S is the scale of the
+population. A point mass at 0 represents populations whose margins determine all tables.
 """
 
 from __future__ import annotations
@@ -24,34 +23,35 @@ from skpublicdp.query_release.marginals.shrinkage import (
 from skpublicdp.typing import Codes, Floats
 
 MIN_SCALE = 1e-9
-"""Positive scale that stands for a scale of 0 in logarithms and denominators."""
+"""Positive scale that replaces a scale of 0 in logarithms and denominators."""
 
 LOG_SCALE_GRID = np.log(np.maximum(SHIFT_VARIANCE_GRID, MIN_SCALE))
-"""Grid of log g. The first value stands for g = 0."""
+"""Grid of log g, whose first value represents g = 0."""
 
 MEDIAN_SCALES = {2: 8e-3, 3: 1e-4}
-"""Prior median of S, by the number of columns (3 stands for 3 or more). Maximum likelihood on ten
-public tables: adult, two ACS regions, churn, TV16, CPS, lending, MplsStops, covid and
+"""Prior median of S by number of columns (3 means 3 or more), estimated by maximum likelihood on
+ten public tables: adult, two ACS regions, churn, TV16, CPS, lending, MplsStops, covid and
 HealthInsurance."""
 
 POPULATION_DEVIATION, TABLE_DEVIATION, CELL_DEVIATION = 2.0, 1.4, 1.4
-"""Standard deviations of log S, of log G given S, and of log g given G. Maximum likelihood on the
-same tables. For G it is 2.0, but the coverage of intervals is better with 1.4."""
+"""Standard deviations of log S, of log G given S, and of log g given G, estimated by maximum
+likelihood on the same tables. The estimate for G is 2.0, but 1.4 gives better coverage of
+intervals."""
 
 NO_DEVIATIONS_PROBABILITY = 0.03
 """Prior probability that the margins of a population determine all tables."""
 
 TEMPERATURE = 0.25
-"""Exponent of the likelihood of a table (power likelihood). Its cells share margins and rows with
-other tables and are therefore not independent evidence. Chosen by coverage."""
+"""Exponent of the likelihood of a table (power likelihood). The cells share margins and rows with
+other tables and are therefore not independent evidence. The exponent was chosen by coverage."""
 
 PRIOR_SHARE = 0.5
 """Weight of the prior in the posterior of G of an unmeasured table, since the likelihood of a few
-raked public rows overstates their information. Chosen by coverage of unmeasured tables. Its cost in
-interval score is in benchmarks/ablate.py."""
+raked public rows overstates their information. The weight was chosen by the coverage of unmeasured
+tables. benchmarks/ablate.py has its cost in interval score."""
 
 MIN_EVIDENCE = 1e-290
-"""Lower bound of a likelihood, which keeps logarithms finite."""
+"""Lower bound on a likelihood, which keeps logarithms finite."""
 
 
 def _transition_matrix(deviation: float) -> Floats:
@@ -65,11 +65,11 @@ def _transition_matrix(deviation: float) -> Floats:
     Returns
     -------
     ndarray of shape (n_scales, n_scales)
-        Column j is the distribution given the scale j above. A scale is 0 if and only if the scale
-        above is 0.
+        Column j is the distribution given scale j at the level above. A scale is 0 if and only if
+        the scale above is 0.
     """
     density = np.exp(-0.5 * ((LOG_SCALE_GRID[:, None] - LOG_SCALE_GRID) / deviation) ** 2)
-    # index 0 is the scale 0, which is reached from the scale 0 alone
+    # index 0 is the scale 0, which is reached only from the scale 0
     density[0], density[:, 0] = 0, 0
     density[0, 0] = 1
     transition: Floats = density / density.sum(axis=0)
@@ -79,8 +79,8 @@ def _transition_matrix(deviation: float) -> Floats:
 def _population_prior(n_columns: int) -> Floats:
     """Return prior probabilities of the population's scale S, shape (n_scales,).
 
-    They are log-normal on the grid, with a point mass at 0, and depend on the number of columns of
-    the tables.
+    The prior is log-normal on the grid with a point mass at 0, and depends on the number of columns
+    of the tables.
     """
     median = MEDIAN_SCALES[min(n_columns, max(MEDIAN_SCALES))]
     prior: Floats = np.exp(-0.5 * ((LOG_SCALE_GRID - np.log(median)) / POPULATION_DEVIATION) ** 2)
@@ -93,7 +93,7 @@ def _population_prior(n_columns: int) -> Floats:
 def table_scales(
     cells: CellBatch, starts: NDArray[np.integer], effective_size: float, n_columns: int
 ) -> Floats:
-    """Return the posterior of the scale G of each table, given the measurements of all tables.
+    """Return the posterior of each table's scale G, given the measurements of all tables.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def table_scales(
     posterior: Floats = np.exp(
         logsumexp(log_table_given_population + log_population[:, None], axis=1)
     )
-    # unmeasured tables have public rows alone, see `PRIOR_SHARE`
+    # unmeasured tables have only public rows; see `PRIOR_SHARE`
     is_unmeasured = np.bincount(table_of_cell, cells.precisions > 0, n_tables) == 0
     table_prior = table_given_population @ population_prior
     posterior[:, is_unmeasured] *= 1 - PRIOR_SHARE
@@ -141,8 +141,9 @@ def _table_log_evidence(
 ) -> Floats:
     """Return the log marginal likelihood of each table for each value of its scale G.
 
-    The scale g of each cell is integrated out. The likelihood has the exponent `TEMPERATURE`. A
-    cell counts as much as the share of its noise that remains without the effects of its margins.
+    The scale g of each cell is integrated out, and the likelihood has the exponent `TEMPERATURE`.
+    Each cell is weighted by the share of its noise that remains after removing the effects of its
+    margins.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Priors of marginal tables: independence estimates, raked public tables, and shrinkage.
 
-Shrinkage is empirical Bayes. The fraction q of a cell with independence estimate b has the prior
-variance g √b q, with a scale g of the cell. The distribution of g (the mixture) is estimated from
-all cells of a table and, for small tables, from the other tables. A variance factor is a variance
-divided by q. The functions `set_...` and `rake_public_tables` change the `MarginalEstimate` objects
-that they get.
+Shrinkage is based on empirical Bayes. The fraction q of a cell with independence estimate b has
+prior variance g √b q, where g is the scale of the cell. The distribution of g (the mixture) is
+estimated from all cells of a table and, for small tables, from the other tables. A variance factor
+is a variance divided by q. The functions `set_...` and `rake_public_tables` modify the given
+`MarginalEstimate` objects.
 """
 
 from __future__ import annotations
@@ -30,35 +30,36 @@ DEVIATION_SCALES = SHIFT_VARIANCE_GRID[:, None]
 
 NO_PUBLIC_SCALE_PRIOR = 1 / np.sqrt(np.maximum(DEVIATION_SCALES, DEVIATION_SCALES[1]))
 NO_PUBLIC_SCALE_PRIOR /= NO_PUBLIC_SCALE_PRIOR.sum()
-"""Prior of g without public rows. Small scales have more mass."""
+"""Prior of g without public rows, which puts more mass on small scales."""
 
 PRIOR_PSEUDO_CELLS = 5.0
-"""Weight of the prior of a mixture, in cells. The prior of the mixture of all tables is the initial
-one, and the prior of the mixture of each table is the mixture of all tables."""
+"""Weight of the prior of a mixture, in cells. The mixture over all tables has the initial prior,
+and the prior of each table's mixture is the mixture over all tables."""
 
 MIN_LOGLIK_RANGE = 0.05
-"""Minimum range of a cell's log-likelihood over the grid. Cells below it are not used to fit the
-mixture."""
+"""Minimum range of a cell's log-likelihood over the grid. Cells with a smaller range are not used
+to fit the mixture."""
 
 MAX_TRAINING_CELLS = 1 << 14
-"""Maximum number of cells used to fit the mixture. More cells are subsampled evenly."""
+"""Maximum number of cells used to fit the mixture. Larger numbers of cells are subsampled
+evenly."""
 
 MAX_POOLED_ITERATIONS, MAX_TABLE_ITERATIONS = 60, 30
-"""Maximum numbers of iterations of expectation maximisation, for the mixture of all tables and for
-the mixtures of single tables, which start from it."""
+"""Maximum numbers of expectation maximisation iterations for the mixture over all tables and for
+the mixtures of single tables, which start from the former."""
 
 MIXTURE_TOLERANCE = 1e-4
 """Maximum change of a mixture weight at which expectation maximisation stops."""
 
 MAX_GAMMA_SHAPE = 1e8
 """Gamma shape parameter above which the negative binomial distribution is replaced by its Poisson
-limit, since the difference of gamma functions has rounding errors."""
+limit, to avoid rounding errors in differences of gamma functions."""
 
 MIN_INDEPENDENCE_ESTIMATE = 1e-12
-"""Lower bound of the independence estimate and of the prior mean of a cell."""
+"""Lower bound on the independence estimate and on the prior mean of a cell."""
 
 MIN_SINGLE_COLUMN_PRIOR = 1e-9
-"""Lower bound of the prior fraction of a cell of a single column."""
+"""Lower bound on the prior fraction of a cell in a single column."""
 
 
 class CellBatch(NamedTuple):
@@ -71,13 +72,13 @@ class CellBatch(NamedTuple):
     public : ndarray
         Fraction of the public rows, raked to the estimated margins.
     unexplained_share : ndarray
-        Share of a cell's variance that the margins do not determine.
+        Share of a cell's variance that is not determined by the margins.
     values : ndarray
-        Measured fraction, adjusted to the estimated margins.
+        Measured fraction after adjustment to the estimated margins.
     precisions : ndarray
-        Inverse variance of the noise. It is 0 for an unmeasured cell.
+        Inverse noise variance, which is 0 for an unmeasured cell.
     residual_noise_share : ndarray
-        Share of the noise variance that remains without the effects of all margins.
+        Share of the noise variance that remains after removing the effects of all margins.
     """
 
     independence_estimate: Floats
@@ -93,7 +94,7 @@ class CellBatch(NamedTuple):
 
 
 class ShrunkPrior(NamedTuple):
-    """Prior of each cell, averaged over the scales g. All arrays have the shape (n_cells,).
+    """Prior of each cell, averaged over the scales g, as arrays of shape (n_cells,).
 
     Attributes
     ----------
@@ -102,7 +103,7 @@ class ShrunkPrior(NamedTuple):
     variance_factor : ndarray
         Prior variance, divided by the fraction.
     ratio : ndarray
-        Weight of the prior relative to the measured value. It is infinite for unmeasured cells.
+        Weight of the prior relative to the measured value, which is infinite for unmeasured cells.
     """
 
     mean: Floats
@@ -118,7 +119,7 @@ def shrink_to_margins(
     Parameters
     ----------
     cells : CellBatch
-        Cells of all tables with one number of columns.
+        Cells of all tables with a given number of columns.
     starts : ndarray of int, shape (n_tables,)
         Index of the first cell of each table.
     effective_size : float
@@ -150,7 +151,7 @@ def _fit_table_mixtures(
 ) -> Floats:
     """Return the distribution of the scale g in each table, shape (n_scales, n_tables).
 
-    The mixture of all tables is fitted first. It is the prior of the mixture of each table.
+    The mixture over all tables is fitted first and serves as the prior of each table's mixture.
 
     Parameters
     ----------
@@ -169,7 +170,7 @@ def _fit_table_mixtures(
     log_likelihoods = log_likelihood(cells.select(training_cells), effective_size)
     is_informative = np.ptp(log_likelihoods, axis=0) >= MIN_LOGLIK_RANGE
     log_likelihoods = log_likelihoods[:, is_informative]
-    # there may be no informative cell, and then the mixtures equal their priors
+    # without informative cells, the mixtures equal their priors
     likelihood = np.exp(log_likelihoods - log_likelihoods.max(axis=0, initial=-np.inf))
     if effective_size:
         initial = np.full_like(NO_PUBLIC_SCALE_PRIOR, 1 / len(DEVIATION_SCALES))
@@ -189,14 +190,14 @@ def _average_over_scales(
     """Return the prior of each cell, averaged over the posterior of its scale g.
 
     Each scale has its own prior mean. Means are weighted by the posterior of the scale and by the
-    weight of the prior in the estimate of the cell.
+    prior's weight in the estimate of the cell.
 
     Parameters
     ----------
     cells : CellBatch
         Cells with positive independence estimates.
     mixture_of_cell : ndarray of shape (n_scales, n_cells)
-        Mixture over g of the table of each cell.
+        Mixture over g for the table of each cell.
     effective_size : float
         Effective public sample size, in private rows.
     """
@@ -216,7 +217,7 @@ def _average_over_scales(
         mean * prior_share,
         1 - prior_share,
         out=np.full(len(prior_share), np.inf),
-        where=prior_share < 1 - 1e-12,  # else the cell is unmeasured, up to rounding
+        where=prior_share < 1 - 1e-12,  # otherwise the cell is unmeasured, up to rounding
     )
     return ShrunkPrior(mean, (weights * factor_given_public).sum(axis=0), ratio)
 
@@ -224,16 +225,17 @@ def _average_over_scales(
 def _fit_mixture(
     likelihood: Floats, ends: NDArray[np.integer], prior: Floats, max_iter: int
 ) -> Floats:
-    """Return the distribution of the scale g in each group of cells, by expectation maximisation.
+    """Fit the distribution of the scale g in each group of cells by expectation maximisation.
 
     Parameters
     ----------
     likelihood : ndarray of shape (n_scales, n_cells)
-        Likelihood of each g, up to a factor for each cell. Cells of a group are adjacent.
+        Likelihood of each g, up to a factor per cell. The cells of a group must be adjacent.
     ends : ndarray of int, shape (n_groups,)
         Index after the last cell of each group.
     prior : ndarray of shape (n_scales, n_groups)
-        Initial mixture, and mean of its Dirichlet prior of weight `PRIOR_PSEUDO_CELLS`.
+        Initial mixture, which is also the mean of its Dirichlet prior with weight
+        `PRIOR_PSEUDO_CELLS`.
     max_iter : int
         Maximum number of iterations.
 
@@ -247,8 +249,8 @@ def _fit_mixture(
     for _ in range(max_iter):
         likelihood_ratios = np.zeros(prior.shape)
         for group, cells in enumerate(groups):
-            # Sum over cells of P(cell | g) / P(cell). Times the mixture, it is the expected number
-            # of cells with the scale g.
+            # Sum over cells of P(cell | g) / P(cell). Multiplied by the mixture, this sum is the
+            # expected number of cells with scale g.
             group_likelihood = likelihood[:, cells]
             evidence = mixture[:, group] @ group_likelihood
             likelihood_ratios[:, group] = group_likelihood @ (1 / evidence)
@@ -262,19 +264,20 @@ def _fit_mixture(
 
 
 def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
-    """Return the log-likelihood of each scale g for the public and measured fraction of each cell.
+    """Return the log-likelihood of each scale g, given each cell's public and measured fractions.
 
-    It is up to a constant for each cell.
+    The log-likelihood is exact up to a constant for each cell.
 
     Public counts are negative binomial around the independence estimate: Poisson counts whose mean
-    has a gamma distribution. Measured values are normal around their mean given the public counts.
+    has a gamma distribution. Measured values are normally distributed around their mean given the
+    public counts.
 
     Parameters
     ----------
     cells : CellBatch
         Cells with positive independence estimates.
     effective_size : float
-        Effective public sample size. Without public rows it is 0.
+        Effective public sample size, which is 0 without public rows.
 
     Returns
     -------
@@ -284,11 +287,11 @@ def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
     factor = DEVIATION_SCALES * np.sqrt(base)  # variance factors, (n_scales, n_cells)
     public_log_likelihood = np.zeros((len(DEVIATION_SCALES), len(base)))
     if effective_size:
-        # margins reduce the deviations of a raked table, which is undone
+        # undo the reduction in a raked table's deviations that is due to its margins
         deviation = (public - base) / np.sqrt(cells.unexplained_share)
         count = np.maximum(effective_size * (base + deviation), 0)
         public_log_likelihood = _public_log_likelihood(count, base, factor, effective_size)
-    # no cell is free if a column has a single code: margins determine the table
+    # if a column has a single code, margins determine the table and no cell is free
     is_free = cells.residual_noise_share > 0
     is_measured = is_free & (cells.precisions > 0)
     noise = np.divide(
@@ -307,13 +310,13 @@ def _public_log_likelihood(
 ) -> Floats:
     """Return the negative binomial log-likelihood of public counts, up to a constant per cell.
 
-    A count is Poisson with the mean effective_size · q. The fraction q has a gamma distribution
-    with the mean b (`base`) and the variance factor · b.
+    A count is Poisson with mean effective_size · q. The fraction q has a gamma distribution with
+    mean b (`base`) and variance factor · b.
 
     Parameters
     ----------
     count : ndarray of shape (n_cells,)
-        Effective number of public rows in each cell, not rounded.
+        Effective number of public rows in each cell, without rounding.
     base : ndarray of shape (n_cells,)
         Independence estimates, positive.
     factor : ndarray of shape (n_scales, n_cells)
@@ -328,7 +331,7 @@ def _public_log_likelihood(
     gamma_shape = base / np.maximum(factor, 1e-30)  # the scale 0 has a factor of 0
     odds = effective_size * factor
     is_poisson = gamma_shape > MAX_GAMMA_SHAPE
-    gamma_shape = np.where(is_poisson, 1.0, gamma_shape)  # not used for these
+    gamma_shape = np.where(is_poisson, 1.0, gamma_shape)  # not used for these entries
     negative_binomial = -gamma_shape * np.log1p(odds)  # the log-likelihood of a count of 0
     # most cells of large tables are empty, and the gamma function is slow
     is_nonempty = count > 0
@@ -344,11 +347,11 @@ def _public_log_likelihood(
 
 
 def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
-    """Set `independence_estimate` and `unexplained_share` of tables of one shape.
+    """Set `independence_estimate` and `unexplained_share` for tables of the same shape.
 
-    The independence estimate is the maximum entropy table with the given margins. For two columns
-    it is the product of the margins. The unexplained share of a cell is the product of 1 - q over
-    its one-way margins q.
+    The independence estimate is the maximum entropy table with the given margins. For two columns,
+    this table is the product of the margins. The unexplained share of a cell is the product of 1 -
+    q over its one-way margins q.
     """
     n_columns = len(group[0].columns)
     shape = (len(group), *group[0].shape)
@@ -367,16 +370,16 @@ def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
 
 
 def _one_way_margin(table: MarginalEstimate, axis: int) -> Floats:
-    """Return the estimate of one column of a table, in a shape that broadcasts over the table."""
+    """Return the estimate for one column of a table, in a shape that broadcasts over the table."""
     margin = table.submarginals[axis]  # the first margins are the single columns, in order
     return margin.estimate.reshape(table.broadcast_shape(margin))
 
 
 def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> None:
-    """Set `public` of tables of one shape to the public fractions, raked to the estimated margins.
+    """Set `public` for tables of the same shape to public fractions raked to the estimated margins.
 
-    One pseudo-row is added to each table first, spread like its independence estimate. A cell
-    without public rows would otherwise remain empty.
+    First, one pseudo-row is added to each table and distributed like the independence estimate.
+    Otherwise a cell without public rows would remain empty.
     """
     tables = [
         (n_public * table.public + table.independence_estimate) / (n_public + 1) for table in group
@@ -389,20 +392,20 @@ def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> No
 def set_single_column_priors(
     tables: Sequence[MarginalEstimate], effective_size: float
 ) -> list[Floats]:
-    """Set the priors of single columns: effective public rows and one pseudo-row, spread evenly.
+    """Set the priors of single columns from the effective public rows and one uniform pseudo-row.
 
     Parameters
     ----------
     tables : sequence of MarginalEstimate
-        Tables of one column each.
+        Tables with one column each.
     effective_size : float
         Effective public sample size, in private rows.
 
     Returns
     -------
     list of ndarray
-        Weight of the prior of each cell relative to its measurement. It is infinite for an
-        unmeasured cell.
+        Prior weight of each cell relative to its measurement, which is infinite for an unmeasured
+        cell.
     """
     ratios = []
     for table in tables:
@@ -417,22 +420,22 @@ def set_single_column_priors(
 
 
 def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float) -> list[Floats]:
-    """Set the priors of tables by empirical Bayes shrinkage to their independence estimates.
+    """Set the priors of tables by empirical Bayes shrinkage towards their independence estimates.
 
     See `shrink_to_margins`.
 
     Parameters
     ----------
     tables : sequence of MarginalEstimate
-        All tables with one number of columns, at least 2.
+        All tables with a given number of columns, at least 2.
     effective_size : float
         Effective public sample size, in private rows.
 
     Returns
     -------
     list of ndarray
-        Weight of the prior of each cell relative to its measurement. It is infinite for an
-        unmeasured cell.
+        Prior weight of each cell relative to its measurement, which is infinite for an unmeasured
+        cell.
     """
     n_cells = [table.independence_estimate.size for table in tables]
     batch = CellBatch(
@@ -454,16 +457,16 @@ def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float)
 
 
 def _concatenated(tables: Sequence[MarginalEstimate], name: str) -> Floats:
-    """Return one attribute of the cells of all tables as a flat array, table after table."""
+    """Concatenate one attribute of the cells of all tables to a flat array."""
     return np.concatenate([getattr(table, name).ravel() for table in tables])
 
 
 def shift_variance_scale(table: MarginalEstimate, n_public: float) -> Floats:
-    """Return the variance of the difference between public and private fractions of each cell.
+    """Return the variance of the difference between each cell's public and private fractions.
 
-    It is divided by the shift variance and has the shape of the table. For the fraction q of a
-    single column it is q (1 - q). Otherwise it is the independence estimate times the share of the
-    variance that margins do not determine.
+    The result is divided by the shift variance and has the shape of the table. For the fraction q
+    of a single column, it is q (1 - q). Otherwise, it is the independence estimate times the share
+    of the variance that is not determined by the margins.
     """
     if len(table.columns) > 1:
         return (

@@ -1,4 +1,4 @@
-"""One marginal table of a model: its measurements, its estimate, and projections to its margins."""
+"""A single marginal table of a model, with measurements, estimate and projections to margins."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE
 from skpublicdp.typing import Floats
 
 MIN_PRECISION = 1e-12
-"""Precision (inverse variance) that stands for an unmeasured fraction."""
+"""Precision (inverse variance) that represents an unmeasured fraction."""
 
 OUTLIER_DEVIATIONS = 3.0
 """Maximum deviation of a measurement from the model, in standard deviations, for cells and for
-sums. Beyond it only the measurement is used."""
+sums. For larger deviations, only the measurement is used."""
 
 MIN_FRACTION = 1e-12
-"""Minimum fraction in a ratio. It gives equal shares to the cells of an empty margin cell."""
+"""Minimum fraction in a ratio, which gives equal shares to the cells of an empty margin cell."""
 
 MIN_UNEXPLAINED_SHARE = 1e-6
-"""Lower bound of the share of a cell's variance that its margins do not determine."""
+"""Lower bound on the share of a cell's variance that is not determined by its margins."""
 
 
 class UnconstrainedEstimate(NamedTuple):
-    """Estimate of a marginal table without the assumption that its margins are exact.
+    """Estimate of a marginal table that does not assume exact margins.
 
     All arrays have the shape of the table.
 
@@ -53,12 +53,12 @@ class UnconstrainedEstimate(NamedTuple):
 
 
 class TableMeasurement(NamedTuple):
-    """Noisy fractions of the cells of a table.
+    """Noisy fractions of a table's cells.
 
     Attributes
     ----------
     values : ndarray
-        The fractions, in the shape of the table.
+        The fractions in the shape of the table.
     variance : float
         Noise variance of each fraction.
     """
@@ -75,7 +75,7 @@ class ProjectedMeasurement(NamedTuple):
     values : ndarray
         Estimated fractions of the margin.
     precisions : ndarray
-        Inverse variance of each of them.
+        Inverse variance of each fraction.
     """
 
     values: Floats
@@ -84,7 +84,7 @@ class ProjectedMeasurement(NamedTuple):
 
 @dataclass(eq=False)
 class MarginalEstimate:
-    """A marginal table with its measurements and its estimate.
+    """Marginal table with its measurements and its estimate.
 
     All arrays have the shape of the table. Values are fractions of the population.
 
@@ -95,13 +95,14 @@ class MarginalEstimate:
     shape : tuple of int
         Number of codes of each column.
     parents : list of MarginalEstimate
-        Tables of one column fewer: parent i lacks the column of axis i. Empty for a single column.
+        Tables with one column fewer, where parent i lacks the column of axis i. Empty for a single
+        column.
     submarginals, supermarginals : list of MarginalEstimate
-        Tables of all proper subsets of the columns, and tables of more columns that contain these.
+        Tables over all proper subsets of the columns, and wider tables that contain these columns.
     measured : ndarray
-        Precision-weighted mean of the noisy tables of the same columns.
+        Precision-weighted mean of the noisy tables over the same columns.
     precision : float
-        Inverse noise variance of each cell of `measured`. It is 0 before the first measurement.
+        Inverse noise variance of each cell of `measured`, which is 0 before the first measurement.
     independence_estimate : ndarray
         Maximum entropy table with the estimated margins.
     public : ndarray
@@ -109,17 +110,19 @@ class MarginalEstimate:
     prior : ndarray
         Prior mean, between the independence estimate and the public fractions.
     values, precisions : ndarray
-        Measurements pooled with projections of wider tables, and their inverse variances.
+        Measurements pooled with projections of wider tables, and the inverse variances of the
+        pooled values.
     unexplained_share : ndarray
-        Share of a cell's variance that its margins do not determine.
+        Share of a cell's variance that is not determined by its margins.
     prior_variance_factor : ndarray
         Prior variance of a cell, divided by its fraction and its `unexplained_share`.
     fractions : ndarray, or None
-        The estimated fractions. None before the first fit.
+        The estimated fractions, or None before the first fit.
     deviation_prior_variance, deviation_posterior_variance : ndarray
-        Variances of the deviation of a cell from its margins, given exact margins.
+        Prior and posterior variance of a cell's deviation from its margins, given exact margins.
     residual_noise_share : float
-        Share of the variance of independent noise that remains without the effects of all margins.
+        Share of the variance of independent noise that remains after removing the effects of all
+        margins.
     """
 
     columns: Attributes
@@ -146,23 +149,23 @@ class MarginalEstimate:
 
     @property
     def estimate(self) -> Floats:
-        """The estimated fractions of a fitted table."""
+        """Estimated fractions of a fitted table."""
         assert self.fractions is not None
         return self.fractions
 
     def axes_without(self, columns: Attributes) -> tuple[int, ...]:
-        """Return the axes of this table whose columns are not in `columns`."""
+        """Return the axes of this table whose columns are absent from `columns`."""
         return tuple(axis for axis, column in enumerate(self.columns) if column not in columns)
 
     def broadcast_shape(self, margin: MarginalEstimate) -> tuple[int, ...]:
-        """Return the shape that makes a margin broadcast over this table: 1 for missing columns."""
+        """Return the shape in which a margin broadcasts over this table (1 for missing columns)."""
         return tuple(
             size if column in margin.columns else 1
             for column, size in zip(self.columns, self.shape, strict=True)
         )
 
     def margins(self) -> list[Floats]:
-        """Return the estimates of the parents, each with a unit axis for its missing column."""
+        """Return the parents' estimates, each with a unit axis for its missing column."""
         if not self.parents:  # the sum of a single column is 1
             return [np.ones(1)]
         return [parent.estimate.reshape(self.broadcast_shape(parent)) for parent in self.parents]
@@ -175,9 +178,9 @@ class MarginalEstimate:
         self.precision = total_precision
 
     def pooled_measurement(self) -> TableMeasurement:
-        """Return the mean of the noisy table and of the sums of noisy wider tables, by precision.
+        """Return the precision-weighted mean of the noisy table and the sums of noisy wider tables.
 
-        It uses neither public rows nor a model.
+        The mean uses no public rows and no model.
         """
         weighted_sum, precision = self.precision * self.measured, self.precision
         for wider in self.supermarginals:
@@ -190,10 +193,11 @@ class MarginalEstimate:
         return TableMeasurement(weighted_sum / precision, 1 / precision)
 
     def unconstrained(self) -> UnconstrainedEstimate:
-        """Return the estimate of this table without the assumption that its margins are exact.
+        """Return the estimate of this table without assuming exact margins.
 
-        `estimate` conditions on estimated margins. Their errors explain a part of the difference
-        between measurement and estimate, in proportion to their variance. This part is added.
+        `estimate` conditions on estimated margins. The errors of these margins explain a part of
+        the difference between measurement and estimate, in proportion to their variance. This part
+        is added to the estimate.
         """
         margin_variance = self.posterior_variance() - self.deviation_posterior_variance
         prior = np.maximum(margin_variance + self._constrained_variance(), SMALLEST_POSITIVE)
@@ -203,15 +207,15 @@ class MarginalEstimate:
         return UnconstrainedEstimate(np.maximum(fractions, MIN_FRACTION), prior, noise)
 
     def _constrained_variance(self) -> Floats:
-        """Return the prior variances of deviations from the margins, which add up to zero.
+        """Return the prior variances of deviations from the margins, which sum to zero.
 
-        Conditioned on their sum, independent deviations of variances P have variances P (1 - P/ΣP).
-        Sums are zero along each axis, and the axis with the smallest variance is used.
+        Conditional on their sum, independent deviations with variances P have variances P (1 -
+        P/ΣP). Sums are zero along each axis, and the axis with the smallest variance is used.
         """
         return self.deviation_prior_variance * (1 - largest_shares(self.deviation_prior_variance))
 
     def residual(self) -> Floats:
-        """Return measured minus public fractions, without the effects of all margins.
+        """Return measured minus public fractions after removing the effects of all margins.
 
         The mean along each axis is subtracted, as in an analysis of variance.
         """
@@ -223,7 +227,7 @@ class MarginalEstimate:
     def prior_variance(self, exact_columns: Attributes = ()) -> Floats:
         """Return the prior variance of each cell, including the errors of its margins.
 
-        The margins over subsets of `exact_columns` are assumed to have no error.
+        Margins over subsets of `exact_columns` are treated as exact.
         """
         deviation_variance = self.prior_variance_factor * self.estimate * self.unexplained_share
         return self._add_margin_variance(deviation_variance, exact_columns)
@@ -233,10 +237,10 @@ class MarginalEstimate:
         return self._add_margin_variance(self.deviation_posterior_variance)
 
     def _add_margin_variance(self, variance: Floats, exact_columns: Attributes = ()) -> Floats:
-        """Return variances of cells plus the variance that errors of the margins cause.
+        """Return the variances of cells plus the variance due to errors of the margins.
 
         A cell inherits an error in proportion to its share of the margin cell. Margins over subsets
-        of `exact_columns` have no error.
+        of `exact_columns` contribute no error.
         """
         for margin in self.submarginals:
             if not set(margin.columns) <= set(exact_columns):
@@ -249,9 +253,9 @@ class MarginalEstimate:
     def project_measurement(self, target: MarginalEstimate) -> ProjectedMeasurement:
         """Return the estimate of a margin from the noisy cells of this table alone.
 
-        The estimate is the best linear unbiased one under the model of `_margin_weights`. If it
-        differs from the plain sum by more than `OUTLIER_DEVIATIONS`, the model is wrong and the
-        plain sum is returned.
+        The result is the best linear unbiased estimate under the model of `_margin_weights`. If it
+        differs from the plain sum by more than `OUTLIER_DEVIATIONS`, the model is considered wrong
+        and the plain sum is returned.
         """
         axes = self.axes_without(target.columns)
         plain_sum = self.measured.sum(axis=axes)
@@ -267,9 +271,9 @@ class MarginalEstimate:
         )
 
     def information_share(self, target: MarginalEstimate, noise: float) -> float:
-        """Return the precision of a projection to a margin, relative to the precision of a cell.
+        """Return the precision of a projection to a margin relative to the precision of a cell.
 
-        It is averaged over the cells of the margin, weighted by their fractions.
+        The precision is averaged over the cells of the margin, weighted by their fractions.
 
         Parameters
         ----------
@@ -284,11 +288,11 @@ class MarginalEstimate:
         return float((precisions * target.estimate).sum() * noise)
 
     def _margin_weights(self, target: MarginalEstimate, noise: float) -> tuple[Floats, Floats]:
-        """Return the share p of each cell in its margin cell, and its least squares weight.
+        """Return each cell's share p in its margin cell, and its least squares weight.
 
-        A cell is p times the margin plus a deviation of prior variance P. It is measured with noise
-        variance w. Deviations add up to zero within a margin cell, so the covariance is
-        C = diag(P + w) - P Pᵀ / ΣP. The weights are C⁻¹ p (Sherman-Morrison formula). The margin is
+        Each cell is p times the margin plus a deviation with prior variance P, and is measured with
+        noise variance w. Deviations sum to zero within a margin cell, so the covariance is C =
+        diag(P + w) - P Pᵀ / ΣP. The weights are C⁻¹ p (Sherman-Morrison formula). The margin is
         Σ(weight · value) / Σ(weight · p), with the precision Σ(weight · p). As P grows, the weights
         become equal, as in a plain sum.
 
@@ -317,7 +321,7 @@ class MarginalEstimate:
 
 
 def largest_shares(variances: Floats) -> Floats:
-    """Return the largest share that each cell has in the sum of variances along an axis."""
+    """Return each cell's largest share in the sum of variances along any axis."""
     shares = np.zeros(variances.shape)
     for axis in range(variances.ndim):
         total = np.maximum(variances.sum(axis=axis, keepdims=True), SMALLEST_POSITIVE)
@@ -326,18 +330,18 @@ def largest_shares(variances: Floats) -> Floats:
 
 
 def solvable_groups(tables: Iterable[MarginalEstimate]) -> Iterable[list[MarginalEstimate]]:
-    """Group tables by shape and by whether they are measured. A group is solved as a batch."""
+    """Group tables by shape and by whether they are measured, for solving them in batches."""
     groups = defaultdict(list)
     for table in tables:
-        is_measured = bool(table.precisions.flat[0] > 0)  # all cells or none of a table
+        is_measured = bool(table.precisions.flat[0] > 0)  # either all cells of a table or none
         groups[table.shape, is_measured].append(table)
     return groups.values()
 
 
 def stack_margins(group: Sequence[MarginalEstimate]) -> list[Floats]:
-    """Return the margins of tables of one shape: for each axis, an array of shape (n_tables, ...).
+    """Return the margins of equally shaped tables, as one array of shape (n_tables, ...) per axis.
 
-    The summed axis has length 1, as `ipf` expects it.
+    The summed axis has length 1, as required by `ipf`.
     """
     margins_of_tables = [table.margins() for table in group]
     return [np.stack(margins) for margins in zip(*margins_of_tables, strict=True)]

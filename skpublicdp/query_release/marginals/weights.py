@@ -1,4 +1,4 @@
-"""Survey weights of private rows: integers up to a declared maximum, and their noisy totals.
+"""Survey weights of private rows as bounded integers, and their noisy totals.
 
 The sensitivity is proved in docs/proofs/marginals.md, section "Weighted tables".
 """
@@ -17,27 +17,27 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 WEIGHT_UNITS = 1 << 12
-"""Integer weight of a row with the maximum weight. Weights are rounded to this many steps, so that
-the rounding error is at most 1/8192 of the maximum."""
+"""Integer weight of a row with the maximum weight. Weights are rounded to multiples of 1/4096 of
+the maximum, with a rounding error of at most 1/8192 of the maximum."""
 
 TOTALS_SHARE = Fraction(1, 16)
-"""Share of the budget for the sum of the weights and of their squares."""
+"""Share of the budget for the sums of the weights and of their squares."""
 
 WEIGHTS_PROOF = "docs/proofs/marginals.md"
 
 
 @dataclass(frozen=True)
 class WeightColumn:
-    """A numeric column of the rows that contains their survey weights.
+    """Numeric column that contains the survey weights of the rows.
 
     Attributes
     ----------
     position : int
         Position of the column.
     maximum : float
-        Declared maximum of a weight.
+        Declared maximum weight.
     offset : float
-        Number that is added to encoded values of the column.
+        Number added to encoded values of the column.
     """
 
     position: int
@@ -47,7 +47,7 @@ class WeightColumn:
     def units(self, rows: Floats) -> Integers:
         """Return the weights of encoded rows as integers from 0 to `WEIGHT_UNITS`.
 
-        The weight of a row depends on this row alone, and is in this range for every number.
+        The weight of a row depends only on this row and lies in this range for every number.
         """
         shares = (rows[:, self.position] + self.offset) / self.maximum
         finite = np.where(np.isfinite(shares), shares, 0.0)
@@ -57,23 +57,25 @@ class WeightColumn:
     def totals(self, rows: Floats) -> Integers:
         """Return the sum of the weights and the sum of their squares, both in `WEIGHT_UNITS`.
 
-        A square is divided by `WEIGHT_UNITS` and rounded down, so that it is in the same range.
+        Squares are divided by `WEIGHT_UNITS` and rounded down, so that they lie in the same range
+        as weights.
         """
         units = self.units(rows)
         return np.array([units.sum(), (units * units // WEIGHT_UNITS).sum()], dtype=np.int64)
 
 
 class WeightTotals(NamedTuple):
-    """Released sums of the weights of all private rows.
+    """Released sums over the weights of all private rows.
 
     Attributes
     ----------
     total : float
-        Sum of the weights, in maximum weights. It is at least 1 and at most the number of rows.
+        Sum of the weights, in units of the maximum weight. It is at least 1 and at most the number
+        of rows.
     variance : float
-        Variance of the noise of `total`.
+        Noise variance of `total`.
     effective_rows : float
-        Effective sample size of Kish: the squared sum over the sum of squares.
+        Kish's effective sample size, i.e. the squared sum divided by the sum of squares.
     """
 
     total: float
@@ -82,7 +84,7 @@ class WeightTotals(NamedTuple):
 
 
 def weighted_sensitivity(sensitivity: Sensitivity) -> Sensitivity:
-    """Return the sensitivity of sums of integer weights, given that of counts of rows."""
+    """Return the sensitivity of sums of integer weights, given the sensitivity of row counts."""
     absolute, squared = sensitivity
     return Sensitivity(WEIGHT_UNITS * absolute, WEIGHT_UNITS**2 * squared)
 
@@ -90,12 +92,12 @@ def weighted_sensitivity(sensitivity: Sensitivity) -> Sensitivity:
 def release_weight_totals(
     count: Callable[[], Integers], n_private: int, ledger: Ledger
 ) -> WeightTotals:
-    """Release the sum of the weights and of their squares, with a share of the ledger's budget.
+    """Release the sums of the weights and of their squares, with a share of the ledger's budget.
 
     Parameters
     ----------
     count : callable
-        Returns `WeightColumn.totals` of all private rows.
+        Function that returns `WeightColumn.totals` of all private rows.
     n_private : int
         Number of private rows.
     ledger : Ledger
