@@ -72,7 +72,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         Private numbers outside the bounds are moved to the nearer bound. The default is the public
         range, extended by its own width on each side.
     n_jobs : int, default=None
-        Number of threads that tabulate rows. Results do not depend on it.
+        Number of threads that tabulate rows. Results do not depend on this number.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` uses the secure generator of the operating system. Any other value makes the noise
         repeatable, for tests and papers, and is noted in the receipt. `sample` uses this parameter,

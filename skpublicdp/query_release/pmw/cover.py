@@ -1,8 +1,8 @@
-"""Query covers: queries that represent a class, and the cells on which they are constant.
+"""Query covers: representative queries of a class, and cells on which they are constant.
 
 A cover is built from public rows alone (Bassily et al. 2020, Algorithm 3, steps 1 to 4). The
-theorem has two conditions. Each query of the class agrees with a member of the cover on all but a
-few rows, and each member has one answer for all rows of a cell.
+theorem has two conditions. Each query of the class must agree with a member of the cover on all but
+a few rows, and each member must have the same answer for all rows of a cell.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skpublicdp.typing import Codes, Floats, Integers
 RowPredicate = Callable[[NDArray[Any], Floats], NDArray[np.bool_]]
 
 MAX_INCIDENCE_ENTRIES = MEMORY_BYTES // 4
-"""Maximum number of entries of the incidence matrix of queries and cells, 4 bytes each."""
+"""Maximum number of entries in the incidence matrix of queries and cells, at 4 bytes each."""
 
 MAX_CANDIDATE_ROWS = 1 << 12
 """Maximum number of public rows whose cells are listed by `split_sample_cover`."""
@@ -33,30 +33,30 @@ MAX_COVER_QUERIES = 1 << 18
 """Maximum number of queries in an explicit cover."""
 
 ANSWER_BLOCK = MEMORY_BYTES // 16
-"""Maximum number of query-row answers in memory at a time: a byte each, and two floats for some."""
+"""Maximum number of query-row answers in memory, each using a byte and sometimes two floats."""
 
 MATCH_BLOCK = 1 << 12
-"""Number of columns that are matched at a time."""
+"""Number of columns matched at a time."""
 
 
 class QueryCover(ABC):
-    """A finite cover of a query class, with cells of rows on which each member is constant.
+    """Finite cover of a query class, with cells of rows on which each member is constant.
 
-    Each query of the class has a nearest member. A member has one answer for all rows of a cell, so
-    that the counts of the cells determine the answers of all members.
+    Each query of the class has a nearest member. A member has the same answer for all rows of a
+    cell, so that the cell counts determine the answers of all members.
 
-    Cells may form several blocks, for instance one for each column. A row is then in one cell of
+    Cells may form several blocks, for instance one per column. Each row then belongs to one cell of
     each block, and the weights of the blocks are independent.
 
     Attributes
     ----------
     n_queries : int
-        Number of queries of the cover.
+        Number of queries in the cover.
     sizes : ndarray of int
         Number of cells in each block.
     irreducible_error : float
-        Radius of the cover for infinitely many public rows. It is above 0 if the number of cells
-        is limited.
+        Radius of the cover for infinitely many public rows, which is positive if the number of
+        cells is limited.
     """
 
     n_queries: int
@@ -65,11 +65,11 @@ class QueryCover(ABC):
 
     @abstractmethod
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the cell of each row in each block, shape (n, n_blocks), row by row."""
+        """Return the cell of each row in each block, computed row by row, shape (n, n_blocks)."""
 
     @abstractmethod
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return for each member the sum of counts or weights over the cells where it holds.
+        """Return the sum of counts or weights over the cells where each member holds.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class QueryCover(ABC):
 
     @abstractmethod
     def incidence_row(self, query: int) -> Floats:
-        """Return for each cell whether a member holds in it, as 0.0 or 1.0, shape (size,)."""
+        """Indicate whether a member holds in each cell, as 0.0 or 1.0, shape (size,)."""
 
     @abstractmethod
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
@@ -94,7 +94,7 @@ class QueryCover(ABC):
 
     @abstractmethod
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between a query's answer and the answer of its nearest member.
+        """Bound the difference between the answers of a query and its nearest member.
 
         Parameters
         ----------
@@ -108,12 +108,12 @@ class QueryCover(ABC):
 
     @property
     def member_index(self) -> Any:
-        """Index that finds the nearest member of each query. None if all queries are members."""
+        """Search index for the nearest member of each query, or None if all queries are members."""
         return self
 
     @property
     def size(self) -> int:
-        """Number of cells in all blocks, the length of an array of counts."""
+        """Total number of cells in all blocks, which is the length of a count array."""
         return int(self.sizes.sum())
 
     @property
@@ -124,18 +124,18 @@ class QueryCover(ABC):
 
     @property
     def log_cells(self) -> float:
-        """Logarithm of the number of combinations of cells, one from each block."""
+        """Logarithm of the number of combinations of one cell from each block."""
         return float(np.log(self.sizes).sum())
 
     def count(self, X: Floats) -> Integers:
         """Return the number of rows in each cell, shape (size,).
 
-        A replaced row moves from one cell to another in each block.
+        In each block, a replaced row moves from one cell to another.
         """
         return np.bincount(self.assign_cells(X).ravel(), minlength=self.size).astype(np.int64)
 
     def normalize_blocks(self, log_weights: Floats) -> Floats:
-        """Return weights proportional to exp(log_weights), with sum 1 in each block."""
+        """Return weights proportional to exp(log_weights) that sum to 1 in each block."""
         block_max = np.maximum.reduceat(log_weights, self.starts)
         weights: Floats = np.exp(log_weights - np.repeat(block_max, self.sizes))
         weights /= np.repeat(np.add.reduceat(weights, self.starts), self.sizes)
@@ -144,12 +144,12 @@ class QueryCover(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CoverIndex:
-    """Search index that finds members of a cover by their answers on a few points.
+    """Search index for members of a cover, based on their answers on a few points.
 
     Attributes
     ----------
     holds : callable
-        Returns which queries hold for which rows, shape (n_queries, n_rows).
+        Function that indicates which queries hold for which rows, shape (n_queries, n_rows).
     cover : ndarray
         Members of the cover.
     points : ndarray of shape (n_points, n_features)
@@ -161,29 +161,29 @@ class CoverIndex:
     points: Floats
 
     def find(self, Q: NDArray[Any]) -> Codes:
-        """Return for each query the index of the member that agrees with it on most points."""
+        """Return the index of the member that agrees with each query on most points."""
         return _match_columns(self.holds(self.cover, self.points).T, self.holds(Q, self.points).T)
 
 
 class ExplicitCover(QueryCover):
-    """Cover of which all queries and cells are listed, with a matrix of the cells of each query.
+    """Cover with explicit lists of queries and cells, and a matrix of each query's cells.
 
     Parameters
     ----------
     holds : callable
-        Returns which queries hold for which rows, shape (n_queries, n_rows).
+        Function that indicates which queries hold for which rows, shape (n_queries, n_rows).
     cover : ndarray
         Queries of the cover.
     candidates : ndarray of shape (n_rows, n_features)
-        Rows whose cells are listed. A row of another cell is assigned to the listed cell with the
-        fewest different answers.
+        Rows whose cells are listed. A row in an unlisted cell is assigned to the listed cell with
+        the fewest different answers.
     holdout : ndarray of shape (m, n_features), optional
-        Public rows that are independent of the cover and of the candidates. They estimate the
-        fraction of rows that are assigned to another cell, and the bound `disagreement`. If None,
-        all cells are listed.
+        Public rows that are independent of the cover and of the candidates. They serve to estimate
+        the fraction of rows assigned to other cells, and the bound `disagreement`. If None, all
+        cells are listed.
     points : ndarray of shape (n_points, n_features), optional
-        Each query of the class agrees on these points with a member of the cover. If None, the
-        cover contains the whole class.
+        Points on which each query of the class agrees with some member of the cover. If None, the
+        cover contains the entire class.
     disagreement : float, optional
         Bound on the fraction of the held-out rows on which a query and its member differ.
     """
@@ -218,7 +218,7 @@ class ExplicitCover(QueryCover):
         self.irreducible_error = disagreement + self._reassigned_share
 
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the cell of each row, or else the nearest listed cell, shape (n, 1)."""
+        """Return the cell of each row, or otherwise the nearest listed cell, shape (n, 1)."""
         block_rows = max(1, ANSWER_BLOCK // len(self._cover))
         cells = [
             _match_columns(self.incidence, self._holds(self._cover, X[start : start + block_rows]))
@@ -227,31 +227,31 @@ class ExplicitCover(QueryCover):
         return np.concatenate(cells)[:, None]
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return for each query the sum of counts or weights over its cells.
+        """Return the sum of counts or weights over the cells of each query.
 
-        Sums of counts are exact. Weights are added in single precision.
+        Sums of counts are exact, whereas weights are added in single precision.
         """
         if np.issubdtype(cells.dtype, np.floating):
             return np.asarray(self._float_incidence @ cells.astype(np.float32), dtype=np.float64)
         return np.array([cells[query_cells].sum() for query_cells in self.incidence])
 
     def incidence_row(self, query: int) -> Floats:
-        """Return for each cell whether a member holds in it, as 0.0 or 1.0."""
+        """Indicate whether a member holds in each cell, as 0.0 or 1.0."""
         return np.asarray(self.incidence[query], dtype=np.float64)
 
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return one public row of each cell, and the weights."""
+        """Return one public row per cell, and the weights."""
         return self.cells, weights
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between a query's answer and the answer of its nearest member.
+        """Bound the difference between the answers of a query and its nearest member.
 
-        The bound adds the disagreement of queries with their members and the share of rows that are
-        assigned to another cell. Each has half of the failure probability.
+        The bound is the disagreement of queries with their members plus the share of rows assigned
+        to other cells. Each of the two terms has half of the failure probability.
         """
         total = 0.0
         if self._n_holdout is not None:
-            # the rows are independent of the cover, and a union bound is over its members
+            # the rows are independent of the cover, so a union bound over its members applies
             shares = [self._reassigned_share]
             if self._points is not None:
                 shares.append(self._disagreement)
@@ -268,21 +268,21 @@ class ExplicitCover(QueryCover):
 
     @cached_property
     def _float_incidence(self) -> NDArray[np.float32]:
-        """The incidence matrix in single precision, for fast products with weights."""
+        """Incidence matrix in single precision, for fast products with weights."""
         return self.incidence.astype(np.float32)
 
 
 def split_sample_cover(holds: RowPredicate, cover: NDArray[Any], X_public: Floats) -> ExplicitCover:
-    """Return a cover whose cells are listed from one half of the public rows.
+    """Return a cover whose cells are listed from half of the public rows.
 
-    The other half estimates the fraction of rows in cells that are not listed.
+    The other half is used to estimate the fraction of rows in unlisted cells.
     """
     candidates, holdout = np.array_split(X_public, 2)
     return ExplicitCover(holds, cover, candidates[:MAX_CANDIDATE_ROWS], holdout)
 
 
 def check_cover_size(n_queries: int) -> None:
-    """Raise CoverSizeError if a cover has too many queries."""
+    """Raise a CoverSizeError if a cover has too many queries."""
     if n_queries > MAX_COVER_QUERIES:
         raise CoverSizeError(
             f"{n_queries} queries exceed the limit of {MAX_COVER_QUERIES} queries. The number of "
@@ -292,9 +292,10 @@ def check_cover_size(n_queries: int) -> None:
 
 
 def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Codes:
-    """Return for each column of a bit matrix the index of the nearest reference column.
+    """Return the index of the reference column nearest to each column of a bit matrix.
 
-    Equal columns are found by hashing, and the Hamming distance is computed for the others alone.
+    Equal columns are found by hashing. Hamming distances are computed only for the remaining
+    columns.
 
     Parameters
     ----------
@@ -325,5 +326,5 @@ def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> 
 
 
 def _packed_columns(columns: NDArray[np.bool_]) -> list[bytes]:
-    """Return each column of a bit matrix as bytes, eight bits to a byte, as a hash key."""
+    """Return each column of a bit matrix as bytes (eight bits per byte), for use as a hash key."""
     return [bits.tobytes() for bits in np.packbits(columns.T, axis=1)]

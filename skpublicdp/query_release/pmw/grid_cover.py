@@ -1,7 +1,7 @@
-"""Covers of queries about ranges of columns: boxes, and ranges of single columns.
+"""Covers of range queries on columns, i.e. boxes and ranges of single columns.
 
-Only the distinct public values of each column matter. Columns with too many values are cut at
-public quantiles. The rows between a value and its nearest cut are counted on the public rows.
+Covers depend only on the distinct public values of each column. Columns with too many values are
+cut at public quantiles. The public rows between a value and its nearest cut are counted.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from skpublicdp.query_release.pmw.cover import QueryCover
 from skpublicdp.typing import Codes, Floats
 
 MAX_COVER_BOXES = 1 << 20
-"""Maximum number of boxes of a cover. A few arrays of this length are in memory."""
+"""Maximum number of boxes in a cover. A few arrays of this length are kept in memory."""
 
 MAX_AXIS_CELLS = 1 << 10
-"""Maximum number of cells of a column. More cells cost time and hardly reduce the error."""
+"""Maximum number of cells per column. More cells cost time and hardly reduce the error."""
 
 N_PRODUCT_ROWS = 1 << 12
 """Number of representative rows of a product of columns."""
 
 CELL_REDUCTION = 16
-"""A column of a box cover loses 1/16 of its cells at a time, until the boxes fit into memory."""
+"""Columns of a box cover lose 1/16 of their cells at a time until all boxes fit into memory."""
 
 
 class QuantileAxis:
-    """A numeric column that is cut into cells, and the ranges of cells that queries are about.
+    """Numeric column that is cut into cells, with the ranges of cells that queries select.
 
-    The column is cut between all of its values, or at quantiles if there are too many values.
+    The column is cut between all its values, or at quantiles if there are too many values.
 
     Parameters
     ----------
     column : ndarray of shape (m,)
         Public values.
     n_ends : int
-        Number of ends of a range that may vary. With 2, all ranges of cells; with 1, ranges that
-        start with the first cell; with 0, single cells.
+        Number of ends of a range that may vary: 2 for all ranges of cells, 1 for ranges that start
+        at the first cell, 0 for single cells.
     max_cells : int
         Maximum number of cells.
 
     Attributes
     ----------
     cuts : ndarray of shape (n_cells - 1,)
-        Upper ends of all cells but the last. An end belongs to its cell.
+        Upper ends of all cells but the last, which belong to their cells.
     representatives : ndarray of shape (n_cells,)
         A public value of each cell.
     n_ranges : int
         Number of ranges.
     max_skipped_rows : int
-        Maximum number of public rows between a value and its nearest cut. It is 0 if there is a cut
-        between all values.
+        Maximum number of public rows between a value and its nearest cut, which is 0 if there is a
+        cut between all values.
     max_skipped_share : float
-        The same as a fraction of the public rows.
+        `max_skipped_rows` as a fraction of the public rows.
     """
 
     def __init__(self, column: NDArray[Any], n_ends: int, max_cells: int) -> None:
         values, counts = np.unique(column, return_counts=True)
-        # Cuts are placed in gaps: gap i is before value i, and the last gap is after all values.
+        # Cuts are placed in gaps, where gap i precedes value i and the last gap follows all values.
         n_below = np.append(0, np.cumsum(counts))
         share_below = n_below / len(column)
         cut_gaps = np.arange(len(share_below))
@@ -71,7 +71,7 @@ class QuantileAxis:
             levels = np.arange(max_cells + 1) / max_cells
             cut_gaps = np.unique(_nearest(share_below, levels))
         self._values = values
-        # for each gap, the index of the nearest gap with a cut, and the rows between both
+        # for each gap, the index of the nearest gap with a cut, and the number of rows in between
         self._nearest_cut = _nearest(share_below[cut_gaps], share_below)
         n_skipped = np.abs(n_below - n_below[cut_gaps][self._nearest_cut])
         self.max_skipped_rows = int(n_skipped.max())
@@ -80,7 +80,7 @@ class QuantileAxis:
         inner_gaps = cut_gaps[1:-1]
         left, right = values[inner_gaps - 1], values[inner_gaps]
         midpoint = left / 2 + right / 2
-        # neighbouring floats have no midpoint between them
+        # there is no midpoint between neighbouring floats
         self.cuts = np.where((midpoint >= left) & (midpoint < right), midpoint, left)
         # the representative of a cell is the median of its public rows
         mid_share = (share_below[cut_gaps[:-1]] + share_below[cut_gaps[1:]]) / 2
@@ -90,7 +90,7 @@ class QuantileAxis:
         self.n_ranges = len(self._ranges.start)
 
     def radius(self, m: int, beta: float, n_columns: int) -> float:
-        """Bound the population's share between the ends of any range and the nearest cuts.
+        """Bound the population share between the ends of any range and the nearest cuts.
 
         Parameters
         ----------
@@ -99,12 +99,12 @@ class QuantileAxis:
         beta : float
             Failure probability of the bound, for `n_columns` axes simultaneously.
         n_columns : int
-            Number of axes of the same public rows.
+            Number of axes computed from the same public rows.
         """
         if not self.n_ends:
             return 0.0  # single cells: all ranges are listed
-        # The number k of skipped rows depends on the public rows. A share 1/((k + 1)(k + 2)) of
-        # beta for each k adds up to beta.
+        # The number k of skipped rows depends on the public rows. Shares 1/((k + 1)(k + 2)) of beta
+        # for all k add up to beta.
         share = beta / ((self.max_skipped_rows + 1) * (self.max_skipped_rows + 2))
         return cuts_radius(m, share, self.n_ends, columns=n_columns, missed=self.max_skipped_rows)
 
@@ -113,7 +113,7 @@ class QuantileAxis:
         return np.searchsorted(self.cuts, column)
 
     def sum_over_ranges(self, table: NDArray[Any], axis: int) -> NDArray[Any]:
-        """Return a table whose cells along one axis are replaced by the sums over all ranges."""
+        """Return a table whose cells along one axis are replaced by sums over all ranges."""
         zeros = np.zeros_like(table.take([0], axis))
         cumulative = np.cumsum(np.concatenate([zeros, table], axis=axis), axis=axis)
         stop_sums = cumulative.take(self._ranges.stop, axis)
@@ -122,23 +122,23 @@ class QuantileAxis:
         return totals
 
     def nearest_ranges(self, low: Floats, high: Floats) -> Codes:
-        """Return for each interval [low, high] the index of the nearest range of cells."""
+        """Return the index of the range of cells nearest to each interval [low, high]."""
         start = self._nearest_cut[np.searchsorted(self._values, low)]
         stop = self._nearest_cut[np.searchsorted(self._values, high, side="right")]
-        # ranges are in lexicographic order, so that one number for each pair is increasing
+        # ranges are in lexicographic order, so that one combined number per pair is increasing
         base = len(self.representatives) + 1
         range_keys = self._ranges.start * base + self._ranges.stop
-        # among empty ranges, only (0, 0) is listed
+        # (0, 0) is the only empty range in the list
         keys = np.where(start < stop, start * base + stop, 0)
         return np.searchsorted(range_keys, keys)
 
     def cell_slice(self, range_index: int) -> slice:
-        """Return the slice of the cells in one range, given its index."""
+        """Return the slice of the cells in a range, given the index of the range."""
         return slice(self._ranges.start[range_index], self._ranges.stop[range_index])
 
 
 class _CellRanges(NamedTuple):
-    """Ranges of cells, in lexicographic order. Range i holds the cells start[i] to stop[i] - 1."""
+    """Ranges of cells in lexicographic order; range i has the cells start[i] to stop[i] - 1."""
 
     start: Codes
     stop: Codes
@@ -147,7 +147,8 @@ class _CellRanges(NamedTuple):
 def _cell_ranges(n_cells: int, n_ends: int) -> _CellRanges:
     """Return all ranges of adjacent cells with 0, 1 or 2 free ends (`n_ends`).
 
-    With 2 these are all ranges, with 1 those that start with the first cell, with 0 single cells.
+    Two free ends give all ranges, one free end gives ranges that start at the first cell, and no
+    free end gives single cells.
     """
     cells = np.arange(n_cells)
     if n_ends == 0:
@@ -160,14 +161,14 @@ def _cell_ranges(n_cells: int, n_ends: int) -> _CellRanges:
 
 
 def _nearest(sorted_values: Floats, targets: Floats) -> Codes:
-    """Return the index of the sorted value nearest to each target, the lower one if tied."""
+    """Return the index of the sorted value nearest to each target, or the lower index if tied."""
     right = np.clip(np.searchsorted(sorted_values, targets), 1, len(sorted_values) - 1)
     is_left_nearer = targets - sorted_values[right - 1] <= sorted_values[right] - targets
     return right - is_left_nearer
 
 
 class BoxQueryCover(QueryCover):
-    """Cover of box queries: products of one range of cells for each column.
+    """Cover of box queries, which are products of one range of cells per column.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ class BoxQueryCover(QueryCover):
     def __init__(self, X_public: Floats, n_ends: int) -> None:
         n_cells = [min(len(np.unique(column)), MAX_AXIS_CELLS) for column in X_public.T]
         while math.prod(len(_cell_ranges(k, n_ends).start) for k in n_cells) > MAX_COVER_BOXES:
-            # the column with the most cells loses a sixteenth of them, rounded up
+            # remove a sixteenth (rounded up) of the cells in the column with the most cells
             widest = n_cells.index(max(n_cells))
             n_cells[widest] -= math.ceil(n_cells[widest] / CELL_REDUCTION)
             if n_cells[widest] < 2:
@@ -198,9 +199,9 @@ class BoxQueryCover(QueryCover):
         self.irreducible_error = n_ends * sum(axis.max_skipped_share for axis in self.axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between the answers of a box and of its nearest member.
+        """Bound the difference between the answers of a box and its nearest member.
 
-        Boxes differ by the rows between their ends and the nearest cuts, which are added up over
+        Both differ by the rows between the box's ends and the nearest cuts, which are summed over
         the columns.
         """
         return min(1.0, sum(axis.radius(m, beta, len(self.axes)) for axis in self.axes))
@@ -220,7 +221,7 @@ class BoxQueryCover(QueryCover):
         return table.ravel()
 
     def incidence_row(self, query: int) -> Floats:
-        """Return for each cell whether it is in one box, as 0.0 or 1.0."""
+        """Indicate whether each cell is in a given box, as 0.0 or 1.0."""
         incidence = np.zeros(self._shape)
         ranges = np.unravel_index(query, self._n_ranges)
         box = tuple(axis.cell_slice(int(i)) for axis, i in zip(self.axes, ranges, strict=True))
@@ -236,17 +237,17 @@ class BoxQueryCover(QueryCover):
         return np.ravel_multi_index(tuple(ranges), self._n_ranges)
 
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return a row of public values for each cell, and the weights of the cells."""
+        """Return a row of public values for each cell, and the cell weights."""
         grid = np.meshgrid(*(axis.representatives for axis in self.axes), indexing="ij")
         return np.stack([values.ravel() for values in grid], axis=1), weights
 
 
 class ProductCover(QueryCover):
-    """Cover of queries about a range of one column, with any of many columns.
+    """Cover of range queries on single columns of a table with many columns.
 
-    Its cells are those of the grid of all columns, which are not listed. Each update is about one
+    The cells form the grid of all columns and are not listed explicitly. Each update involves one
     column, so that multiplicative weights on the grid remain a product of weights on the columns.
-    There is one block of weights for each column.
+    There is one block of weights per column.
 
     Parameters
     ----------
@@ -262,29 +263,29 @@ class ProductCover(QueryCover):
         self.irreducible_error = max(axis.max_skipped_share for axis in axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between the answers of a range and of its nearest member.
+        """Bound the difference between the answers of a range and its nearest member.
 
-        A query is about one column, so that this is the largest bound of a column.
+        A query restricts one column, so the bound is the largest bound of any column.
         """
         n_numeric = sum(axis.n_ends > 0 for axis in self.axes)
         return max(axis.radius(m, beta, n_numeric) for axis in self.axes)
 
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the index of the cell of each row in each column, shape (n, n_columns)."""
+        """Return the cell index of each row in each column, shape (n, n_columns)."""
         axis_cells = [
             axis.assign_cells(column) for axis, column in zip(self.axes, X.T, strict=True)
         ]
         return np.stack(axis_cells, axis=1) + self.starts
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of counts or weights in each range of each column, (n_queries,)."""
+        """Return the sum of counts or weights in each range of each column, shape (n_queries,)."""
         blocks = np.split(cells, self.starts[1:])
         return np.concatenate(
             [axis.sum_over_ranges(block, 0) for axis, block in zip(self.axes, blocks, strict=True)]
         )
 
     def incidence_row(self, query: int) -> Floats:
-        """Return for each cell of all columns whether it is in the range of a query, as 0 or 1."""
+        """Indicate whether each cell of all columns is in the range of a query, as 0 or 1."""
         column = int(np.searchsorted(self._query_starts, query, side="right")) - 1
         incidence = np.zeros(self.size)
         column_cells = incidence[self.starts[column] :]  # a view
@@ -304,11 +305,11 @@ class ProductCover(QueryCover):
         return members
 
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return equally weighted rows, whose columns have the released distributions.
+        """Return equally weighted rows whose columns follow the released distributions.
 
         The columns are independent, since the weights of the grid are a product.
         """
-        generator = np.random.default_rng(0)  # fixed: rows are a function of released weights
+        generator = np.random.default_rng(0)  # fixed: rows depend only on weights
         levels = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS
         rows = np.empty((N_PRODUCT_ROWS, len(self.axes)), order="F")
         for i, block in enumerate(np.split(weights, self.starts[1:])):

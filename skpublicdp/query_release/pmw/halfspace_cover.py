@@ -1,4 +1,4 @@
-"""Halfspace queries: dichotomies of a few public points, and cells around many public rows."""
+"""Cover of halfspace queries by dichotomies of public points, with cells around public rows."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from skpublicdp.typing import Codes, Floats, Integers
 Signs = NDArray[np.bool_]
 
 ON_PLANE_TOLERANCE = 1e-9
-"""Maximum distance from a hyperplane at which a standardised point counts as on it."""
+"""Maximum distance at which a standardised point counts as lying on a hyperplane."""
 
 MAX_CELLS = 1 << 13
-"""Maximum number of cells. With `MAX_HALFSPACES` queries their incidence matrix takes 75 MB."""
+"""Maximum number of cells, whose incidence matrix with `MAX_HALFSPACES` queries takes 75 MB."""
 
 N_NEIGHBOURS = 4
-"""Neighbours of a public row among which cells between rows are placed."""
+"""Number of neighbours of a public row between which additional cells are placed."""
 
 MAX_FITTED_ROWS = 1 << 10
-"""Maximum number of public rows by which `choose_points` compares points."""
+"""Maximum number of public rows that `choose_points` uses to compare points."""
 
 POINTS_AT_A_TIME = 2
-"""Points that `choose_points` adds before it lists the dichotomies again."""
+"""Number of points that `choose_points` adds before it lists the dichotomies again."""
 
 ROW_BLOCK = 1 << 11
-"""Number of rows of which the sides of all hyperplanes are computed at a time."""
+"""Number of rows whose sides of all hyperplanes are computed at a time."""
 
 
 class HalfspaceDichotomies:
-    """All dichotomies of points by halfspaces, and the hyperplanes that bound each of them.
+    """All dichotomies of points by halfspaces, with the hyperplanes that bound each dichotomy.
 
-    The halfspaces of one dichotomy are a cone in the space of normals and offsets. The extreme rays
-    of the cone are hyperplanes through as many independent points as the space has dimensions. The
-    sum of the rays is inside the cone.
+    The halfspaces of one dichotomy form a cone in the space of normals and offsets. The extreme
+    rays of the cone are hyperplanes through d independent points in d dimensions. The sum of the
+    rays lies inside the cone.
 
     Parameters
     ----------
@@ -51,11 +51,11 @@ class HalfspaceDichotomies:
     points : ndarray of shape (n_points, n_features)
         The points.
     centre, basis : ndarray
-        Coordinates in which the points span the space: (x - centre) @ basis.
+        Parameters of coordinates in which the points span the space: (x - centre) @ basis.
     planes : ndarray of shape (n_planes, dimension + 1)
         Normals and negative offsets, in these coordinates, of all hyperplanes through the points.
     signs : ndarray of bool, shape (n_dichotomies, n_points)
-        The dichotomies: whether each point is in the halfspace.
+        The dichotomies, which indicate whether each point is in the halfspace.
     bounds_positive, bounds_negative : ndarray of bool, shape (n_dichotomies, n_planes)
         Whether the positive or the negative side of a hyperplane is an extreme ray of the cone.
     """
@@ -86,8 +86,9 @@ class HalfspaceDichotomies:
     def halfspaces(self, holds: Callable[[Floats, Floats], Signs]) -> Floats:
         """Return a halfspace for each dichotomy, shape (n_halfspaces, n_features + 1).
 
-        A row is a normal and an offset. A halfspace is dropped if, after rounding, it does not have
-        its dichotomy on the points by `holds`, which returns an array (n_halfspaces, n_points).
+        Each row consists of a normal and an offset. A halfspace is dropped if rounding changes its
+        dichotomy on the points, as evaluated by `holds`, which returns an array of shape
+        (n_halfspaces, n_points).
         """
         # the sum of the extreme rays of each cone, as in the class docstring
         interior = (self.bounds_positive.astype(float) - self.bounds_negative) @ self.planes
@@ -100,7 +101,7 @@ class HalfspaceDichotomies:
         return exact_halfspaces
 
     def disagreement_bound(self, rows: Floats) -> float:
-        """Bound the fraction of rows on which two halfspaces of one dichotomy may differ."""
+        """Bound the fraction of rows on which two halfspaces of the same dichotomy may differ."""
         n_undetermined = sum(
             self.undetermined(rows[start : start + ROW_BLOCK]).sum(axis=1)
             for start in range(0, len(rows), ROW_BLOCK)
@@ -108,10 +109,10 @@ class HalfspaceDichotomies:
         return float(np.max(n_undetermined) / max(1, len(rows)))
 
     def undetermined(self, rows: Floats) -> Signs:
-        """Return the rows on which two halfspaces of a dichotomy may differ.
+        """Return the rows on which two halfspaces of the same dichotomy may differ.
 
-        All halfspaces of a dichotomy agree on a row that is on the same side of all hyperplanes
-        that bound the dichotomy, and on the points themselves.
+        All halfspaces of a dichotomy agree on the points themselves, and on every row that lies on
+        the same side of all hyperplanes bounding the dichotomy.
 
         Returns
         -------
@@ -119,62 +120,63 @@ class HalfspaceDichotomies:
         """
         is_point = (rows[:, None] == self.points).all(axis=2).any(axis=1)
         if self.basis.shape[1] < self.points.shape[1]:
-            # the points do not span the space, so that no bound is known for other rows
+            # the points do not span the space, so no bound is known for other rows
             return np.tile(~is_point, (len(self.signs), 1))
         sides = self._sides(rows).T
         undetermined = np.empty((len(self.signs), len(rows)), dtype=bool)
         rays = zip(self.bounds_positive, self.bounds_negative, strict=True)
         for number, (positive, negative) in enumerate(rays):
-            # sides of the extreme rays of the cone, of which there are few
+            # sides of the few extreme rays of the cone
             ray_sides = np.concatenate([sides[positive], -sides[negative]])
             undetermined[number] = (ray_sides <= 0).any(axis=0) & (ray_sides >= 0).any(axis=0)
         undetermined[:, is_point] = False
         return undetermined
 
     def _homogeneous(self, rows: Floats) -> Floats:
-        """Return rows in the coordinates of the points, with a last coordinate of 1."""
+        """Return rows in the coordinates of the points, with a final coordinate of 1."""
         return np.column_stack([(rows - self.centre) @ self.basis, np.ones(len(rows))])
 
     def _sides(self, rows: Floats) -> Integers:
-        """Return the side of each hyperplane on which each row is: 1, -1, or 0 if it is on it."""
+        """Return each row's side of each hyperplane: 1, -1, or 0 for rows on the hyperplane."""
         return _signs(self._homogeneous(rows) @ self.planes.T)
 
 
 def _dichotomies_on_plane(points: Floats, dimension: int) -> Signs:
     """Return the dichotomies of the points on a hyperplane, shape (n_dichotomies, n_points).
 
-    A small tilt of the hyperplane realises each of them and changes no other point's side.
+    A small tilt of the hyperplane realises each dichotomy without changing the side of any other
+    point.
     """
-    if len(points) == dimension:  # independent points, which a hyperplane labels in every way
+    if len(points) == dimension:  # hyperplanes label independent points in every possible way
         return np.array(list(product((False, True), repeat=dimension)))
     return HalfspaceDichotomies(points).signs
 
 
 def _planes_through(homogeneous: Floats) -> Floats:
-    """Return the distinct hyperplanes through as many points as the space has dimensions.
+    """Return the distinct hyperplanes through d points, where d is the dimension of the space.
 
-    Two hyperplanes are equal if all points are on the same sides of both.
+    Two hyperplanes are considered equal if every point lies on the same side of both.
 
     Parameters
     ----------
     homogeneous : ndarray of shape (n_points, dimension + 1)
-        Points, with a last coordinate of 1.
+        Points with a final coordinate of 1.
 
     Returns
     -------
     ndarray of shape (n_planes, dimension + 1)
-        Unit vectors that are orthogonal to the points of the hyperplane.
+        Unit vectors orthogonal to the points of the hyperplane.
     """
     dimension = homogeneous.shape[1] - 1
     if not dimension:
         return np.empty((0, 1))
     subsets = np.array(list(combinations(range(len(homogeneous)), dimension)))
     _, singular_values, right_vectors = np.linalg.svd(homogeneous[subsets])
-    # the last right singular vector spans the null space, if the points are independent
+    # the last right singular vector spans the null space if the points are independent
     is_independent = singular_values[:, -1] > ON_PLANE_TOLERANCE
     planes = right_vectors[is_independent, -1]
     sides = _signs(homogeneous @ planes.T).T
-    # the orientation of a plane is arbitrary: its first point off the plane is made positive
+    # the orientation of a plane is arbitrary, so the first point off the plane is made positive
     first_off_plane = (sides != 0).argmax(axis=1)
     orientation = sides[np.arange(len(sides)), first_off_plane]
     _, first_index = np.unique(sides * orientation[:, None], axis=0, return_index=True)
@@ -183,15 +185,15 @@ def _planes_through(homogeneous: Floats) -> Floats:
 
 
 def _signs(values: Floats) -> Integers:
-    """Return the signs of signed distances: 0 within `ON_PLANE_TOLERANCE`, else 1 or -1."""
+    """Return the signs of distances: 0 within `ON_PLANE_TOLERANCE`, otherwise 1 or -1."""
     return np.where(np.abs(values) > ON_PLANE_TOLERANCE, np.sign(values), 0).astype(np.int64)
 
 
 def choose_points(rows: Floats, n_points: int, generator: np.random.Generator) -> Floats:
     """Return points whose dichotomies leave few rows undetermined.
 
-    The first third are random rows. Then points are added where most rows are undetermined: a row
-    of the largest undetermined region, which is in as many large ones as possible.
+    The first third of the points are random rows. Each further point is a row from the largest
+    undetermined region that belongs to as many large undetermined regions as possible.
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ def choose_points(rows: Floats, n_points: int, generator: np.random.Generator) -
     n_points : int
         Maximum number of points.
     generator : Generator
-        Draws the first points, and the rows by which points are compared.
+        Generator for the first points and for the rows that are used to compare points.
     """
     rows = generator.permutation(rows)
     n_first = min(len(rows), max(rows.shape[1] + 1, n_points // 3))
@@ -224,16 +226,16 @@ def choose_points(rows: Floats, n_points: int, generator: np.random.Generator) -
 
 
 class HalfspaceQueryCover(ExplicitCover):
-    """Cover by one halfspace for each dichotomy of a few public points, with cells around rows.
+    """Cover by one halfspace per dichotomy of a few public points, with cells around rows.
 
-    The cells are public rows, and random points between a row and its neighbours. A row is assigned
-    to the nearest one. Lines that separate the two are counted on public rows that are independent
-    of the cover.
+    The cells are public rows and random points between a row and its neighbours. Each row is
+    assigned to the nearest cell. Halfspaces that separate a row from its cell are counted on public
+    rows that are independent of the cover.
 
     Parameters
     ----------
     holds : callable
-        Returns which halfspaces hold for which rows, shape (n_queries, n_rows).
+        Function that indicates which halfspaces hold for which rows, shape (n_queries, n_rows).
     dichotomies : HalfspaceDichotomies
         The dichotomies of the chosen points.
     rows : ndarray of shape (n_rows, n_features)
@@ -241,7 +243,7 @@ class HalfspaceQueryCover(ExplicitCover):
     holdout : ndarray of shape (m, n_features)
         Public rows that are independent of `dichotomies` and `rows`.
     generator : Generator
-        Draws the cells.
+        Generator for the random cells.
     """
 
     def __init__(
@@ -253,7 +255,7 @@ class HalfspaceQueryCover(ExplicitCover):
         generator: np.random.Generator,
     ) -> None:
         cover = dichotomies.halfspaces(holds)
-        disagreement = 1.0  # no bound holds if rounding lost the halfspace of a dichotomy
+        disagreement = 1.0  # no bound holds if a dichotomy lost its halfspace through rounding
         if len(cover) == len(dichotomies.signs):
             disagreement = dichotomies.disagreement_bound(holdout)
         candidates = _points_among(generator.permutation(rows)[:MAX_CELLS], generator)
@@ -263,9 +265,9 @@ class HalfspaceQueryCover(ExplicitCover):
         super().__init__(holds, cover, candidates, holdout, dichotomies.points, disagreement)
 
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the cell of the nearest candidate of each row, shape (n, 1).
+        """Return the cell of the candidate nearest to each row, shape (n, 1).
 
-        Rows are moved into the range of the candidates first, so that no distance overflows.
+        Rows are first clipped to the range of the candidates, so that no distance overflows.
         """
         clipped = np.clip(np.nan_to_num(X), self._low, self._high)
         nearest = self._tree.query(clipped / self._scale)[1]
@@ -274,9 +276,9 @@ class HalfspaceQueryCover(ExplicitCover):
 
 
 def _points_among(rows: Floats, generator: np.random.Generator) -> Floats:
-    """Return the rows, and as many random points among neighbouring rows as `MAX_CELLS` allows.
+    """Return the rows and random points between neighbouring rows, up to `MAX_CELLS` in total.
 
-    A point is in the triangle of a row and two of its nearest neighbours.
+    Each random point lies in the triangle of a row and two of its nearest neighbours.
     """
     n_neighbours = min(N_NEIGHBOURS, len(rows) - 1)
     n_points = MAX_CELLS - len(rows)

@@ -2,8 +2,8 @@
 
 In each round, an exact draw of the exponential mechanism selects a query with a large error under
 the current weights, and the sign of the error. The weights are then updated towards this query.
-Privacy is proved in docs/proofs/multiplicative_weights.md. The error bound is in the notes of
-`plan_rounds`.
+docs/proofs/multiplicative_weights.md proves privacy. The notes of `plan_rounds` derive the error
+bound.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from skpublicdp.rules.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALU
 from skpublicdp.typing import Floats, Integers
 
 DEFAULT_TARGET_ERROR = 0.1
-"""Error for which a warning states the number of rows, if the estimator has no `alpha`."""
+"""Error for which a warning states the required number of rows if no `alpha` is given."""
 
 WORST_QUERY = "worst query, by an exact draw of the exponential mechanism"
 PMW_PROOF = "docs/proofs/multiplicative_weights.md"
@@ -52,7 +52,7 @@ def release_pmw(
     Parameters
     ----------
     estimator : PAPQueryRelease
-        Its parameters `alpha`, `beta`, `delta` and `n_jobs` are used.
+        Estimator whose parameters `alpha`, `beta`, `delta` and `n_jobs` are used.
     queries : QueryClass
         The class, bound to the schema.
     rows : Dataset
@@ -60,11 +60,11 @@ def release_pmw(
     ledger : Ledger
         Privacy ledger that is charged.
     """
-    # the cover splits the public rows, whose order may be informative
+    # shuffle, because the cover splits the public rows and their order may be informative
     X_public = np.random.default_rng(0).permutation(rows.X_public)
     cover = queries.build_cover(X_public)
     n = rows.n_private
-    # the other parts of alpha and beta are for the errors of the cover and of sampling
+    # the remaining parts of alpha and beta are for the errors of the cover and of sampling
     plan = plan_rounds(
         n,
         cover.n_queries,
@@ -83,7 +83,7 @@ def release_pmw(
         queries,
         rows.schema,
         answers,
-        0.0,  # public rows have no weight: the weights of the cells start uniform
+        0.0,  # public rows have no weight, since the cell weights start uniform
         promise=_error_guarantee(estimator, queries, rows, cover, plan, ledger),
     )
 
@@ -96,9 +96,9 @@ def _error_guarantee(
     plan: RoundPlan,
     ledger: Ledger,
 ) -> Promise:
-    """Return the bound on the errors of all answers, with its reason, and warn if it is 1.
+    """Return the bound on all errors with its explanation, and warn if the bound is 1.
 
-    The bound is the sum of the errors of the cover, of the rounds and of sampling. It holds with
+    The bound is the sum of the errors due to the cover, the rounds and sampling. It holds with
     probability 1 - beta.
     """
     n_features = rows.X_public.shape[1]
@@ -133,10 +133,10 @@ def _error_guarantee(
 def _rows_remedy(
     estimator: Any, cover: QueryCover, radius: float, n_public: int, ledger: Ledger
 ) -> str:
-    """Return a phrase that says how many rows the target error takes, or why none suffice.
+    """Return a phrase that states the number of rows for the target error, or why none suffices.
 
-    The target is `alpha`, or `DEFAULT_TARGET_ERROR`. The phrase is part of a warning and depends on
-    public numbers alone.
+    The target is `alpha`, or `DEFAULT_TARGET_ERROR`. The phrase is part of a warning and depends
+    only on public numbers.
     """
     enough = None if estimator.alpha is None else float(estimator.alpha) / 2
     target = DEFAULT_TARGET_ERROR if enough is None else 2 * enough
@@ -153,11 +153,11 @@ def _rows_remedy(
         return f"An error of {target:g} requires more than {n_public} public rows"
 
     def rows_needed(delta: float) -> int:
-        """Return the number of private rows for the target error at a given δ."""
+        """Return the number of private rows required for the target error with a given δ."""
         return n_pmw_rows(
             private_error,
             float(estimator.beta),
-            max(float(ledger.epsilon), 1e-9),  # keeps the number of rows finite
+            max(float(ledger.epsilon), 1e-9),  # avoid an infinite number of rows
             delta,
             cover.n_queries,
             cover.log_cells,
@@ -167,7 +167,7 @@ def _rows_remedy(
 
     n_needed = rows_needed(float(ledger.delta))
     if estimator.delta is None:
-        # the default δ decreases with the number of rows, which increases the number needed
+        # the default δ decreases with the number of rows, which increases the required number
         n_updated = rows_needed(default_delta(n_needed))
         while n_updated > n_needed:
             n_needed = n_updated
@@ -177,7 +177,7 @@ def _rows_remedy(
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """Parameters of the rounds, from public numbers only.
+    """Parameters of the rounds, computed from public numbers only.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class RoundPlan:
     rate : float
         Learning rate.
     error : float
-        Error bound of all answers on the private rows, with probability 1 - beta.
+        Bound on the errors of all answers on the private rows, with probability 1 - beta.
     """
 
     rounds: int
@@ -206,7 +206,7 @@ def plan_rounds(
     beta: float,
     alpha: float | None = None,
 ) -> RoundPlan:
-    """Return the number of rounds with the smallest error bound, and the parameters of a round.
+    """Return the number of rounds with the smallest error bound, and their parameters.
 
     Parameters
     ----------
@@ -221,8 +221,8 @@ def plan_rounds(
     beta : float
         Failure probability β of the bound.
     alpha : float, optional
-        Sufficient error. There are at most as many rounds as bring √(ln N / 2T) down to a half of
-        it.
+        Sufficient error. The number of rounds T stays below the point where √(ln N / 2T) reaches
+        half of this error.
 
     Returns
     -------
@@ -231,19 +231,20 @@ def plan_rounds(
 
     Notes
     -----
-    With T rounds of learning rate √(8 ln N / T), the error of the average weights is at most
-    √(ln N / 2T), plus the loss of the draws. The loss of a draw is (2 / ε₀) ln(2k T / β) rows for
-    the budget ε₀ of a round, plus one row for rounding. If a person may have r rows, it is r times
+    With T rounds and learning rate √(8 ln N / T), the error of the average weights is at most √(ln
+    N / 2T) plus the loss of the draws. For a round's budget ε₀, the loss of a draw is (2 / ε₀)
+    ln(2k T / β) rows, plus one row for rounding. If a person may have r rows, the loss is r times
     as large.
 
-    KL(private ‖ weights) is at most ln N at the start. A round whose query has the error e in the
-    drawn direction reduces it by at least rate·e - rate²/8 (Hoeffding's lemma). The sum over all
-    rounds shows that the mean of the drawn errors is at most √(ln N / 2T). Each of them is the
-    largest error of its round, up to the loss of the exponential mechanism (Dwork and Roth 2014,
-    Corollary 3.12). An error of the average weights is the average of the errors of all rounds.
+    KL(private ‖ weights) is at most ln N at the start. A round whose query has error e in the drawn
+    direction reduces this divergence by at least rate·e - rate²/8 (Hoeffding's lemma). Summing over
+    all rounds shows that the mean of the drawn errors is at most √(ln N / 2T). Each drawn error is
+    the largest error of its round, up to the loss of the exponential mechanism (Dwork and Roth
+    2014, Corollary 3.12). Since the error of the average weights is the average of the errors in
+    all rounds, the bound follows.
 
-    The number of rounds is chosen by the budget of a round under zCDP, which has a closed form. The
-    budget of the chosen number is then the largest one that the ledger admits.
+    The number of rounds is chosen using the budget per round under zCDP, which has a closed form.
+    For the chosen number, each round then receives the largest budget that the ledger admits.
     """
     rho = float(zcdp_rho(ledger.epsilon, ledger.delta)) if ledger.delta else 0.0
     epsilon, rows_per_person = float(ledger.epsilon), ledger.rows_per_person
@@ -257,14 +258,14 @@ def plan_rounds(
 
 
 def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger: Ledger) -> Floats:
-    """Return weights of cells whose answers to all queries approximate the private ones.
+    """Return cell weights whose answers to all queries approximate the private answers.
 
-    The weights are those of private multiplicative weights, averaged over the rounds.
+    The weights are computed by private multiplicative weights and averaged over the rounds.
 
     Parameters
     ----------
     counts : ndarray of int64, shape (n_queries,)
-        Number of private rows for which each query holds. Only the draws use it.
+        Number of private rows for which each query holds, used only in the draws.
     n : int
         Number of private rows.
     cover : QueryCover
@@ -277,7 +278,7 @@ def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger
     Returns
     -------
     ndarray of shape (cover.size,)
-        The average weights over the rounds, with sum 1 in each block.
+        Average weights over the rounds, which sum to 1 in each block.
     """
     log_weights = np.zeros(cover.size)
     average = np.zeros(cover.size)
@@ -286,14 +287,15 @@ def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger
     for _ in range(plan.rounds):
         weights = cover.normalize_blocks(log_weights)
         average += weights / plan.rounds
-        # a function of earlier draws, rounded so that errors are whole rows
+        # a function of earlier draws, rounded so that errors are integers in units of rows
         expected = np.rint(n * cover.answers(weights)).astype(np.int64)
         deficit = counts - expected
-        # Each query is an option twice: as one whose weight is too low, and as one whose weight is
-        # too high. The scores are minus the errors. A replaced row changes each by at most 1.
+        # Each query appears as two options, one for a weight that is too low and one for a weight
+        # that is too high. The scores are the negative errors. A replaced row changes each score by
+        # at most 1.
         family = Leaf(np.concatenate([-deficit, deficit]))
         option = int(ledger.draw(family, event, 1, name=WORST_QUERY, proof=PMW_PROOF))
-        # lower scores are likelier, and -deficit comes first
+        # lower scores have higher probability, and -deficit comes first
         is_too_low, query = option < len(counts), option % len(counts)
         step = plan.rate if is_too_low else -plan.rate
         log_weights += step * cover.incidence_row(query)

@@ -1,1 +1,1 @@
-"""The query classes that a release can answer."""
+"""Query classes that a release can answer."""

@@ -1,4 +1,4 @@
-"""Query classes: the interface, axis-parallel boxes, and thresholds and intervals."""
+"""Interface of query classes, with axis-parallel boxes, thresholds and intervals."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ from skpublicdp.typing import Codes, Floats
 Answers = NDArray[np.bool_]
 
 WILDCARD = -1
-"""The code of "any value" in a query about cells."""
+"""Code for "any value" in a query about cells."""
 
 MAX_HOLDOUT_QUERIES = 256
-"""Number of thresholds, boxes or halfspaces, at evenly spaced ranks of the held-out rows."""
+"""Maximum number of thresholds, boxes or halfspaces at evenly spaced ranks of held-out rows."""
 
 
 class QueryClass(BaseEstimator, ABC):
-    """A class of queries. A query is a property that a row has or does not have.
+    """Base class of query classes, whose queries each hold or do not hold for a row.
 
-    Rows are encoded as floats: a number remains itself, and a category is its code in the schema.
-    `PAPQueryRelease.fit` binds a class to the schema by `bind`. The method `encode` validates and
-    encodes the queries that a user passes.
+    Rows are encoded as floats: numbers are unchanged, and categories are replaced by their codes in
+    the schema. `PAPQueryRelease.fit` binds a class to the schema by `bind`. The method `encode`
+    validates and encodes the queries that a user passes.
     """
 
     statistic: Literal["cdf", "tables", "counts"] = "tables"
-    """What ``method="auto"`` measures: the CDF of the only column, tables, or counts of rows that
-    satisfy listed queries."""
+    """Statistic measured by ``method="auto"``: the CDF of a single column, tables, or counts of the
+    rows that satisfy listed queries."""
 
     releases_columns_first = False
-    """Whether the CDF of each numeric column is released before the tables. Its quantiles are the
-    cuts of their bins."""
+    """Whether the CDF of each numeric column is released before the tables, whose bins are cut at
+    its quantiles."""
 
     is_about_single_columns = False
-    """Whether each query is about one column. The CDF or the one-way table of it is the answer."""
+    """Whether each query restricts one column, whose CDF or one-way table determines the answer."""
 
     supports_offsets = False
-    """Whether a column may hold dates or numbers beyond 2**53, encoded as differences."""
+    """Whether columns may contain dates or numbers beyond 2**53, encoded as differences."""
 
     has_tables = False
-    """Whether queries are about cells of tables, with the same bins as the queries."""
+    """Whether queries are about cells of tables with the same bins."""
 
     assumptions: tuple[str, ...] = ()
-    """Assumptions about the queries, for the receipt."""
+    """Assumptions about the queries, listed in the receipt."""
 
     @property
     def nullable(self) -> bool | Collection[Any]:
-        """Whether numbers may be missing. A collection names columns in which they may.
+        """Whether numbers may be missing, or a collection of columns in which they may be missing.
 
-        They then also may in columns where public numbers are missing.
+        With a collection, numbers may also be missing in columns where public numbers are missing.
         """
         return False
 
@@ -72,9 +72,9 @@ class QueryClass(BaseEstimator, ABC):
         Parameters
         ----------
         Q : array-like
-            Queries, in the encoding of the class.
+            Queries in the encoding of the class.
         X : ndarray of float64, shape (n, n_features)
-            Encoded rows. The answers about a row depend on this row alone.
+            Encoded rows. The answers for a row depend only on this row.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class QueryClass(BaseEstimator, ABC):
         Raises
         ------
         CoverSizeError
-            If they do not fit into memory.
+            If the cover and its cells do not fit into memory.
         """
 
     def nearest_members(self, Q: NDArray[Any], members: Any) -> Codes:
@@ -110,7 +110,7 @@ class QueryClass(BaseEstimator, ABC):
         Q : ndarray
             Encoded queries.
         members : object
-            The `index` of the cover that `build_cover` returned.
+            The `index` of the cover returned by `build_cover`.
         """
         positions: Codes = members.find(Q)
         return positions
@@ -118,14 +118,14 @@ class QueryClass(BaseEstimator, ABC):
     def dual_vc_dimension(self, n_features: int) -> int | None:
         """Return the VC dimension of the dual class, or None to use Assouad's bound.
 
-        The dual class swaps queries and rows: each row labels the queries.
+        The dual class swaps the roles of queries and rows, so that each row labels the queries.
         """
         return None
 
     def weighted_mean(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
         """Return the total weight of the rows for which each query holds.
 
-        It is the weighted mean of the query, since the weights have the sum 1.
+        Since the weights sum to 1, the result is the weighted mean of each query.
 
         Parameters
         ----------
@@ -141,19 +141,19 @@ class QueryClass(BaseEstimator, ABC):
         ndarray of shape (n_queries,)
         """
         totals = np.empty(len(Q))
-        block_size = max(1, ANSWER_BLOCK // max(1, len(X)))  # queries at a time, to limit memory
+        block_size = max(1, ANSWER_BLOCK // max(1, len(X)))  # queries per block, to limit memory
         for start in range(0, len(Q), block_size):
             block = slice(start, start + block_size)
-            # one sum for each query, so that its rounding does not depend on the other queries
+            # a separate sum for each query, so that its rounding does not depend on other queries
             totals[block] = [weights[satisfied].sum() for satisfied in self.holds(Q[block], X)]
         return totals
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[Any]:
-        """Return the user's queries in the encoding of the class, after validating them."""
+        """Validate the user's queries and return them in the encoding of the class."""
         return self._validated(Q, len(schema.columns))
 
     def check_columns(self, schema: Schema) -> None:
-        """Raise a ValueError if the query class does not support the columns of the schema."""
+        """Raise a ValueError if the query class does not support the schema's columns."""
         if not schema.numeric.all():
             name = schema.names[int(np.flatnonzero(~schema.numeric)[0])]
             raise ValueError(
@@ -168,32 +168,32 @@ class QueryClass(BaseEstimator, ABC):
             )
 
     weights: WeightColumn | None = None
-    """The column of survey weights, which no query is about. Set by `MarginalQueries.weighted`."""
+    """Column of survey weights, set by `MarginalQueries.weighted`. No query may use this column."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return a copy of the query class for rows that a schema encodes.
+        """Return a copy of the query class for rows encoded by a schema.
 
-        The base class depends on no schema, and returns itself.
+        The base class does not depend on a schema and returns itself.
         """
         return self
 
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
-        """Return the workload of ``method="auto"``: tables, as tuples of increasing positions."""
+        """Return the tables of ``method="auto"`` as tuples of increasing column positions."""
         raise ValueError(
             f'method="auto" does not support {type(self).__name__}. Wrap the queries in '
             "CustomQueries."
         )
 
     def measured_tables(self, schema: Schema) -> list[tuple[int, ...]]:
-        """Return the tables of the workload that are counted, by default all of them."""
+        """Return the workload tables that are counted, by default all tables."""
         return self.tables(schema)
 
     def discretizer(
         self, schema: Schema, X_public: Floats, cdfs: dict[int, ReleasedCDF], snr: float
     ) -> PublicBins:
-        """Return the bins of numeric columns over which `tables` are counted.
+        """Return the bins of numeric columns used for counting `tables`.
 
-        By default they lie between quantiles of released CDFs.
+        By default, the bins lie between quantiles of released CDFs.
 
         Parameters
         ----------
@@ -204,31 +204,32 @@ class QueryClass(BaseEstimator, ABC):
         cdfs : dict of int to ReleasedCDF
             Released CDFs of numeric columns by position, if `releases_columns_first`.
         snr : float
-            Number of private persons divided by the scale of the noise of the tables.
+            Number of private persons divided by the noise scale of the tables.
         """
         return bins_at_noise_level(schema, cdfs, self.tables(schema), snr)
 
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
-        """Return the cells of a table as encoded queries, and the names of their codes."""
+        """Return the cells of a table as encoded queries, with the names of their codes."""
         raise ValueError(
             "table requires a release with queries=MarginalQueries(). For a single column, use "
             "histogram or cdf."
         )
 
     def bin_cuts(self, position: int) -> Floats | None:
-        """Return the cuts between the bins of a numeric column, or None if queries have no bins."""
+        """Return the cuts between the bins of a numeric column, or None if queries use no bins."""
         return None
 
     def bin_edges(self, position: int) -> Floats | None:
-        """Return the encoded edges of bins that the user gave for a column, or None."""
+        """Return the user's bin edges for a column in encoded form, or None if not given."""
         return None
 
     def holdout_queries(self, X: Floats) -> NDArray[Any]:
-        """Return the encoded queries over which `PAPQueryRelease.score` averages errors.
+        """Return the encoded queries that `PAPQueryRelease.score` averages errors over.
 
         Classes with a finite list return all queries. Otherwise there are up to 256 queries (of
         stumps, in each column). Thresholds and ends of intervals are quantiles of a column of `X`.
-        Boxes have a row as upper corner. Halfspaces have a row on the boundary and random normals.
+        Boxes have a held-out row as upper corner. Halfspaces have a held-out row on the boundary
+        and random normals.
 
         Parameters
         ----------
@@ -238,22 +239,22 @@ class QueryClass(BaseEstimator, ABC):
         raise TypeError(f"score is not implemented for {type(self).__name__}.")
 
     def cumulative(self, x: Floats) -> Floats | None:
-        """Return the queries whose answers are the CDF at numbers x, or None if there are none."""
+        """Return the queries whose answers are the CDF at x, or None if there are none."""
         return None
 
     def has_columns_of_rows(self, *, as_frame: bool) -> bool:
-        """Indicate whether queries in a frame, or in an array, have the columns of the rows."""
+        """Indicate whether queries in a frame or an array have the same columns as rows."""
         return False
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the queries label m rows.
+        """Return an upper bound on the number of labelings of m rows by the queries.
 
-        By default it is 2^m, the number of all labelings.
+        The default is 2^m, the number of all labelings.
         """
         return 1 << m
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return `growth_function`, under the name that `HypothesisClass` has for it."""
+        """Return `growth_function`, which has this name in `HypothesisClass`."""
         return self.growth_function(m, n_features)
 
     def arrange(self, X_public: Floats) -> QueryCover:
@@ -282,7 +283,7 @@ class QueryClass(BaseEstimator, ABC):
 
     @abstractmethod
     def _validated(self, Q: Any, n_features: int) -> NDArray[Any]:
-        """Return encoded queries as an array, after validating its shape and values."""
+        """Validate the shape and values of encoded queries and return them as an array."""
 
     def _as_floats(self, Q: Any, shape: tuple[int, ...], entries: str) -> Floats:
         """Return encoded queries as an array of floats, shape (n_queries, *shape).
@@ -294,7 +295,7 @@ class QueryClass(BaseEstimator, ABC):
         shape : tuple of int
             Shape of one query.
         entries : str
-            Description of the entries of a query, for the error message.
+            Description of the entries of a query for error messages.
 
         Raises
         ------
@@ -330,7 +331,7 @@ def holdout_ranks(n: int) -> NDArray[np.intp]:
 def one_dimensional_message(name: str, width: int) -> str:
     """Return the error message for queries in a one-dimensional array.
 
-    scikit-learn's estimator checks require the beginning and the end of the text.
+    The beginning and the end of the message are required by scikit-learn's estimator checks.
     """
     return (
         f"Expected 2D array, got 1D array instead: queries of {name} have shape "
@@ -339,16 +340,16 @@ def one_dimensional_message(name: str, width: int) -> str:
 
 
 class BoxQueries(QueryClass):
-    """Axis-parallel boxes: a row satisfies a query if its values are in an interval per column.
+    """Axis-parallel boxes, which contain a row if its value in each column lies in an interval.
 
-    Subclasses with `n_ends` = 1 have intervals (-inf, high], and otherwise [low, high].
+    Subclasses with `n_ends` = 1 have intervals (-inf, high]; all others have [low, high].
     """
 
     n_ends = 2
     """Number of ends of each interval that a query specifies."""
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Return whether each row lies in each box, shape (n_queries, n)."""
+        """Indicate whether each row lies in each box, shape (n_queries, n)."""
         boxes = self._boxes(self._validated(Q, X.shape[1]))
         inside = np.ones((len(boxes), len(X)), dtype=bool)
         for column in range(X.shape[1]):
@@ -357,20 +358,20 @@ class BoxQueries(QueryClass):
         return inside
 
     def build_cover(self, X_public: Floats) -> BoxQueryCover:
-        """Return the cover that consists of the boxes with ends at cuts between public values."""
+        """Return the cover of all boxes with ends at cuts between public values."""
         return BoxQueryCover(X_public, self.n_ends)
 
     def nearest_members(self, Q: NDArray[Any], members: BoxQueryCover) -> Codes:
-        """Return the position in the cover of each box, after rounding its ends to nearest cuts."""
+        """Return each box's position in the cover after rounding its ends to the nearest cuts."""
         return members.find(self._boxes(Q))
 
     def dual_vc_dimension(self, n_features: int) -> int:
         """Return the VC dimension of the dual class: e p, for e ends per interval and p columns.
 
-        A row x is in the boxes with low <= x <= high, which are an orthant in the space of
-        (low, -high). Among e p + 1 boxes there are e p that are extreme in its coordinates, and an
-        orthant that contains these contains the remaining box, too (Wenocur and Dudley 1981). The
-        bound is attained by two overlapping intervals in each column, or by one threshold.
+        A row x lies in the boxes with low <= x <= high, which form an orthant in the space of (low,
+        -high). Among e p + 1 boxes, e p boxes are extreme in the coordinates of this space, and an
+        orthant that contains these boxes also contains the remaining box (Wenocur and Dudley 1981).
+        Two overlapping intervals in each column, or one threshold, attain the bound.
         """
         return self.n_ends * n_features
 
@@ -382,12 +383,12 @@ class BoxQueries(QueryClass):
     def _boxes(self, Q: Floats) -> Floats:
         """Return the boxes of validated queries, shape (n_queries, n_features, 2).
 
-        The last axis contains the lower and the upper end in each column.
+        The last axis contains the lower and the upper end of each column's interval.
         """
 
 
 class OneColumnQueries(BoxQueries):
-    """Query classes about the numbers of a single column: thresholds and intervals."""
+    """Query classes for a single numeric column, i.e. thresholds and intervals."""
 
     statistic = "cdf"
     supports_offsets = True
@@ -407,12 +408,12 @@ class OneColumnQueries(BoxQueries):
         return self.cumulative(np.sort(X[:, 0])[holdout_ranks(len(X))])
 
     def check_columns(self, schema: Schema) -> None:
-        """Raise a ValueError unless there is exactly one column, and it is numeric."""
+        """Raise a ValueError unless there is exactly one column and this column is numeric."""
         super().check_columns(schema)
         self._check_single_column(len(schema.columns))
 
     def encode(self, Q: Any, schema: Schema) -> Floats:
-        """Return the user's queries as floats, after encoding dates and validating them."""
+        """Encode dates in the user's queries, validate the queries and return them as floats."""
         (column,) = schema.columns
         return self._validated(column.from_user(Q) if column.has_offset else Q, 1)
 
@@ -431,9 +432,9 @@ class OneColumnQueries(BoxQueries):
 
 
 class ThresholdQueries(OneColumnQueries):
-    """Thresholds: x <= t. The answers are the cumulative distribution function of a column.
+    """Thresholds x <= t, whose answers are the cumulative distribution function of a column.
 
-    An array of queries has shape (n_queries, 1) or (n_queries,): the thresholds t.
+    An array of queries contains the thresholds t in shape (n_queries, 1) or (n_queries,).
 
     See Also
     --------
@@ -450,7 +451,7 @@ class ThresholdQueries(OneColumnQueries):
     n_ends = 1
 
     def has_columns_of_rows(self, *, as_frame: bool) -> bool:
-        """Return True, since a threshold is a number of the column."""
+        """Return True, since a threshold is a value of the column."""
         return True
 
     def _boxes(self, Q: Floats) -> Floats:
@@ -461,7 +462,7 @@ class ThresholdQueries(OneColumnQueries):
 class IntervalQueries(OneColumnQueries):
     """Closed intervals: low <= x <= high.
 
-    An array of queries has shape (n_queries, 2): low and high, which may be infinite.
+    An array of queries has shape (n_queries, 2) and contains low and high, which may be infinite.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Public edges of the bins of a numeric column, which the user gives before the fit."""
+"""Public bin edges of a numeric column, given by the user before the fit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.typing import Floats
 
 DEFAULT_BINS = 16
-"""Maximum number of bins of a numeric column for which none is given."""
+"""Default maximum number of bins of a numeric column."""
 
 LABEL_PRECISION = 3
-"""Number of decimals of edges in labels. As in `pandas.cut`, it is raised until edges differ."""
+"""Number of decimals of edges in labels, increased until edges differ, as in `pandas.cut`."""
 
 MAX_LABEL_PRECISION = 20
-"""Upper limit of the precision of labels, as in `pandas.cut`."""
+"""Upper limit on the precision of labels, as in `pandas.cut`."""
 
 
 def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
-    """Return the maximum number of bins, or the encoded edges, of each numeric column.
+    """Return the maximum number of bins or the encoded edges of each numeric column.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
 def max_bins(bins: int | Mapping[Any, Any], name: str) -> int:
     """Return the maximum number of bins of a numeric column, for the parameter `bins`."""
     chosen: Any = bins.get(name, DEFAULT_BINS) if isinstance(bins, Mapping) else bins
-    # rows beyond the edges may have a bin on each side
+    # rows beyond the edges may need a bin on each side
     return _check_number(chosen) if np.ndim(chosen) == 0 else len(chosen) + 1
 
 
 def _check_number(bins: Any) -> int:
-    """Return a number of bins as an int, after checking that it is a positive integer."""
+    """Check that a number of bins is a positive integer, and return it as an int."""
     if not isinstance(bins, Integral) or bins < 1:
         raise ValueError(
             "The 'bins' parameter of MarginalQueries must be a positive integer, or a dict that "
@@ -73,7 +73,7 @@ def _check_number(bins: Any) -> int:
 
 
 def encode_edges(edges: Any, column: Column) -> Floats:
-    """Return edges of bins as encoded numbers, after checking that they are increasing."""
+    """Check that bin edges are increasing, and return them as encoded numbers."""
     numbers = column.from_user(edges)
     if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
         raise ValueError("edges must contain at least two increasing numbers.")
@@ -81,7 +81,7 @@ def encode_edges(edges: Any, column: Column) -> Floats:
 
 
 def _check_edges(edges: Any, column: Column) -> Floats:
-    """Return encoded edges, after checking that each bin contains numbers within the bounds."""
+    """Check that each bin contains numbers within the bounds, and return the encoded edges."""
     numbers = encode_edges(edges, column)
     if not (numbers[1:] > column.low).all() or not (numbers[:-1] < column.high).all():
         low, high = column.format(column.low), column.format(column.high)
@@ -96,7 +96,7 @@ def _check_edges(edges: Any, column: Column) -> Floats:
 def cuts_from_edges(edges: Floats, column: Column) -> Floats:
     """Return the cuts between bins with given edges, shape (n_bins - 1,).
 
-    A bin (a, b] contains its right edge, and the first one contains both edges. If the bounds of
+    A bin (a, b] contains its right edge, and the first bin contains both edges. If the bounds of
     the column exceed the edges, there is one more bin below or above them.
     """
     below = [just_below(edges[0])] if column.low < edges[0] else []
@@ -107,9 +107,9 @@ def cuts_from_edges(edges: Floats, column: Column) -> Floats:
 def bin_labels(edges: Floats, column: Column) -> list[str]:
     """Return the labels of bins with given edges, as ``pandas.cut(..., include_lowest=True)``.
 
-    Bins below and above all edges, see `cuts_from_edges`, have labels such as "< 0" and "> 50".
-    Labels of dates begin with a bracket, "[2024-01-01, 2025-01-01]", instead of a date that is a
-    little earlier.
+    Bins below and above all edges (see `cuts_from_edges`) have labels such as "< 0" and "> 50". The
+    first label of dates begins with a bracket, "[2024-01-01, 2025-01-01]", instead of a slightly
+    earlier date.
     """
     if column.has_offset:
         texts = list(map(column.format, edges))
@@ -125,8 +125,8 @@ def bin_labels(edges: Floats, column: Column) -> list[str]:
 def _pandas_labels(edges: Floats) -> list[str]:
     """Return the labels that ``pandas.cut(..., include_lowest=True)`` gives to bins.
 
-    Edges are rounded. The first one is lowered by one unit of the last decimal, since intervals are
-    open on the left.
+    Edges are rounded. The first edge is lowered by one unit of the last decimal, since intervals
+    are open on the left.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def _pandas_labels(edges: Floats) -> list[str]:
 
 
 def _round(number: float, precision: int) -> float:
-    """Return a number with `precision` decimals, or significant digits if it is below 1."""
+    """Round a number to `precision` decimals, or to significant digits if it is below 1."""
     fraction, whole = np.modf(number)
     if not np.isfinite(number) or number == 0:
         return number

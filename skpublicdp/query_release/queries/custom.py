@@ -1,4 +1,4 @@
-"""Queries that are defined by a function of the user."""
+"""Queries defined by a user's function."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from skpublicdp.typing import Floats
 
 
 class CustomQueries(QueryClass):
-    """A list of queries that a function of the user evaluates.
+    """List of queries that are evaluated by a user-defined function.
 
     An array of queries has shape (n_queries, 1) and contains positions in the list.
 
     Parameters
     ----------
     function : callable
-        Takes rows, in the type of container that they had in `fit`, and returns booleans of shape
-        (n, n_listed), or (n,) for a single query. Its answers about a row must depend on this row
-        alone, which the receipt states as an assumption. In frames of other libraries than pandas,
-        categories are text and missing booleans are False. If it fails on private rows, the error
-        message contains no detail, and its warnings are suppressed.
+        Function that accepts rows in the container type of `fit` and returns booleans of shape (n,
+        n_listed), or (n,) for a single query. Its answers for a row must depend only on this row,
+        which the receipt states as an assumption. In frames of libraries other than pandas,
+        categories are strings and missing booleans are False. If it fails on private rows, the
+        error message contains no detail, and its warnings are suppressed.
 
     See Also
     --------
@@ -36,12 +36,12 @@ class CustomQueries(QueryClass):
 
     Notes
     -----
-    With ``method="auto"`` the function may use columns that public rows lack, or that are missing
-    in all of them, if the types of the columns or `bounds` declare their values. The function is
-    then evaluated on public rows that are completed by declared values: all categories, numbers
-    between the bounds, and a sample of the combinations if there are too many. If its answer
-    depends on the completion, or is the same for all completed rows, public rows determine nothing
-    about the query, and only its noisy count does.
+    With ``method="auto"``, the function may use columns that public rows lack, or whose values are
+    missing in all public rows, if the column types or `bounds` declare their values. The function
+    is then evaluated on public rows completed with declared values: all categories, numbers between
+    the bounds, and a sample if there are too many combinations. If the answer depends on the
+    completion, or is the same for all completed rows, public rows carry no information about the
+    query, and only its noisy count determines the answer.
 
     Examples
     --------
@@ -61,14 +61,14 @@ class CustomQueries(QueryClass):
         self.function = function
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Return whether each query holds for each row, shape (n_queries, n)."""
+        """Indicate whether each query holds for each row, shape (n_queries, n)."""
         positions = self._validated(Q, X.shape[1])[:, 0]
         answers = self._evaluate(X)
         self._check_positions(positions, len(answers))
         return answers[positions]
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.intp]:
-        """Return the user's queries, which are positions in the list, after validating them."""
+        """Validate the user's queries, which are positions in the list, and return them."""
         positions = self._validated(Q, len(schema.columns))
         self._check_positions(positions, self._n_listed)
         return positions
@@ -84,7 +84,7 @@ class CustomQueries(QueryClass):
     def all_queries(self, X: Floats) -> NDArray[np.intp]:
         """Return the positions of all queries of the list, shape (n_listed, 1).
 
-        The function is called on the first row of `X`, since the number of its answers is unknown.
+        The function is called on the first row of `X` to determine the number of its answers.
         """
         n_listed = len(self._evaluate(X[:1]))
         return np.arange(n_listed)[:, None]
@@ -93,9 +93,9 @@ class CustomQueries(QueryClass):
         """Do nothing, since all columns are supported."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return a copy for rows that a schema encodes, with the number of queries.
+        """Return a copy for rows encoded by a schema, with the number of queries.
 
-        The function is called on a public row, to count its answers.
+        The function is called on a public row to count its answers.
         """
         bound_queries = copy.copy(self)
         bound_queries._schema = schema
@@ -110,7 +110,7 @@ class CustomQueries(QueryClass):
     def growth_function(self, m: int, n_features: int) -> int:
         """Return an upper bound of the number of ways in which the queries label m rows.
 
-        It is the number of all labelings, or the length of the list plus one if it is smaller.
+        The bound is the smaller of the number of all labelings and the length of the list plus one.
         """
         n_labelings = 1 << m
         return min(n_labelings, getattr(self, "_n_listed", n_labelings) + 1)
@@ -124,9 +124,10 @@ class CustomQueries(QueryClass):
             )
 
     def _evaluate(self, X: Floats) -> Answers:
-        """Return the answers of the function about rows, shape (n_listed, n), after checking them.
+        """Evaluate the function on rows and check its answers, shape (n_listed, n).
 
-        After `bind` the rows may be private. Errors then contain nothing that depends on values.
+        After `bind`, the rows may be private, and error messages contain nothing that depends on
+        their values.
         """
         result, error = call_silently(self._call_function, X)
         n_listed = getattr(self, "_n_listed", None)  # None before `bind`
@@ -156,15 +157,15 @@ class CustomQueries(QueryClass):
     def _call_function(self, X: Floats) -> Answers:
         """Return the result of the user's function on encoded rows, shape (n, n_listed).
 
-        The result is not checked. After `bind` the rows are decoded one by one, so that the type of
-        a column does not depend on private values.
+        The result is not checked. After `bind`, the rows are decoded one by one, so that column
+        types do not depend on private values.
         """
         rows = self._schema.decode_rowwise(X) if hasattr(self, "_schema") else X
         answers = np.asarray(self.function(rows))
         return answers[:, None] if answers.ndim == 1 else answers
 
     def _validated(self, Q: Any, n_features: int) -> NDArray[np.intp]:
-        """Return positions in the list as integers of shape (n_queries, 1), after validation."""
+        """Validate positions in the list and return them as integers of shape (n_queries, 1)."""
         positions = self._as_floats(Q, (1,), "positions in the list")
         if not (positions == np.floor(positions)).all():
             raise ValueError("Queries of CustomQueries must be whole numbers.")

@@ -1,4 +1,4 @@
-"""Query classes over several numeric columns: rectangles, halfspaces, and stumps."""
+"""Query classes over several columns: rectangles, halfspaces and stumps."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from skpublicdp.query_release.queries.marginal import check_categories
 from skpublicdp.typing import Codes, Floats
 
 MAX_HALFSPACES = 2304
-"""Maximum number of halfspaces in a cover: 48 points of the plane, or 19 of space, have fewer
-dichotomies."""
+"""Maximum number of halfspaces in a cover, enough for the dichotomies of 48 points in the plane or
+19 points in space."""
 
 MAX_DICHOTOMY_POINTS = 48
-"""Maximum number of public rows whose dichotomies are in a cover."""
+"""Maximum number of public rows whose dichotomies form a cover."""
 
 SIDE_BLOCK = 1 << 16
-"""Number of query-row answers that are computed at a time, so that they fit into a cache."""
+"""Number of query-row answers computed at a time, so that they fit into a cache."""
 
 MIN_COLUMN_DEVIATION = 1e-12
-"""Lower bound of the standard deviation of a column, which standardises normals of halfspaces."""
+"""Lower bound on a column's standard deviation, which standardises halfspace normals."""
 
 
 class RectangleQueries(BoxQueries):
-    """Axis-parallel closed boxes: low <= x <= high in each column.
+    """Axis-parallel closed boxes with low <= x <= high in each column.
 
-    An array of queries has shape (n_queries, n_features, 2): low and high of each column, which may
-    be infinite.
+    An array of queries has shape (n_queries, n_features, 2) and contains low and high of each
+    column, which may be infinite.
 
     See Also
     --------
@@ -66,12 +66,12 @@ class RectangleQueries(BoxQueries):
         return _pairs_of_columns(schema)
 
     def holdout_queries(self, X: Floats) -> Floats:
-        """Return boxes without lower ends, with held-out rows as upper corners."""
+        """Return boxes without lower ends whose upper corners are held-out rows."""
         high = X[holdout_ranks(len(X))]
         return np.stack([np.full(high.shape, -np.inf), high], axis=2)
 
     def _boxes(self, Q: Floats) -> Floats:
-        """Return the queries unchanged, since they have low and high of each column."""
+        """Return the queries unchanged, since they contain low and high of each column."""
         return Q
 
     def _validated(self, Q: Any, n_features: int) -> Floats:
@@ -82,7 +82,7 @@ class RectangleQueries(BoxQueries):
 class HalfspaceQueries(QueryClass):
     """Closed halfspaces: w · x ≥ b.
 
-    An array of queries has shape (n_queries, n_features + 1): the normal w, then the offset b.
+    An array of queries has shape (n_queries, n_features + 1) and contains w, followed by b.
 
     See Also
     --------
@@ -98,7 +98,7 @@ class HalfspaceQueries(QueryClass):
     releases_columns_first = True
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Return whether each row is in each halfspace, shape (n_queries, n)."""
+        """Indicate whether each row is in each halfspace, shape (n_queries, n)."""
         Q = self._validated(Q, X.shape[1])
         answers = np.empty((len(Q), len(X)), dtype=bool)
         normals, offsets = Q[:, :-1], Q[:, -1:]
@@ -106,8 +106,8 @@ class HalfspaceQueries(QueryClass):
         for start in range(0, len(X), block_size):
             block = slice(start, start + block_size)
             rows = X[block]
-            # A loop over columns, since the rounding of a matrix product could depend on the other
-            # rows. Warnings are ignored, since they would reveal huge private values.
+            # Loop over columns, since the rounding of a matrix product could depend on other rows.
+            # Ignore warnings, since they would reveal huge private values.
             with np.errstate(over="ignore", invalid="ignore"):
                 projections = normals[:, :1] * rows[:, 0]
                 for column in range(1, X.shape[1]):
@@ -116,11 +116,11 @@ class HalfspaceQueries(QueryClass):
         return answers
 
     def build_cover(self, X_public: Floats) -> HalfspaceQueryCover:
-        """Return a cover with one halfspace for each dichotomy of a few public rows.
+        """Return a cover with one halfspace per dichotomy of a few public rows.
 
-        These rows and the cells come from the first half of the public rows. The second half
-        estimates the share of rows on which a halfspace and its member differ, and of rows that
-        another cell represents.
+        These rows and the cells come from the first half of the public rows. The second half is
+        used to estimate the share of rows on which a halfspace and its member differ, and the share
+        of rows that another cell represents.
         """
         n_features = X_public.shape[1]
         first_half, second_half = np.array_split(X_public, 2)
@@ -130,7 +130,7 @@ class HalfspaceQueries(QueryClass):
             for m in range(1, MAX_DICHOTOMY_POINTS + 1)
             if self.growth_function(m, n_features) <= MAX_HALFSPACES
         )
-        generator = np.random.default_rng(0)  # fixed, since only public rows enter
+        generator = np.random.default_rng(0)  # fixed seed, since only public rows are used
         points = choose_points(distinct_rows, n_points, generator)
         dichotomies = HalfspaceDichotomies(points)
         return HalfspaceQueryCover(self.holds, dichotomies, distinct_rows, second_half, generator)
@@ -138,7 +138,7 @@ class HalfspaceQueries(QueryClass):
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
         """Return all two-way tables, or the one-way table of a single column.
 
-        They were more accurate in tests than bins of projections of the rows.
+        These tables were more accurate in tests than bins of row projections.
         """
         return _pairs_of_columns(schema)
 
@@ -152,15 +152,15 @@ class HalfspaceQueries(QueryClass):
     def dual_vc_dimension(self, n_features: int) -> int:
         """Return the VC dimension of the dual class, which is the number of columns p.
 
-        p hyperplanes can divide the space into 2^p cells. p + 1 hyperplanes divide it into fewer
-        than 2^(p + 1) cells (Schläfli 1901).
+        With p hyperplanes, the space can be divided into 2^p cells, whereas p + 1 hyperplanes yield
+        fewer than 2^(p + 1) cells (Schläfli 1901).
         """
         return n_features
 
     def growth_function(self, m: int, n_features: int) -> int:
         """Return an upper bound of the number of ways in which the queries label m rows.
 
-        It is exact for rows in general position (Cover 1965).
+        The bound is exact for rows in general position (Cover 1965).
         """
         return min(1 << m, 2 * growth_function(max(m - 1, 0), n_features))
 
@@ -170,10 +170,10 @@ class HalfspaceQueries(QueryClass):
 
 
 class StumpQueries(QueryClass):
-    """Stumps: x_j <= t for a numeric column j, or x_j = v for a categorical one.
+    """Stumps x_j <= t for a numeric column j, or x_j = v for a categorical column j.
 
-    An array of queries has shape (n_queries, 2): the column, by name or position, and t or v.
-    `holds` takes encoded queries: the position of a numeric column and t, or -1 - j for the
+    An array of queries has shape (n_queries, 2) and contains the column, by name or position, and t
+    or v. `holds` accepts encoded queries: the position of a numeric column and t, or -1 - j for the
     categorical column j and a code.
 
     See Also
@@ -193,16 +193,16 @@ class StumpQueries(QueryClass):
     is_about_single_columns = True
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
-        """Return whether each encoded stump holds for each row, shape (n_queries, n)."""
+        """Indicate whether each encoded stump holds for each row, shape (n_queries, n)."""
         Q = self._validated(Q, X.shape[1])
         positions, is_categorical = _stump_columns(Q)
         values = X.T[positions]  # (n_queries, n)
         return np.where(is_categorical[:, None], values == Q[:, 1:], values <= Q[:, 1:])
 
     def build_cover(self, X_public: Floats) -> ProductCover:
-        """Return the cover of stumps at cuts of numeric columns between public values.
+        """Return the cover of stumps at cuts between public values of numeric columns.
 
-        It contains the stumps of all categories, also of categories that no public row has.
+        The cover contains stumps for all categories, including categories without public rows.
         """
         axes = [QuantileAxis(column, n_ends=1, max_cells=MAX_AXIS_CELLS) for column in X_public.T]
         for position, n_codes in self._n_codes().items():
@@ -227,7 +227,7 @@ class StumpQueries(QueryClass):
         return np.concatenate(stumps)
 
     def nearest_members(self, Q: NDArray[Any], members: ProductCover) -> Codes:
-        """Return the position in the cover of the stump at the nearest cut, or at the category."""
+        """Return the cover position of the stump at the nearest cut or at the category."""
         positions, is_categorical = _stump_columns(Q)
         high = Q[:, 1]
         low = np.where(is_categorical, high, -np.inf)
@@ -236,8 +236,8 @@ class StumpQueries(QueryClass):
     def dual_vc_dimension(self, n_features: int) -> int:
         """Return the VC dimension of the dual class, which is the number of columns.
 
-        Of two stumps on one column, one implies the other or its negation, so that they are not
-        shattered. One stump on each column is shattered (Bassily et al. 2020, section 4).
+        For two stumps on one column, one stump implies the other or its negation, so that both are
+        not shattered. One stump on each column is shattered (Bassily et al. 2020, section 4).
         """
         return n_features
 
@@ -245,7 +245,7 @@ class StumpQueries(QueryClass):
         """Do nothing, since all columns are supported."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return a copy for rows that a schema encodes, which stores the categorical columns."""
+        """Return a copy for rows encoded by a schema, which stores the categorical columns."""
         bound_queries = copy.copy(self)
         bound_queries._n_codes_of_column = {
             position: column.n_categories
@@ -255,7 +255,7 @@ class StumpQueries(QueryClass):
         return bound_queries
 
     def encode(self, Q: Any, schema: Schema) -> Floats:
-        """Return the user's stumps in the encoding of the class, after validating them."""
+        """Validate the user's stumps and return them in the encoding of the class."""
         table = np.asarray(Q, dtype=object)
         if table.ndim != 2 or table.shape[1] != 2:
             raise ValueError(
@@ -279,13 +279,13 @@ class StumpQueries(QueryClass):
         """Return an upper bound of the number of ways in which the stumps label m rows.
 
         A numeric column has m - 1 thresholds between m values. A categorical column has at most m
-        categories. The two labelings of no row and of all rows are counted once for all columns.
+        categories. The labelings of no row and of all rows are counted once for all columns.
         """
         n_thresholds, n_categorical = n_features * max(m - 1, 0), len(self._n_codes())
         return min(1 << m, n_thresholds + 2 + n_categorical)
 
     def _n_codes(self) -> dict[int, int]:
-        """Return the number of codes by position of a categorical column, or {} before `bind`."""
+        """Return the number of codes of each categorical column by position ({} before `bind`)."""
         return getattr(self, "_n_codes_of_column", {})
 
     def _validated(self, Q: Any, n_features: int) -> Floats:
@@ -294,7 +294,7 @@ class StumpQueries(QueryClass):
 
 
 def _pairs_of_columns(schema: Schema) -> list[tuple[int, ...]]:
-    """Return the positions of all pairs of columns, or of the only column."""
+    """Return the positions of all pairs of columns, or of a single column."""
     n_features = len(schema.columns)
     return list(combinations(range(n_features), min(2, n_features)))
 

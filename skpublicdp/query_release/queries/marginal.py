@@ -1,4 +1,4 @@
-"""Queries about cells of marginal tables, and the workload of marginals."""
+"""Queries about cells of marginal tables, with their workload."""
 
 from __future__ import annotations
 
@@ -41,49 +41,50 @@ from skpublicdp.query_release.queries.bin_edges import (
 from skpublicdp.typing import Floats, Integers
 
 MAX_LISTED_CELLS = 1 << 14
-"""Maximum number of cells of the full table for a cover with all of them. With more cells, only
-the cells of public rows are in the cover."""
+"""Maximum number of cells of the full table for a cover of all cells. For larger tables, the cover
+contains only the cells of public rows."""
 
 MAX_LISTED_COLUMNS, MAX_LISTED_CATEGORIES = 5, 10
-"""Maximum numbers of names that an error message lists."""
+"""Maximum numbers of names listed in an error message."""
 
 Objects = NDArray[np.object_]
 
 
 class MarginalQueries(QueryClass):
-    """Cells of marginals: the row is in a given cell of a table over some of the columns.
+    """Queries that hold if a row is in a given cell of a table over some columns.
 
-    Queries are a dict of column to value or a list of dicts, a data frame with some of the columns,
-    or an array with all of them. In an array, None stands for any value, and in a frame a missing
-    value does. A category matches if it is equal, and a number if it is in the same bin.
-    ``"(other)"`` stands for the categories that no public row has, and ``"(missing)"`` for a
-    missing value, also of numbers, in columns where numbers may be missing.
+    Queries are a dict from columns to values, a list of dicts, a data frame with some of the
+    columns, or an array with all columns. None in an array, or a missing value in a frame, means
+    any value. Categories match if they are equal, and numbers match if they are in the same bin.
+    ``"(other)"`` represents the categories that no public row has. ``"(missing)"`` represents a
+    missing value, including missing numbers in columns where they are allowed.
 
-    `holds` takes codes, with -1 for any value.
+    `holds` accepts codes, where -1 means any value.
 
     Parameters
     ----------
     k : int, default=2
-        The workload consists of all marginals over k columns. With fewer columns, it is the table
-        over all of them.
+        The workload consists of all marginals over k columns. With fewer columns, the workload is
+        the table over all columns.
     workload : sequence of sequences of str or int, default=None
-        The marginals, as names or positions of columns, instead of all marginals over k columns.
+        The marginals, given by names or positions of columns, in place of all marginals over k
+        columns.
     bins : int, or dict of column to int or to edges, default=16
-        Number of bins of a numeric column, cut at public quantiles. A column with at most this
-        number of distinct public values has a bin around each value. A dict gives the number of
-        bins, or their increasing edges, of some columns by name or position. Edges must not be
-        computed from private rows. A bin (a, b] contains its right edge, and the first bin contains
-        both edges, as in ``pandas.cut(..., include_lowest=True)``. If the bounds of the column
-        exceed the edges, there is one more bin below or above them.
+        Number of bins of a numeric column, cut at public quantiles. If a column has at most this
+        number of distinct public values, each value has a bin. A dict gives the number of bins, or
+        their increasing edges, of some columns by name or position. Edges must not be computed from
+        private rows. A bin (a, b] contains its right edge, and the first bin contains both edges,
+        as in ``pandas.cut(..., include_lowest=True)``. If the bounds of the column exceed the
+        edges, there is one more bin below or above them.
     missing : sequence of str or int, default=()
         Numeric columns, by name or position, in which private numbers may be missing. Columns with
-        missing numbers in public rows need not be listed. Missing numbers have a cell of their own,
-        ``"(missing)"``. In other numeric columns a missing number is an error.
+        missing numbers in public rows need not be listed. Missing numbers have a separate cell,
+        ``"(missing)"``. In all other numeric columns, a missing number is an error.
 
     Raises
     ------
     ValueError
-        At the fit, if a parameter is invalid, or edges are outside the bounds of their column.
+        In `fit`, if a parameter is invalid or edges are outside the bounds of their column.
 
     See Also
     --------
@@ -127,11 +128,11 @@ class MarginalQueries(QueryClass):
 
     @property
     def nullable(self) -> tuple[Any, ...]:
-        """The columns in which numbers may be missing, besides those where public ones are."""
+        """Columns in which numbers may be missing even if no public number is missing."""
         return (self.missing,) if isinstance(self.missing, str | int) else tuple(self.missing)
 
     def holds(self, Q: ArrayLike, X: NDArray[Any]) -> Answers:
-        """Return whether each row is in each cell, shape (n_queries, n).
+        """Indicate whether each row is in each cell, shape (n_queries, n).
 
         `X` contains encoded rows as floats, or integer codes of bins and categories.
         """
@@ -146,8 +147,8 @@ class MarginalQueries(QueryClass):
     def weighted_mean(self, Q: NDArray[Any], X: NDArray[Any], weights: Floats) -> Floats:
         """Return the total weight of the rows in each cell, shape (n_queries,).
 
-        All queries that restrict the same columns are answered together. Their cells and the rows
-        are identified by the combination of codes in these columns, and one `bincount` returns the
+        All queries that restrict the same columns are answered together. Cells and rows are
+        identified by their combination of codes in these columns, and one `bincount` returns the
         weight of each combination.
         """
         codes = self._to_codes(X)
@@ -179,10 +180,10 @@ class MarginalQueries(QueryClass):
             raise ValueError(
                 "workload must be a list of tables, each with one or more distinct columns."
             )
-        return list(dict.fromkeys(tuple(sorted(table)) for table in tables))  # without repetitions
+        return list(dict.fromkeys(tuple(sorted(table)) for table in tables))  # remove repetitions
 
     def build_cover(self, X_public: Floats) -> ExplicitCover:
-        """Return the cover that contains the queries about all cells of the workload.
+        """Return the cover of the queries about all cells of the workload.
 
         The cells of the cover are the cells of the table over all columns. If there are too many,
         only the cells of public rows are listed.
@@ -211,7 +212,7 @@ class MarginalQueries(QueryClass):
         self.tables(schema)
 
     def weighted(self, weights: WeightColumn) -> Self:
-        """Return a copy whose tables have the weights of a column, and are not about it."""
+        """Return a copy whose tables are weighted by a column and exclude this column."""
         weighted_queries = copy.copy(self)
         weighted_queries.weights = weights
         return weighted_queries
@@ -219,7 +220,7 @@ class MarginalQueries(QueryClass):
     def bind(self, schema: Schema, X_public: Floats) -> Self:
         """Return a copy for rows that a schema encodes, with bins of the numeric columns.
 
-        They have the given edges, or are cut at public values.
+        The bins have the given edges or are cut at public values.
         """
         bound_queries = copy.copy(self)
         bound_queries._schema = schema
@@ -237,7 +238,8 @@ class MarginalQueries(QueryClass):
     def growth_function(self, m: int, n_features: int) -> int:
         """Return an upper bound of the number of ways in which the queries label m rows.
 
-        After `bind` it is the number of cells of the workload, plus one for the labeling of no row.
+        After `bind`, the bound is the number of cells of the workload, plus one for the labeling of
+        no row.
         """
         if not hasattr(self, "_bins"):
             return super().growth_function(m, n_features)
@@ -246,7 +248,7 @@ class MarginalQueries(QueryClass):
     def discretizer(
         self, schema: Schema, X_public: Floats, cdfs: dict[int, ReleasedCDF], snr: float
     ) -> PublicBins:
-        """Return the bins of the class, which are cut at public values."""
+        """Return the bins of the query class, which are cut at public values."""
         return PublicBins(schema, self._bins, self.tables(schema), X_public)
 
     def holdout_queries(self, X: Floats) -> NDArray[np.int64]:
@@ -254,11 +256,11 @@ class MarginalQueries(QueryClass):
         return self.all_cells
 
     def has_columns_of_rows(self, *, as_frame: bool) -> bool:
-        """Return whether queries are not in a frame, which may omit columns."""
+        """Return False for queries in a frame, which may omit columns, and otherwise True."""
         return not as_frame
 
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
-        """Return the cells of a marginal table as encoded queries, and the names of their codes.
+        """Return the cells of a marginal table as encoded queries, with the names of their codes.
 
         Parameters
         ----------
@@ -268,7 +270,7 @@ class MarginalQueries(QueryClass):
         Returns
         -------
         cells : ndarray of int64, shape (n_cells, n_columns)
-            Encoded queries, in C order of the table. Codes of a column are in the order of
+            Encoded queries in C order of the table. The codes of each column are in the order of
             `Column.display_order`.
         names : list of list
             For each column of the table, the category or the bin of each cell.
@@ -298,7 +300,7 @@ class MarginalQueries(QueryClass):
         return cuts
 
     def bin_edges(self, position: int) -> Floats | None:
-        """Return the edges of bins that the user gave for a column, or None."""
+        """Return the user's bin edges for a column, or None if not given."""
         edges: Floats | None = self._edges.get(position)
         return edges
 
@@ -323,7 +325,7 @@ class MarginalQueries(QueryClass):
         return sum(math.prod(self._bins.sizes[column] for column in table) for table in tables)
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
-        """Return the user's queries as codes, after validating them. `bind` must come before."""
+        """Validate the user's queries and return them as codes. Requires a prior call of `bind`."""
         cells = read_cells(Q, schema, self._bins, WILDCARD)
         if self.weights is not None and (cells[:, self.weights.position] != WILDCARD).any():
             raise ValueError(
@@ -333,13 +335,13 @@ class MarginalQueries(QueryClass):
 
     def _to_codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return the codes of bins and categories of encoded rows, shape (n, n_columns)."""
-        if X.dtype.kind in "iu":  # codes already
+        if X.dtype.kind in "iu":  # already codes
             return X
         codes: NDArray[np.int64] = self._bins.codes(X)
         return codes
 
     def _validated(self, Q: Any, n_features: int) -> NDArray[np.int64]:
-        """Return encoded queries as an array of codes, after validating its shape and dtype."""
+        """Validate the shape and dtype of encoded queries and return them as an array of codes."""
         codes = np.asarray(Q)
         if codes.ndim != 2 or codes.shape[1] != n_features or codes.dtype.kind not in "iu":
             raise ValueError(
@@ -355,15 +357,15 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
     Parameters
     ----------
     Q : DataFrame, mapping, list of mappings, or array-like
-        A value for each column that a query restricts. A frame or a mapping may omit columns. In an
-        array, None stands for any value, and in a frame a missing value does. One-dimensional
-        values are accepted if there is a single column.
+        A value for each column that a query restricts. A frame or a mapping may omit columns. None
+        in an array, or a missing value in a frame, means any value. One-dimensional input is
+        accepted if there is a single column.
     schema : Schema
         The columns.
     bins : Bins
         The bins of numeric columns.
     wildcard : int
-        The code that stands for any value.
+        The code for any value.
 
     Returns
     -------
@@ -379,9 +381,9 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
         values = table[is_restricted, position]
         if column.categorical:
             check_categories(values, column)
-        # bins are defined for entire rows, so that the other columns are set to zero
+        # bins are defined for entire rows, so all other columns are set to zero
         rows = np.zeros((len(values), len(schema.columns)))
-        if column.nullable:  # numbers, one of which may be the text that stands for a missing one
+        if column.nullable:  # numbers, or the text that represents a missing number
             is_number = np.array([str(value) != MISSING for value in values], dtype=bool)
             rows[:, position] = np.nan
         else:
@@ -394,10 +396,10 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
 
 
 def _object_table(Q: Any, schema: Schema) -> Objects:
-    """Return the user's queries about cells as an array of objects, shape (n_queries, n_columns).
+    """Return the user's queries about cells as an object array, shape (n_queries, n_columns).
 
-    `read_cells` lists the accepted formats. Entries are values of columns. None, or a missing
-    value, stands for any value.
+    `read_cells` lists the accepted formats. Entries are column values, where None or a missing
+    value means any value.
     """
     n_columns = len(schema.columns)
     if isinstance(Q, Mapping):  # a single query
@@ -408,7 +410,7 @@ def _object_table(Q: Any, schema: Schema) -> Objects:
             for name, value in query.items():
                 table[number, schema.position(name)] = value
         return table
-    if hasattr(Q, "iloc") and Q.ndim == 1:  # a pandas series is one query
+    if hasattr(Q, "iloc") and Q.ndim == 1:  # a pandas series represents one query
         return _object_table(dict(Q), schema)
     if is_frame(Q):
         return _frame_to_objects(Q, schema)
@@ -429,9 +431,9 @@ def _frame_to_objects(Q: Any, schema: Schema) -> Objects:
 
 
 def _array_to_objects(Q: Any, schema: Schema) -> Objects:
-    """Return queries about cells, passed as an array-like, as an array of objects.
+    """Return queries about cells from an array-like as an array of objects.
 
-    The array must have the shape (n_queries, n_columns). It may be one-dimensional if there is a
+    The array must have the shape (n_queries, n_columns), or may be one-dimensional if there is a
     single column.
     """
     names, n_columns = schema.names, len(schema.columns)
@@ -458,7 +460,7 @@ def _array_to_objects(Q: Any, schema: Schema) -> Objects:
 
 
 def _join_first(texts: Sequence[str], max_texts: int) -> str:
-    """Return the first `max_texts` texts, separated by commas, with an ellipsis for the rest."""
+    """Join the first `max_texts` texts by commas, with an ellipsis for the remainder."""
     ellipsis = ["..."] if len(texts) > max_texts else []
     return ", ".join([*texts[:max_texts], *ellipsis])
 
@@ -476,16 +478,15 @@ def check_categories(values: Objects, column: Column) -> None:
 
 
 def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any]:
-    """Return a name for each code of a column: a category, a number, or the range of a bin as text.
+    """Return the name of each code of a column: a category, a number, or a bin range as text.
 
-    `cuts` contains the cuts between the bins of a numeric column, and is None for a categorical
-    one.
+    `cuts` contains the cuts between the bins of a numeric column, or None for a categorical column.
     """
     if column.categorical:
         return list(column.names)
     assert cuts is not None
     values = column.values
-    if len(values) == len(cuts) + 1:  # each distinct public value has a bin, named after it
+    if len(values) == len(cuts) + 1:  # each distinct public value has a bin named after the value
         return list(column.decode(values).tolist())
     ends = [column.low, *cuts.tolist(), column.high]
     texts = [column.format(end) if column.has_offset else f"{end:g}" for end in ends]
