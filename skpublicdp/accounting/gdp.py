@@ -218,7 +218,7 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
 
 
 def _two_point_quantile(epsilon: Fraction) -> Decimal:
-    """Return an upper bound z of Φ⁻¹(e^ε / (1 + e^ε)), where Q(z) = 1 / (1 + e^ε).
+    """Return an upper bound z on Φ⁻¹(e^ε / (1 + e^ε)), where Q(z) = 1 / (1 + e^ε).
 
     Q is the upper tail of the normal distribution. Newton's method starts at the larger z with
     exp(-z²/2) / 2 = 1 / (1 + e^ε). Since ln Q is concave, every iterate stays above the solution.

@@ -353,8 +353,8 @@ class PrivacyReceipt:
         Parameters
         ----------
         name, description, intended_use : str
-            Name, description and intended use of the product. The default, here and for the
-            following fields, is a note that the curator has to write the text.
+            Name, description and intended use of the product. By default, this and the following
+            fields contain a note that the curator must write the text.
         data_curators : list of str
             Institutions that publish the product, at least one.
         data_product_type : str, default="Machine learning model"
@@ -470,7 +470,7 @@ class PrivacyReceipt:
         if sum_of_epsilons > self.epsilon * (1 + 1e-9):  # not for a rounding error
             total = (
                 f"ε = {self.epsilon:g}, δ = {self.delta:g}, which is less than the sum: each "
-                "mechanism is listed with its cost alone"
+                "mechanism is listed with its individual cost"
             )
             lines.append(("together", total))
         lines += [("randomness", randomness), ("scope", scope)]

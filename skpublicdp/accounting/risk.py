@@ -37,8 +37,8 @@ def risk_from_epsilon(
     """Return the largest gain of an attacker over guessing for a given (ε, δ).
 
     Suppose an attacker knows every other row and considers this person and one other person equally
-    likely. From the result they can tell which one it was with probability at most 1/2 plus the
-    risk; guessing blindly gives 1/2.
+    likely. From the result, the attacker can tell which person it was with probability at most 1/2
+    plus the risk, whereas guessing blindly gives 1/2.
 
     Parameters
     ----------

@@ -92,8 +92,8 @@ class PrivacyBudget:
     repeat a row k times in a fit, the privacy loss of that row is k times as large. The budget
     cannot detect such repetitions.
 
-    The filters are those of Feldman and Zrnic (2021), Whitehouse et al. (2023) and Smith and
-    Thakurta (2022). They are valid under fully adaptive choices (docs/proofs/budgets.md).
+    The filters follow Feldman and Zrnic (2021), Whitehouse et al. (2023) and Smith and Thakurta
+    (2022), and are valid under fully adaptive choices (docs/proofs/budgets.md).
 
     Examples
     --------

@@ -17,7 +17,7 @@ from skpublicdp.accounting.filters import Filter
 from skpublicdp.exceptions import PrivacyBudgetError
 
 LOCK_TIMEOUT = 300
-"""Maximum time in seconds that a process waits for others to finish writing."""
+"""Maximum time in seconds that a process waits for other processes to finish writing."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);

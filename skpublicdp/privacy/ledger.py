@@ -275,7 +275,7 @@ class Ledger:
         if not fits:
             raise PrivacyBudgetError(
                 f"A plan must cost no more than epsilon = {float(self.epsilon):g} and delta = "
-                f"{float(self.delta):g}, as counted by the budget."
+                f"{float(self.delta):g}, according to the budget."
             )
         if is_root:
             self._plan = event
@@ -376,7 +376,7 @@ class Ledger:
         )
 
     def subset(self, n: int, k: int) -> NDArray[np.intp]:
-        """Return a uniformly random set of k of n positions, in increasing order."""
+        """Return k of n positions in increasing order, chosen uniformly at random."""
         return random_subset(n, k, self._bits)
 
     def order(self, n: int) -> NDArray[np.intp]:
@@ -384,11 +384,11 @@ class Ledger:
         return random_order(n, self._bits)
 
     def indices(self, n: int, k: int) -> NDArray[np.intp]:
-        """Return k random integers below n, uniform and independent (with replacement)."""
+        """Return k independent and uniform random integers below n (with replacement)."""
         return random_indices(n, k, self._bits)
 
     def uniform_below(self, bound: int) -> int:
-        """Return a uniform integer below a public bound."""
+        """Return a uniform random integer below a public bound."""
         return uniform_below(bound, self._bits)
 
     def seed(self, count: int = 31) -> int | None:

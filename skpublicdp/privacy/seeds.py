@@ -1,4 +1,4 @@
-"""Detection of seeded fits, and the messages of budgets about them."""
+"""Detection of seeded fits, and the corresponding messages of budgets."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from skpublicdp.rules.population_guarantee import no_guarantee
 from skpublicdp.typing import Floats, Integers
 
 UNPROVED = no_guarantee(
-    'only method="pmw" bounds the largest error of all answers; intervals bound single answers'
+    'only method="pmw" bounds the largest error of all answers; intervals bound single errors'
 )
 
 
@@ -176,7 +176,7 @@ class TableAnswers(ReleasedAnswers):
         if not self._is_about_cells:
             raise ValueError(
                 f"There are no intervals for {type(self.queries).__name__}, because the answers "
-                "come from synthetic rows and their error is unknown beyond the released tables."
+                "come from synthetic rows, whose error is unknown beyond the released tables."
             )
         failure = (1 - level) / (2 * max(len(Q), 1))  # Bonferroni, over both ends of all intervals
         ends = np.ones((len(Q), 2))  # the interval [1, 1] for queries that restrict no column

@@ -325,7 +325,7 @@ class BinnedColumn:
         Returns
         -------
         NormalMixture
-            One component, with arrays of shape (n_sums,).
+            Mixture with one component, whose arrays have shape (n_sums,).
         """
         cells = self.posterior.cells
         is_measured = cells.precisions > 0

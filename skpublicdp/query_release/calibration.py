@@ -307,8 +307,8 @@ def _rows_in_empty_cells(
 ) -> Integers:
     """Return codes of new rows for empty cells whose known totals are positive.
 
-    Each of these cells gets `ROWS_PER_EMPTY_CELL` rows, with the other columns copied from random
-    rows. The seed is fixed, since it has no effect on privacy.
+    Each of these cells receives `ROWS_PER_EMPTY_CELL` rows, with the other columns copied from
+    random rows. The seed is fixed, since it has no effect on privacy.
     """
     generator = np.random.default_rng(0)
     added = [np.zeros((0, codes.shape[1]), dtype=codes.dtype)]
@@ -411,7 +411,7 @@ def _read_table(
     if unknown:
         raise ValueError(
             f"The totals of {title} contain cells that do not exist: {_list_cells(unknown)}. Use "
-            f"the cells that table returns; the first ones are {_list_cells(labels)}."
+            f"the cells that table returns; the first cells are {_list_cells(labels)}."
         )
     if missing:
         raise ValueError(

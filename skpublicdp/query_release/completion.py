@@ -32,7 +32,7 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     Parameters
     ----------
     X : DataFrame or RowSource
-        All other rows, of which only the column names and types are read.
+        All other rows. Only the column names and types are read.
     X_public : object
         Public rows. They are returned unchanged if they are not a frame, have all columns of `X`,
         or have further columns that `X` does not have.
@@ -111,7 +111,7 @@ def enumerate_completions(rows: Dataset, missing: Collection[int]) -> Dataset:
     Parameters
     ----------
     rows : Dataset
-        The rows, of which private rows are not read.
+        Public and private rows. The private rows are not read.
     missing : collection of int
         Positions of the missing columns. Columns whose values are missing in all public rows are
         completed, too.

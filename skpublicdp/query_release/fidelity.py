@@ -218,9 +218,11 @@ class FidelityReport:
         ]
         if self.short_columns:
             names = ", ".join(self.short_columns)
-            lines.append(("tails", f"numbers of {names} end with the public rows"))
+            lines.append(("tails", f"synthetic numbers of {names} stay in the public range"))
         if not self.tables:
-            lines.append(("tables", "none was measured: rows are weighted cells or public rows"))
+            lines.append(
+                ("tables", "no table was measured: rows are weighted cells or public rows")
+            )
         else:
             inside = np.average(
                 [each.inside for each in self.tables],

@@ -288,7 +288,7 @@ class ColumnMethodsMixin:
         Returns
         -------
         ndarray of shape (n_bins, 2)
-            Low and high.
+            Lower and upper ends of the intervals.
 
         Raises
         ------
@@ -420,7 +420,7 @@ class ColumnMethodsMixin:
         Returns
         -------
         ndarray of shape (2,)
-            Low and high.
+            Lower and upper ends of the intervals.
 
         Raises
         ------
@@ -823,8 +823,8 @@ class FittedReleaseMixin(
         """Return a copy of the release whose tables agree with totals known from other sources.
 
         The released distribution is raked to known margins, for example from a census. Calibration
-        is post-processing of released numbers and costs no privacy. `answer`, `table`, `cdf`,
-        `mean` and `sample` of the copy are calibrated.
+        is post-processing of released numbers and costs no privacy. The methods `answer`, `table`,
+        `cdf`, `mean` and `sample` of the copy are calibrated.
 
         Parameters
         ----------

@@ -245,14 +245,14 @@ class _Samples(NamedTuple):
     m: int
 
     def error(self, row_variance: Floats, noise: Floats, prior_precision: Floats) -> Floats:
-        """Return the expected squared errors of estimates of fractions of the population.
+        """Return the expected squared errors of estimated population fractions.
 
         Parameters
         ----------
         row_variance : ndarray
             Variance p (1 - p) of a single row, above 0.
         noise : ndarray
-            Noise variance of the private answer about each fraction.
+            Noise variance of the private answer for each fraction.
         prior_precision : ndarray
             Precision of the prior knowledge about each fraction, without any rows.
         """

@@ -119,7 +119,7 @@ def release_linear_queries(
     if not noise_is_representable(noise, ledger.for_person(sensitivity)):
         raise ValueError(
             f"The noise of {n_queries} answers is too large to be drawn at epsilon = "
-            f"{float(ledger.epsilon):g}. Ask fewer queries."
+            f"{float(ledger.epsilon):g}. Release fewer queries."
         )
     noisy = ledger.add_noise(
         counts,

@@ -1,4 +1,4 @@
-"""Sanitizers, which release synthetic rows from private rows to build covers on."""
+"""Sanitizers, which release synthetic versions of private rows for building covers."""
 
 from skpublicdp.sanitizers.blr_sanitizer import BLRSanitizer
 from skpublicdp.sanitizers.quantile_sanitizer import QuantileSanitizer

@@ -353,13 +353,13 @@ class TestFidelity:
         assert text.startswith("Fidelity of 1000 synthetic rows to the release\n  accepted ")
         assert f"\n  {worst.name} " in text
         assert f"{worst.rms_difference:.4f}" in html
-        assert "numbers of age, since end with the public rows" in text
+        assert "numbers of age, since stay in the public range" in text
         assert html.count("<tr>") == 3 + 1 + 15
 
     def test_releases_without_tables(self):
         report = fitted(method="public").fidelity(100)
         assert report.tables == []
-        assert "none was measured" in str(report)
+        assert "no table was measured" in str(report)
         assert "<th>numbers" not in report._repr_html_()
 
     def test_no_rows(self, release):

@@ -172,8 +172,8 @@ def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     low, high = float(bounds[0]), float(bounds[1])
     if not -MAX_ABS_BOUND <= low < high <= MAX_ABS_BOUND:
         raise ValueError(
-            f"bounds must be at most {MAX_ABS_BOUND:g} in size, the lower below the upper; "
-            f"got {bounds}."
+            f"bounds must be at most {MAX_ABS_BOUND:g} in absolute value, and the lower bound must "
+            f"be below the upper bound; got {bounds}."
         )
     return low, high
 

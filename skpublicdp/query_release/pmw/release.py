@@ -121,12 +121,12 @@ def _error_guarantee(
         return no_guarantee(SYNTHETIC_VALUES)
     reason = (
         f"With probability {1 - beta:g} over all rows and draws, if private and public rows are "
-        f"independent and of one population: at most {radius:.3g} for the cover, {sampling:.3g} "
-        f"for sampling and {plan.error:.3g} for the rounds"
+        f"independent draws from the same population: at most {radius:.3g} for the cover, "
+        f"{sampling:.3g} for sampling and {plan.error:.3g} for the rounds"
     )
     return Promise(
         error,
-        f"{reason}." if error < 1 else f"{reason}. For so few rows the sum is no bound.",
+        f"{reason}." if error < 1 else f"{reason}. For so few rows, the sum is not a useful bound.",
     )
 
 
