@@ -449,7 +449,7 @@ class TestStumps:
     """Shares of p binary columns by noisy counts, the upper bound beside Theorem 13."""
 
     @pytest.mark.parametrize("delta", [0, 1e-6])
-    @pytest.mark.parametrize("p", [1, 8])
+    @pytest.mark.parametrize("p", [1, 8, 300])
     def test_answers_are_as_good_as_promised(self, p, delta):
         """Columns of fair coins have the largest sampling error."""
         alpha, beta, epsilon, runs = 0.1, 0.2, 0.5, 400

@@ -21,8 +21,30 @@ from skpublicdp.guarantees import (
     n_public_lower,
     n_query_release_lower,
 )
+from skpublicdp.query_release import label_parts, learner_from_label_parts
+from tests.helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.once
+
+
+def holds_below(Q, X):
+    """Return which rows are at most each threshold, shape (n_queries, n)."""
+    return np.asarray(Q) >= np.asarray(X)[:, 0]
+
+
+class GivenAnswers:
+    """A release of the thresholds -1, 0, 1, ... with given answers."""
+
+    guarantee_ = None
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def holds(self, Q, X):
+        return holds_below(Q, X)
+
+    def answer(self, Q):
+        return self.answers[(np.asarray(Q)[:, 0] + 1).astype(int)]
 
 
 class TestPublic:
@@ -68,6 +90,42 @@ class TestPublic:
         assert n_public_lower(1e-6, 0.04, release="any") == 0 < n_public_lower(1e-6, 0.04)
         with pytest.raises(ValueError, match="release must be True, False or 'any'"):
             n_public_lower(1e-6, 0.01, release="all")
+
+    @pytest.mark.parametrize("pure", [False, True])
+    @pytest.mark.parametrize("alpha", [2e-4, 5e-5])
+    def test_the_learner_of_two_releases_often(self, alpha, pure):
+        """The reduction of Theorem 4, with one public row less than the bound.
+
+        The learner fails if a public row is no dummy, or if a release fails. Otherwise all answers
+        err by alpha, against the best threshold. It fails more rarely than a private learner must.
+        """
+        beta, runs, allowed = 0.01, 2000, 0.1 if pure else 1 / 16
+        m = n_public_lower(alpha, beta, pure=pure, release="any") - 1
+        p, size, rng = 4 * alpha / allowed, 8, np.random.default_rng(m)
+        assert m > 0
+        X, y = (cells.ravel() for cells in np.meshgrid(range(size), range(2)))
+        fillers, Q = np.array([[0.0], [size - 1.0]]), np.arange(-1.0, size)[:, None]
+        failures, max_error = 0, 0.0
+        for _ in range(runs):
+            mass, dummy = rng.dirichlet(np.full(size, 0.3), 2)
+            best, worse = rng.choice(size + 1, 2, replace=False)  # positions in Q
+            real = np.where(y == (Q[best] >= X), mass[X], 0.0)
+            weights = p * real + (1 - p) * dummy[X] / 2
+            answers = [
+                holds_below(Q, part) @ weights for part in label_parts(X[:, None], y, fillers)
+            ]
+            favoured = np.where(np.arange(len(Q)) == worse, alpha, -alpha)
+            releases = [
+                GivenAnswers(answers[0] - favoured),
+                GivenAnswers(answers[1] + favoured),
+                GivenAnswers(answers[2]),  # the error of a count tends to zero
+            ]
+            learned = learner_from_label_parts(*releases, Q, fillers).rule.query
+            error = mass[(Q[best] >= np.arange(size)) != (learned >= np.arange(size))].sum()
+            max_error = max(max_error, error)
+            failures += error > allowed or rng.random(2).min() < beta or rng.random(m).min() < p
+        assert allowed / 2 < max_error <= allowed
+        assert failures <= binom.isf(FALSE_ALARM, runs, allowed)
 
     def test_nothing_is_proved(self):
         assert n_public_lower(1e-4, 0.07) == 0 < n_public_lower(1e-4, 0.07, pure=True)

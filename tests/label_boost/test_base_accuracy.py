@@ -18,11 +18,14 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
+from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.guarantees import BaseAccuracy, excess_error, growth_function, n_label_boost
 from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
 from skpublicdp.hypotheses import FiniteClass, Rectangles, Stumps, Thresholds
 from skpublicdp.label_boost.guarantee import label_boost_guarantee
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
+from skpublicdp.label_boost.procedure import rows_for_base_learner
+from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import FALSE_ALARM
 from tests.label_boost.test_guarantees import (
     MODELS,
@@ -169,6 +172,47 @@ class TestThirdParty:
         expected = relative_deviation_bound(histogram_error(n, 1.0, 0.0125), n, log_rules, 0.0125)
         assert clf.guarantee_ == pytest.approx(clf.labeler_.guarantee_ + expected)
         assert excess_of_ages(clf) <= clf.guarantee_ < 0.3
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("alpha", [0.1, 0.2, 0.3])
+    def test_labels_without_errors_at_the_size_that_is_counted(self, alpha):
+        """The round of `n_label_boost(realizable=True)`, on a threshold with the worst neighbour.
+
+        Half of the rows have the values next to the cut, and the rules that err there have an
+        error just above alpha.
+        """
+        settings = {"constants": "tight"}
+        sizes = n_label_boost(alpha, 0.05, 1.0, 1, ACCURACY, realizable=True, **settings)
+        assert sizes.labelled < n_label_boost(alpha, 0.05, 1.0, 1, ACCURACY, **settings).labelled
+        rates = (
+            math.expm1(1) / (math.exp(0.5) * (1 + math.exp(0.25)) ** 2 - 1),
+            math.expm1(1) / (4 * math.exp(0.5) - 1),
+        )
+        old, new = (math.floor(n * rate) for n, rate in zip(sizes, rates, strict=True))
+        step = RelabellingRound(*sizes, old, new, Fraction(1, 2))
+        plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, (step,), old + new, False, 0.5, 0.0)
+        shares = np.full(CELLS, (1 - 2.02 * alpha) / (CELLS - 2))
+        shares[CUT : CUT + 2] = 1.01 * alpha
+        runs, failures = 60, 0
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+            X = rng.choice(CELLS, size=(sum(sizes), 1), p=shares).astype(float)
+            is_labelled = np.arange(len(X)) < sizes.labelled
+            rows = LabelledRows(
+                X_labelled=X[is_labelled],
+                y_labelled=(X[is_labelled, 0] > CUT).astype(np.intp),
+                X_unlabelled=X[~is_labelled],
+                labelled=is_labelled,
+                classes=np.arange(2),
+                X_public=np.empty((0, 1)),
+            )
+            ledger = Ledger(1, random_state=seed)
+            stage = ledger.sub_ledger(ledger.event, name="rounds", proof="", by_theorem=True)
+            X, y = rows_for_base_learner(plan, Thresholds(), rows, stage)
+            base = Histogram(0.5, [0, 1], seed).fit(X, y)
+            cells = np.arange(CELLS)
+            failures += shares[base.predict(cells[:, None]) != (cells > CUT)].sum() > alpha
+        assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("alpha", [0.2, 0.3])

@@ -40,6 +40,7 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
+from skpublicdp.hypotheses.boxes import n_boxes
 from skpublicdp.label_boost.guarantee import RESAMPLED_ROWS, _is_subclass, label_boost_guarantee
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
 from skpublicdp.label_boost.relabelling import log_n_labelings, relabel
@@ -386,6 +387,21 @@ class TestFinite:
             base.fit(X[:3000], truth[:3000], X_public=X[3000:], y_public=truth[3000:])
             assert ("as declared" in base.guarantee_reason_) == (vc == 1)
 
+    @pytest.mark.slow
+    def test_it_is_kept_at_the_size_that_is_counted(self):
+        """With more rows for the base learner than it needs, so that a round pays."""
+        models, runs, failures = FiniteClass(MODELS, vc_dimension=1), 20, 0
+        alpha, beta, n_base = 0.3, 0.05, 20_000
+        assert excess_error(101, n_base, 1.0, beta / 4) <= alpha / 4
+        sizes = n_label_boost(alpha, beta, 1.0, 1, n_base, constants="tight")
+        base = SemiPrivateClassifier(models, beta=beta / 2)
+        settings = {"hypotheses": models, "n_base": n_base, "alpha": alpha / 4, "m": 0}
+        for seed in range(runs):
+            clf = boosted(seed, base, *sizes, **settings)
+            assert clf.n_rounds_ == 1
+            failures += excess(clf) > min(alpha, clf.guarantee_)
+        assert failures <= binom.isf(FALSE_ALARM, runs, beta)
+
     @pytest.mark.parametrize("alpha", [0.15, 0.3])
     def test_a_fit_at_the_counted_size_promises_alpha(self, alpha):
         """The base learner needs n_base rows to be within alpha / 4, as it must."""
@@ -438,6 +454,17 @@ class TestCorollary417:
         clf = boxed(0, 30_000, 200_000, n_base=10**6)
         assert clf.n_rounds_ == 1
         assert excess_of_box(clf) <= clf.guarantee_ < 0.15
+
+    @pytest.mark.slow
+    def test_boxes_around_themselves_at_the_size_that_is_counted(self):
+        alpha, beta, n_base, runs, failures = 0.3, 0.05, 10**5, 10, 0
+        assert excess_error(n_boxes(GRID), n_base, 1.0, beta / 4) <= alpha / 4
+        sizes = n_label_boost(alpha, beta, 1.0, 4, n_base, constants="tight")
+        for seed in range(runs):
+            clf = boxed(seed, *sizes, n_base=n_base, alpha=alpha / 4)
+            assert clf.n_rounds_ == 1
+            failures += excess_of_box(clf) > min(alpha, clf.guarantee_)
+        assert failures <= binom.isf(FALSE_ALARM, runs, beta)
 
     def test_boxes_between_cuts_at_public_rows_are_near_all_boxes(self):
         """Each of four sides moves by at most half of the largest gap between cuts or ends."""
