@@ -55,7 +55,7 @@ def measure(name, data_dir, n_public, seed, epsilons):
 
 
 def summary(records):
-    """Return one printable line per data set."""
+    """Return one printable line per dataset."""
     lines = []
     for name, part in records.groupby("dataset", sort=False):
         tree = part[part["method"] == PRIVATE]
@@ -74,7 +74,7 @@ def _mean_std(part):
 
 
 def draw(records):
-    """Save accuracy against ε, one panel per data set."""
+    """Plot and save accuracy against ε, with one panel per dataset."""
     import matplotlib.pyplot as plt
 
     names = records["dataset"].unique()

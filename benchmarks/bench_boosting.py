@@ -5,11 +5,11 @@ the census tables. ``--only PART ...`` measures selected parts:
 
 * speed: a fit on a million synthetic rows, its time and the peak memory of the process;
 * tables: test accuracy and ROC-AUC at the same ε and δ on real tables, the mean of some seeds. Of
-  all rows 300 random ones are public and have no label; a random quarter of the others is the test
-  set. Private fits are repeated with other noise for each seed, on small tables three times as
-  often. ``--pure`` adds fits of δ = 0;
-* drift: accuracy beside a single private tree, on the same rows, where the public rows are of
-  another region or are drawn with a bias.
+  all rows, 300 random rows are public and unlabelled, and a random quarter of the remaining rows is
+  the test set. Private fits are repeated with other noise for each seed, on small tables three
+  times as often. ``--pure`` adds fits of δ = 0;
+* drift: accuracy compared with a single private tree on the same rows, with public rows from
+  another region or a biased sample.
 
 The peer is `interpret.privacy.DPExplainableBoostingClassifier` (package ``interpret-core``). The
 peer is fitted if it is installed. If FILE is given, its results are read from this CSV instead,
@@ -305,7 +305,7 @@ def held(records):
 
 
 def summary(records):
-    """Return one printable line per data set and ε, a column per method."""
+    """Return one printable line per dataset and ε, with a column per method."""
     cells = records.groupby(["data", "epsilon", "method"], sort=False)
     accuracy, auc = cells["accuracy"].mean(), cells["auc"].mean().map(" / {:.3f}".format)
     auc[auc.index.get_level_values("method") == TREE] = ""  # labels alone

@@ -152,7 +152,7 @@ def accuracies(records):
 
 
 def summary(records):
-    """Return one printable line per data set and ε, a column per class."""
+    """Return one printable line per dataset and ε, with a column per class."""
     by_class = records[records["method"] != DEEP].groupby(
         ["dataset", "epsilon", "method"], sort=False
     )

@@ -60,7 +60,7 @@ PACKAGED = {"hi": ("Ecdat", "HI"), "yrbss": ("openintro", "yrbss")}
 
 
 def names(data_dir):
-    """Return the names of the data sets."""
+    """Return the names of the datasets."""
     if data_dir is None:
         return list(PACKAGED)
     return [*PACKAGED, "adult", "acs_tx", "acs_national"]

@@ -144,7 +144,7 @@ def measure(name, data_dir, seed):
 
 
 def summary(records):
-    """Return one printable line per data set, base learner and number of labels."""
+    """Return one printable line per dataset, base learner and number of labels."""
     by_method = records.groupby(["dataset", "base", "labels", "method"], sort=False)["accuracy"]
     texts = by_method.mean().map("{:.3f}".format) + "±" + by_method.std(ddof=0).map("{:.3f}".format)
     table = texts.unstack()

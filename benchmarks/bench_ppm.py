@@ -236,7 +236,7 @@ def measure(name, rows, methods, score):
 
 
 def summary(records):
-    """Return one printable line per data set and method, a column per ε."""
+    """Return one printable line per dataset and method, with a column per ε."""
     groups = records.groupby(["dataset", "features", "method", "epsilon"], sort=False, dropna=False)
     mean, spread = groups["score"].mean(), groups["score"].std(ddof=0)
     texts = mean.map("{:.3f}".format) + "±" + spread.map("{:.3f}".format)

@@ -7,11 +7,10 @@ outcome. In the American Community Survey, public rows are from the previous yea
 of the remaining rows is the test set. Outcomes are clipped to public bounds, for all methods and in
 the test set.
 
-* AdaSSP (Wang 2018): ridge regression from noisy sufficient statistics, which hides what is in a
-  row, as ours does. Columns are encoded and scaled by public rows.
-* DP-EBM, `interpret.privacy.DPExplainableBoostingRegressor`, is fitted if it is
-  installed. It receives bounds and types computed from private rows, and hides the presence of a
-  row.
+* AdaSSP (Wang 2018): ridge regression from noisy sufficient statistics, which hides the contents of
+  a row, like our estimator. Columns are encoded and scaled by public rows.
+* DP-EBM, `interpret.privacy.DPExplainableBoostingRegressor`, is fitted if it is installed. It
+  receives bounds and types computed from private rows, and hides the presence of a row.
 * scikit-learn's HistGradientBoostingRegressor has no privacy.
 
 `regression.csv` beside this script contains the figures of the guide: ``--seeds 2 --draws 2
@@ -170,7 +169,7 @@ def guide_figures(records):
 
 
 def summary(records):
-    """Return one printable line per data set and ε, a column per method."""
+    """Return one printable line per dataset and ε, with a column per method."""
     cells = records.groupby(["data", "rows", "epsilon", "method"], sort=False)
     r2, coverage = cells["r2"].mean().unstack(), cells["coverage"].mean().unstack()[OURS]
     r2[OPEN] = r2[OPEN].groupby(level="data").transform("max")

@@ -1,6 +1,6 @@
 """Compute lower bounds on ε from canary scores with jax-privacy's `CanaryScoreAuditor`.
 
-* Many runs: each estimator is fitted `N_RUNS` times to each of two neighbouring data sets. The
+* Many runs: each estimator is fitted `N_RUNS` times to each of two neighbouring datasets. The
   score is the privacy loss of all released values between these two datasets, which is the most
   powerful score. Estimators with secret random roles are scored by a prediction instead.
 * One run: `N_CANARIES` rows are canaries whose labels are fair coin flips. The labels are guessed

@@ -1,8 +1,8 @@
 """Measure time and memory as side channels of a fit.
 
-* Calls: a fit to a data set is recorded, and replayed on its neighbours with all released values
-  dictated. The numbers of calls of Python and C functions, and the peak of allocated bytes, are
-  then compared. Any difference depends only on private rows.
+* Calls: a fit is recorded, and replayed on neighbouring datasets with all released values fixed.
+  The numbers of calls of Python and C functions, and the peak of allocated bytes, are then
+  compared. Any difference depends only on private rows.
 * Draws and noise: the number of random words used by one sample, for error counts of neighbours,
   and compared with the resulting noise.
 * Clock: processor time of fits to neighbours and to extremes, by the Kolmogorov-Smirnov test.
