@@ -59,7 +59,7 @@ def boosted(rows, X, y, X_test, seed, *, epsilon):
 
 
 def linear(rows, X, y, X_test, seed, *, epsilon):
-    """Fit a ridge regression to noisy sufficient statistics: X'X, X'y, and the least eigenvalue."""
+    """Fit a ridge regression to noisy X'X, X'y and smallest eigenvalue (sufficient statistics)."""
     encode = PublicFit(encoder()).fit(X, X_public=rows.X_public)
     public = encode.transform(rows.X_public)
     # rare categories stay short: a long row makes all others weigh less

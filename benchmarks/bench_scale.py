@@ -36,7 +36,7 @@ from skpublicdp.query_release import MarginalQueries, ThresholdQueries
 SIZES = (1_000_000, 10_000_000, 100_000_000)
 PIECE = 1 << 20
 BYTES_PER_ROW = 40
-"""Of a file, at most."""
+"""Upper bound on the file size per row."""
 
 MOST_DISK = 16e9
 PUBLIC_ROWS = 2000

@@ -24,18 +24,18 @@ class MissingError(Exception):
 
 
 class Row(NamedTuple):
-    """One result of an outside tool.
+    """Result of an independent tool.
 
     Attributes
     ----------
     part : str
         Part of the run, which is also the table of the page.
     tool : str
-        Package, with its version.
+        Package and version of the tool.
     subject : str
         Estimator or sampler, with its settings.
     measure : str
-        What `found` is.
+        Quantity reported in `found`.
     claimed : float
         Largest value allowed by the claim; NaN without a claim.
     delta : float
