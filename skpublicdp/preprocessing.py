@@ -145,7 +145,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         X_public : array-like, DataFrame or DescribedRows, shape (m, n_features), optional
             Separate public rows, with the columns of `X`.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`.
+            Mask of the public rows of `X`.
 
         Returns
         -------

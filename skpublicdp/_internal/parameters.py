@@ -15,10 +15,10 @@ from skpublicdp.accounting.filters import MAX_FIT_EPSILON
 from skpublicdp.privacy.budget import PrivacyBudget
 
 Seed = int | np.random.RandomState | np.random.Generator | None
-"""Type of the parameter `random_state`."""
+"""Accepted types of the parameter `random_state`."""
 
 OptionalBudget = PrivacyBudget | None
-"""Type of the parameter `budget`."""
+"""Accepted types of the parameter `budget`."""
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 

@@ -133,7 +133,7 @@ class BinSplitter:
         Parameters
         ----------
         cuts : dict of int to ndarray
-            Candidate cut of each bin of numbers, by column.
+            Candidate cut of each numeric bin, by column.
         margins : ndarray of int32, shape (n_targets, n)
             Margins of the private rows.
 
@@ -184,7 +184,7 @@ class BinSplitter:
         Parameters
         ----------
         cuts : dict of int to ndarray
-            Candidate cut of each bin of numbers, by column.
+            Candidate cut of each numeric bin, by column.
         sums : ndarray of float64, shape (2 * n_targets, n_halves)
             Noisy sums over half bins, in the order returned by `_half_sums`.
         variance : float

@@ -108,7 +108,7 @@ def fit_additive(
     budget : StageBudget
         Budget of the fit and of the release that follows it.
     log_n_trees : float, optional
-        Natural logarithm of the number of candidate trees; ``None`` for a model without trees.
+        Natural logarithm of the number of candidate trees, or None for a model without trees.
     max_rounds : int, optional
         Maximum number of rounds of histograms.
     later_share : Fraction, default=0
@@ -169,7 +169,7 @@ def fit_histograms(
     class_balance: float,
     max_rounds: int | None,
 ) -> AdditiveFit:
-    """Estimate the covariate shift, then fit an additive model to noisy histograms.
+    """Estimate the covariate shift, and fit an additive model to noisy histograms.
 
     Parameters
     ----------
@@ -273,9 +273,9 @@ class AdditiveFit:
     model : AdditiveModel
         Current model.
     posteriors : list of BinPosterior
-        Posterior of each target's scores; empty before the first round.
+        Posterior of each target's scores, empty before the first round.
     drift : float or None
-        Shift statistic of the public rows, about 1 without a covariate shift.
+        Shift statistic of the public rows, which is about 1 without a covariate shift.
     drifted : bool
         Whether the shift is statistically significant.
     design : WeightedPublicRows
@@ -307,7 +307,8 @@ class AdditiveFit:
     def run_round(self, ledger: Ledger, budget: StageBudget) -> None:
         """Spend a budget on a gradient histogram of the current model, and update the fit."""
         histogram = gradient_histogram(self.model, self.data, pure=self.pure)
-        # counts are free with Gaussian noise; with Laplace noise they are released only once
+        # counts have no extra cost with Gaussian noise; with Laplace noise, they are released only
+        # once
         counts = not self.pure or self._counts is None
         self.update(measure(histogram, self.strategy, budget.event, ledger, counts=counts))
 
@@ -372,7 +373,7 @@ class AdditiveFit:
         means = self.strategy.apply(shares) / STRATEGY_UNIT
         squared_blocks = tuple(block**2 for block in self.strategy.blocks)
         squared_strategy = replace(self.strategy, blocks=squared_blocks)
-        # at least half a public row in each bin, so that no variance is zero
+        # at least half a public row in each bin ensures that no variance is zero
         variances = squared_strategy.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
         for block, is_identity in zip(
             self.strategy.column_slices, self.strategy.is_identity, strict=True

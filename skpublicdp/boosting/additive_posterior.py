@@ -131,7 +131,7 @@ class BinPosterior:
     loadings : ndarray of float64, shape (n_bins, n_factors)
         Bin scores per unit of each factor.
     residual_covariances : tuple of ndarray of float64, shape (n_bins, n_bins)
-        Covariance of the residual, for each column.
+        Covariance of each column's residual.
     """
 
     factors: GaussianPosterior
@@ -217,7 +217,7 @@ def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats
     """
     covariances = []
     shares = design.weights @ design.X
-    # the last offset is the number of bins, so it starts no column
+    # the last offset is the number of bins and does not start a column
     for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         covariance = np.eye(bins.size)
         if not bins.column.categorical and bins.size > 1:

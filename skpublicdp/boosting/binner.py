@@ -1,4 +1,4 @@
-"""Binner: a map from rows to bins of all columns, determined by public rows alone."""
+"""Binner: a map from rows to the bins of all columns, determined by public rows alone."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ColumnBins:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Smallest integer type that holds the bins."""
+        """Smallest integer type that can represent the bins."""
         return np.min_scalar_type(self.size - 1)
 
     def coarse_bins(self, fine: ColumnBins) -> BinCodes:
@@ -247,7 +247,7 @@ def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
         cuts = np.union1d(bins.cuts, quantiles)
         if len(cuts) < MIN_REFINED_FRACTION * MAX_FINE_BINS:
             cuts = np.union1d(cuts, cut_points(np.unique(numbers), MAX_FINE_BINS // 2))
-        n_bins = len(cuts) + 2  # intervals between the cuts, and the bin of missing values
+        n_bins = len(cuts) + 2  # intervals between the cuts, and the bin for missing values
         refined.append(ColumnBins(bins.column, cuts, n_bins, bins.bin_of_category))
     return Binner(tuple(refined))
 
@@ -281,7 +281,7 @@ def make_binner(
     max_bins: int | None,
     weights: Floats | None = None,
 ) -> Binner:
-    """Return bins of all columns, chosen from public rows.
+    """Return the bins of all columns, determined by public rows.
 
     Numeric columns are cut at weighted quantiles. In a categorical column, each of the most
     frequent categories has its own bin.
@@ -312,7 +312,7 @@ def make_binner(
             cuts = cut_points(numbers, max_bins, mass)
         else:
             cuts = np.empty(0)
-        n_bins = len(cuts) + 2  # intervals between the cuts, and the bin of missing values
+        n_bins = len(cuts) + 2  # intervals between the cuts, and the bin for missing values
         columns.append(ColumnBins(column, cuts, n_bins, np.empty(0, dtype=np.int16)))
     return Binner(tuple(columns))
 

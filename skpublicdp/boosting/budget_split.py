@@ -135,14 +135,14 @@ class StageBudget:
     amount : Fraction
         ε or μ².
     pure : bool
-        Whether the amount is ε.
+        Whether the amount is ε (pure DP) rather than μ².
     """
 
     amount: Fraction
     pure: bool
 
     def fraction(self, share: Fraction) -> StageBudget:
-        """Return a fraction of the budget."""
+        """Return the given fraction of the budget."""
         return StageBudget(self.amount * share, self.pure)
 
     @property
@@ -456,7 +456,7 @@ def n_voting_trees(signal: float) -> int:
     Parameters
     ----------
     signal : float
-        `signal_to_noise` of one draw that takes the whole budget.
+        `signal_to_noise` of one draw that spends the entire budget.
     """
     return min(max(round(math.sqrt(signal)), 1), MAX_TREES)
 
@@ -467,7 +467,7 @@ def n_measured_trees(signal: float) -> int:
     Parameters
     ----------
     signal : float
-        `signal_to_noise` of one draw that takes the whole budget.
+        `signal_to_noise` of one draw that spends the entire budget.
     """
     return min(max(math.isqrt(int(signal / SIGNAL_PER_TREE)), 1), MAX_TREES)
 

@@ -229,7 +229,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Fit the model, and spend (ε, δ).
+        """Fit the model, spending the privacy budget (ε, δ).
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
             public rows. These labels are weighted by their agreement with the released histograms.
             Voting trees are trained on labelled public rows as well as on private rows.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`. Safe in cross-validation.
+            Mask of the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
             Person that each row belongs to, used with `max_rows_per_group`. Ignored for public
             rows.

@@ -53,7 +53,7 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
         public rows have no split.
     """
     splits, bin_shares = [], design.weights @ design.X
-    # the last offset is the number of bins, so it starts no column
+    # the last offset is the number of bins and does not start a column
     for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         shares = bin_shares[start : start + bins.size]
         order = np.arange(bins.size)
@@ -129,7 +129,7 @@ def noisy_shift(
     ShiftEstimate or None
         Drift of the first test and weights of the last test, or None if the test is too expensive.
     Fraction
-        Share of the budget that was spent.
+        Spent share of the budget.
     """
     data = training.binned
     design = WeightedPublicRows.from_data(data)
@@ -352,7 +352,7 @@ def _tilt_weights(
     Z : ndarray of float64, shape (m, n)
         Contribution of each public row to the shares.
     shares : ndarray of float64, shape (n,)
-        Released shares of private rows.
+        Released fractions of private rows.
     covariance : ndarray of float64, shape (n, n)
         Covariance of the errors of the shares.
     """

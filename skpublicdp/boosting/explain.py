@@ -127,7 +127,7 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
     model, binner = fitted.model, fitted.data.binner
     intercepts = model.intercepts.copy()
     shapes = []
-    # the last offset is the number of bins, so it starts no column
+    # the last offset is the number of bins and does not start a column
     for position, (start, bins, bin_of_row) in enumerate(
         zip(binner.offsets[:-1], binner.columns, fitted.data.public_codes, strict=True)
     ):
@@ -203,11 +203,11 @@ def describe_trees(
 def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
     """Return the positions of the columns that each tree's value depends on.
 
-    A split whose two subtrees give equal scores does not count.
+    A split whose two subtrees have equal scores is ignored.
     """
     columns = []
     for tree, leaf_scores in zip(model.trees, model.leaf_scores, strict=True):
-        leaf_texts = [str(scores) for scores in leaf_scores.T.tolist()]  # equal for equal scores
+        leaf_texts = [str(scores) for scores in leaf_scores.T.tolist()]  # equal scores, equal texts
         columns.append(tree.relevant_columns(leaf_texts))
     return columns
 

@@ -1,4 +1,4 @@
-"""JSON export of a fitted model, complete enough to predict in another language."""
+"""JSON export of a fitted model, complete enough for prediction in another language."""
 
 from __future__ import annotations
 

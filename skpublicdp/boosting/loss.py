@@ -58,8 +58,8 @@ class Loss(ABC):
     gradient_variance : float or None
         Variance of a gradient as a multiple of its hessian, or None if the ratio must be estimated.
     sensitivity : Sensitivity
-        Change of the gradient and hessian sums over the bins of any partition of the rows when one
-        row is replaced.
+        Maximum change in the gradient and hessian sums, over the bins of any partition of the rows,
+        when one row is replaced.
     """
 
     n_targets: int = 1
@@ -312,11 +312,11 @@ class MultinomialLoss(Loss):
 
     def mean(self, margins: Margins) -> Floats:
         """Return the softmax: the probability of each class, shape (n_targets, n)."""
-        # clipped at 0 as well, in case the difference overflows
+        # also clipped at 0, in case the difference overflows
         differences = np.clip(margins.max(axis=0) - margins, 0, len(EXP_TABLE) - 1)
         exponentials: Floats = EXP_TABLE[differences]
         total = np.zeros(exponentials.shape[1])
-        # a fixed order of addition, so that a row's sum does not depend on its position
+        # added in a fixed order, so that a row's sum does not depend on its position
         for exponential in exponentials:
             total += exponential
         exponentials /= total

@@ -129,7 +129,7 @@ def monotone_leaf_projection(
         is_lower_set &= ~contains[:, high] | contains[:, low]
 
     def project(scores: Floats, variances: Floats) -> Floats:
-        """Return the max-min of weighted means over upper and lower sets.
+        """Return the maximum over upper sets of the minimum over lower sets of weighted means.
 
         This is the max-min formula of Robertson, Wright and Dykstra (1988), Theorem 1.4.4. The
         order of the results is exact despite rounding errors in the means.

@@ -156,7 +156,7 @@ def _sample_rows(
     n_rows = math.ceil(subsample_size(noise, MAX_FINE_BINS) / balance_factor)
     if 2 * n_rows > training.rows.n:
         return training
-    # a random set: neighbouring tables need not have their rows in the same places
+    # a random set, since neighbouring tables need not have the same order of rows
     return replace(training, rows=training.rows.take(ledger.subset(training.rows.n, n_rows)))
 
 

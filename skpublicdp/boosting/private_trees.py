@@ -187,13 +187,13 @@ def _fit_trees_with_noisy_leaves(
     budget, data = StageBudget(ledger.epsilon, pure=True), training.binned
     if ledger.fits(budget.event):
         ledger.plan(budget.event)
-    else:  # accounting for pure steps as Gaussian noise would overestimate their cost
+    else:  # an accountant for Gaussian noise overestimates the cost of pure steps
         budget = make_stage_budget(ledger)
     later_budget = budget.fraction(later_share)
     budget = budget.fraction(1 - later_share)
 
     def n_affordable_trees(budget: StageBudget) -> int:
-        """Return the number of trees that a budget is divided among."""
+        """Return the number of trees among which a budget is divided."""
         n_trees = n_measured_trees(_signal_to_noise(budget, data, ledger, trees))
         return min(n_trees, max_trees or MAX_TREES)
 

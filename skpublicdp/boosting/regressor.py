@@ -226,7 +226,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Fit the model, and spend (ε, δ).
+        """Fit the model, spending the privacy budget (ε, δ).
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             of public rows. These outcomes are weighted by their agreement with the released
             histograms.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`. Safe in cross-validation.
+            Mask of the public rows of `X`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
             Person that each row belongs to, used with `max_rows_per_group`. Ignored for public
             rows.

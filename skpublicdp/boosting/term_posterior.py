@@ -283,7 +283,7 @@ def smooth_kernel(ranks: Floats) -> Floats:
     ranks : ndarray of float64, shape (n,)
         Arguments of the function, between 0 and 1.
     """
-    length_scale = 0.25  # of the Gaussian process, in units of rank
+    length_scale = 0.25  # length scale of the Gaussian process, in units of rank
     distance = (ranks[:, None] - ranks) / length_scale
     # the trend between rank 0 and rank 1 has a standard deviation of √6
     trend = 6 * np.outer(ranks - 0.5, ranks - 0.5)
@@ -303,7 +303,7 @@ def smoothing_prior(ranks: Floats) -> Floats:
     ranks : ndarray of float64, shape (n_bins - 1,)
         Positions of the bins in the public population, between 0 and 1.
     """
-    length_scale = 0.06  # of the rough part, in units of rank
+    length_scale = 0.06  # length scale of the rough component, in units of rank
     distance = np.abs(ranks[:, None] - ranks)
     smooth = smooth_kernel(ranks)
     rough = 0.5 * np.exp(-distance / length_scale) + 0.5 * np.eye(len(ranks))

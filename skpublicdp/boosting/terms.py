@@ -35,7 +35,7 @@ class Term:
     Attributes
     ----------
     name : str
-        Name of the column, names of the pair joined by " & ", the number of the tree, or
+        Name of the column, the two names of the pair joined by " & ", the number of the tree, or
         `PUBLIC_MODEL`.
     columns : tuple of int
         Positions of the columns that the term depends on, empty for a public model.
@@ -118,7 +118,7 @@ def describe_terms(
     terms : sequence of Term
         All terms of the model.
     shapes, trees
-        Descriptions of its columns and trees.
+        Descriptions of the model's columns and trees.
     model : AdditiveModel
         The model, which contains the splits of its trees.
     labels : sequence of str

@@ -58,7 +58,7 @@ class SortedEdges:
         self._tables: dict[Any, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # lookup tables are large and quickly rebuilt
+        # lookup tables are large and can be rebuilt quickly
         return SortedEdges, (self._edges, self._missing)
 
     def count_below(self, values: NDArray[Any]) -> UnsignedCounts:

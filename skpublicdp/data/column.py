@@ -379,7 +379,7 @@ def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
         missing = missing | np.isnat(values)
         values = values.astype("datetime64[us]").astype(np.int64)
     items = values.tolist() if values.dtype == object else [values]
-    # numpy would convert complex numbers to their real parts
+    # numpy would silently convert complex numbers to their real parts
     if any(isinstance(item, complex) or _dtype_kind(item) == "c" for item in items):
         raise TypeError("complex")
     if offset and values.dtype.kind in "iu":

@@ -47,7 +47,7 @@ class DescribedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
+        """Number of rows and number of columns."""
         return len(next(iter(self.columns.values()))), len(self.columns)
 
     def __len__(self) -> int:
@@ -148,7 +148,7 @@ def describe_columns(
 
     See Also
     --------
-    open_rows : Rows of a file or a database.
+    open_rows : Rows from a file or a database.
 
     Examples
     --------
@@ -492,7 +492,7 @@ def augment_public(
         return without_augmentation(X_public)
     # shuffled, since rows may be sorted, with a fixed seed, since the result is not random
     order = np.random.default_rng(0).permutation(m)
-    order = order[np.argsort(has_label[order], kind="stable")]  # unlabelled rows first
+    order = order[np.argsort(has_label[order], kind="stable")]  # unlabelled rows are changed first
     is_synthetic = np.zeros(m, dtype=bool)
     is_synthetic[order[: m // 2]] = True  # the same half of the rows in all columns
     rows = X_public.copy()

@@ -247,7 +247,7 @@ class GroupCap:
 def check_mask(
     mask: ArrayLike | None, n: int, name: str = "is_public", unknown: str = "private"
 ) -> Mask:
-    """Return a mask argument of `fit` as an array of booleans, shape (n,), after validation.
+    """Validate a mask argument of `fit`, and return a boolean array, shape (n,).
 
     Without a mask, all entries are False.
 

@@ -477,7 +477,7 @@ class RowSource:
         Raises
         ------
         ValueError
-            If the rows have no fixed order.
+            If the order of the rows is not fixed.
         IndexError
             If a position is out of range.
         """

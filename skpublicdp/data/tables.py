@@ -129,7 +129,7 @@ class Container:
         return _object_array(list(map(str, values))), nw.String()
 
     def build(self, columns: Sequence[ColumnValues], types: Sequence[DType] | None = None) -> Any:
-        """Combine columns to one frame or array, with this container's library and labels.
+        """Combine columns into a frame or array with this container's library and labels.
 
         An array has a numeric type if all columns do, and dtype object otherwise.
 
@@ -181,7 +181,7 @@ class Table:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns."""
+        """Number of rows and number of columns."""
         rows, columns = self.native.shape
         return int(rows), int(columns)
 
@@ -250,7 +250,7 @@ class Table:
         return np.asarray(mapped.to_numpy()).astype(codes.dtype)
 
     def take(self, positions: Codes) -> Table:
-        """Return the rows at the positions."""
+        """Return the rows at given positions."""
         return Table(take_rows(self.native, positions))
 
     def select(self, labels: Sequence[Any]) -> Table:

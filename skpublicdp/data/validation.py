@@ -357,7 +357,7 @@ def check_container(
     TypeError
         If `X` is sparse.
     ValueError
-        If `X` is not a table, or if it is streamed.
+        If `X` is not a table or is streamed.
     """
     if sparse.issparse(X):
         if accept_sparse:

@@ -101,7 +101,7 @@ class DaskReader(WorkerReader):
             return self._embed_graphs(list(np.ravel(delayed)))
         if not self.flat:
             selected = selected[[selected.columns[c] for c in columns]]
-        # Dask's full optimization would merge partitions when few columns are read
+        # full optimization by Dask would merge partitions if few columns are read
         partitions = list(selected.simplify().to_delayed(optimize_graph=False))
         if len(partitions) != self._collection.npartitions:
             raise ReadError(self.changed_message())
@@ -290,7 +290,7 @@ class DaskReader(WorkerReader):
         try:
             return self.reading(future.result)
         finally:
-            future.release()  # the scheduler would otherwise return a stored failure again
+            future.release()  # otherwise the scheduler would return a stored failure again
 
 
 def _client() -> Any:
