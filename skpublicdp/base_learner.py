@@ -194,7 +194,8 @@ def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> Non
 def is_repeatable(base: Any) -> bool:
     """Indicate whether a base learner was fitted with a seed, so that its fit is reproducible.
 
-    This is recorded in the receipt. Without a receipt, the parameter `random_state` is checked.
+    The use of a seed is recorded in the receipt. Without a receipt, the parameter `random_state` is
+    checked.
     """
     receipt = getattr(base, "privacy_", None)
     if isinstance(receipt, PrivacyReceipt):
@@ -279,7 +280,7 @@ def fit_base(
 
     Notes
     -----
-    Only `NoPublicDataWarning` is issued, since other warnings could depend on rows or labels.
+    Only `NoPublicDataWarning` is passed on, since other warnings could depend on rows or labels.
     """
     check_base(estimator)
     check_classes(estimator, classes)

@@ -185,8 +185,8 @@ def row_space(rows: Floats) -> tuple[Floats, Floats]:
 def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Floats, Floats]:
     """Rescale noisy sums to unit noise variance, and project them onto the public rows' row space.
 
-    With m public rows, the projection has at most m coordinates. It is a sufficient statistic,
-    since the expected sums of any model lie in this space.
+    With m public rows, the projection has at most m coordinates. The projection is a sufficient
+    statistic, since the expected sums of any model lie in this space.
 
     Parameters
     ----------

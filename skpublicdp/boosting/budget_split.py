@@ -300,8 +300,8 @@ def shift_share(budget: StageBudget, n: int, sensitivity: Sensitivity) -> Fracti
     Returns
     -------
     Fraction or None
-        The share at which the noise equals `MAX_SHIFT_NOISE`, but at least `MIN_SHIFT_SHARE`. It is
-        None if the share would exceed `MAX_SHIFT_SHARE`.
+        The share at which the noise equals `MAX_SHIFT_NOISE`, but at least `MIN_SHIFT_SHARE`. The
+        result is None if this share would exceed `MAX_SHIFT_SHARE`.
     """
     if not n * sensitivity.squared:  # there are no rows, or no column has a split
         return None

@@ -51,7 +51,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     learning_rate : float, default=None
         Step size of voting trees. Each tree moves the log-odds of a row by ``2 * learning_rate``
         towards the label of the row's leaf. By default, the step size depends on the number of
-        trees. It has no effect on other trees.
+        trees. The step size has no effect on trees with noisy leaves.
     classes : array-like, default=None
         All possible labels. By default, these are the labels in `y` and the public labels, and the
         set of labels is not protected.
@@ -243,7 +243,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
             numbers of rows.
         y_public : array-like, shape (m,), optional
             Labels of `X_public`, where -1 marks unlabelled rows. No noise is added to labels of
-            public rows. These labels are weighted by their agreement with the released histograms.
+            public rows. Public labels are weighted by their agreement with the released histograms.
             Voting trees are trained on labelled public rows as well as on private rows.
         is_public : array-like of bool, shape (n,), optional
             Mask of the public rows of `X`. Safe in cross-validation.
@@ -358,8 +358,9 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         str
-            A JSON object, whose fields are described in the user guide on boosting. It contains
-            released numbers, functions of public rows and the receipt, and may be published.
+            A JSON object, whose fields are described in the user guide on boosting. The JSON
+            contains released numbers, functions of public rows and the receipt, and may be
+            published.
         """
         check_is_fitted(self)
         return model_to_json(self, classes=self.classes_.tolist())

@@ -193,10 +193,10 @@ class ShiftEstimate:
     Attributes
     ----------
     drift : float
-        Drift statistic: mean squared deviation of the counts, in units of standard errors. It is
-        about 1 if both samples come from the same population.
+        Drift statistic: mean squared deviation of the counts, in units of standard errors. The
+        statistic is about 1 if both samples come from the same population.
     weights : ndarray of float64, shape (m,), or None
-        Importance weights of the public rows, which sum to 1. They are None if there is no
+        Importance weights of the public rows, which sum to 1. The weights are None if there is no
         significant shift, or if no acceptable weights can correct the shift.
     drifted : bool
         Whether the shift is significant.

@@ -83,8 +83,9 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     """Fit an additive model with interaction trees to private rows, assisted by public rows.
 
     1. Reserve a part of the budget for the residuals of a regression and for a public model.
-    2. Choose an algorithm based on public numbers, and run the algorithm. It accesses the private
-       rows only through noisy sums and exact draws of trees, which `Algorithm` lists in order.
+    2. Choose an algorithm based on public numbers, and run the algorithm. The algorithm accesses
+       the private rows only through noisy sums and exact draws of trees, which `Algorithm` lists in
+       order.
     3. With a public model, release two sums that determine the model weights, and combine the
        public with the boosted model.
     4. Project the model onto monotone constraints.

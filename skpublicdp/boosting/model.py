@@ -101,8 +101,8 @@ def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
 def gradient_scale(probability: Floats, pure: bool) -> Floats:
     """Return the factor v(x) that bounds the norm of each row's gradient by 1/2.
 
-    The factor is 1/2 divided by the largest norm of (1[label] - probability) over all labels. It
-    does not depend on the row's own label.
+    The factor is 1/2 divided by the largest norm of (1[label] - probability) over all labels. The
+    factor does not depend on the row's own label.
 
     Parameters
     ----------

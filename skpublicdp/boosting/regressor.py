@@ -239,7 +239,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             numbers of rows.
         y_public : array-like, shape (m,), optional
             Outcomes of `X_public`, where NaN marks missing outcomes. No noise is added to outcomes
-            of public rows. These outcomes are weighted by their agreement with the released
+            of public rows. Public outcomes are weighted by their agreement with the released
             histograms.
         is_public : array-like of bool, shape (n,), optional
             Mask of the public rows of `X`. Safe in cross-validation.
@@ -384,8 +384,9 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Returns
         -------
         str
-            A JSON object, whose fields are described in the user guide on boosting. It contains
-            released numbers, functions of public rows and the receipt, and may be published.
+            A JSON object, whose fields are described in the user guide on boosting. The JSON
+            contains released numbers, functions of public rows and the receipt, and may be
+            published.
         """
         check_is_fitted(self)
         return model_to_json(self, outcome_bounds=self.outcome_bounds_)

@@ -157,7 +157,8 @@ class TermPosterior:
     def reset_statistics(self) -> None:
         """Discard all released sums, and keep the scores and the prior.
 
-        This is necessary before using sums over another set of rows, which have another scale.
+        Old sums must be discarded before using sums over another set of rows, which have another
+        scale.
         """
         self._gradients, self._hessians = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
         self._precision = 0.0

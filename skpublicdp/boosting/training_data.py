@@ -101,7 +101,10 @@ class TrainingData:
 
     @cached_property
     def public(self) -> FineBinnedRows:
-        """The public rows in fine bins. Their targets are not used, so they are zeros."""
+        """The public rows in fine bins.
+
+        The targets of public rows are not used, so they are set to zero.
+        """
         m = len(self.X_public)
         chunks = [(self.X_public, np.zeros(m))]
         return FineBinnedRows.from_encoded(self.rows.fine_binner, chunks, m, np.uint8)

@@ -32,8 +32,8 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
     X : array-like, DataFrame or streamed rows, shape (n, n_features)
         Rows. Streamed rows are read in chunks.
     rule : callable
-        Function that maps a `Table`, with the columns in the order of `fit`, to predictions. It
-        must be picklable, since Dask calls it on the workers.
+        Function that maps a `Table`, with the columns in the order of `fit`, to predictions. The
+        function must be picklable, since Dask calls it on the workers.
     numeric : bool
         Whether text and categories are rejected.
 

@@ -54,10 +54,10 @@ MAX_EDGES_PER_GAP = 64
 def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
     """Return the edges of a fine grid, from which the cut points of bins are later chosen.
 
-    The grid is determined by public values alone. It contains all possible results of `cut_points`,
-    or quantiles of these cut points if there are more than `MAX_FINE_EDGES`. Evenly spaced edges
-    are added in gaps between neighbouring public values, since private values may lie in these
-    gaps.
+    The grid is determined by public values alone. The grid contains all possible results of
+    `cut_points`, or quantiles of these cut points if there are more than `MAX_FINE_EDGES`. Evenly
+    spaced edges are added in gaps between neighbouring public values, since private values may lie
+    in these gaps.
 
     Parameters
     ----------

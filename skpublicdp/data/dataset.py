@@ -42,9 +42,9 @@ class Dataset:
     assumptions : tuple of str
         Assumptions about the columns, for the receipt.
     n_completions : int
-        Number of copies of each actual public row in `X_public`. It exceeds 1 if columns are
-        missing in the public rows, in which case the copies have different declared values in these
-        columns.
+        Number of copies of each actual public row in `X_public`. The number exceeds 1 if columns
+        are missing in the public rows, in which case the copies have different declared values in
+        these columns.
     one_hot_runs : tuple of ColumnRun
         Adjacent 0/1 columns that are one-hot in the public rows, if such columns were searched for.
     """

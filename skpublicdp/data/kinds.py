@@ -61,8 +61,8 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     Parameters
     ----------
     estimator : estimator
-        Fitted estimator. It stores the columns of its schema in `_columns_at_fit`, or the kinds
-        saved by `keep_kinds`.
+        Fitted estimator. The estimator stores the columns of its schema in `_columns_at_fit`, or
+        the kinds saved by `keep_kinds`.
     table : Table
         Rows to predict, with the columns in the order of `fit`. Only the column types are read.
 

@@ -157,8 +157,8 @@ def _read_labels(
 def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
     """Return a mask of the labels -1 that denote unlabelled rows, shape (n,).
 
-    Whether -1 is a mark or a label depends on the set of labels alone, not on their frequencies. It
-    is a label if it is in `classes`, or if `y` contains at most one other value.
+    Whether -1 is a mark or a label depends on the set of labels alone, not on their frequencies.
+    The value -1 is a label if it is in `classes`, or if `y` contains at most one other value.
 
     Parameters
     ----------

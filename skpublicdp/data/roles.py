@@ -71,8 +71,8 @@ class RowRoles:
     public_tables : tuple of Table
         Public rows of `X`, followed by the rows of `X_public`. Parts without rows are omitted.
     counted : ndarray of bool, shape (n,), or None
-        Mask of the counted private rows, which is set by `capped` and None before. It is also None
-        if all streamed rows count, since a mask of very many rows would be large.
+        Mask of the counted private rows, which is set by `capped` and None before. The mask is also
+        None if all streamed rows count, since a mask of very many rows would be large.
     """
 
     table: Table

@@ -459,8 +459,8 @@ def _exact_offset(public_parts: Sequence[Any]) -> int:
     """Return an offset that makes the differences to an integer column exact as floats.
 
     Integers above 2**53 are not exact in double precision. The offset is the middle of the public
-    range if this range extends beyond 2**53, and otherwise 0. It is also 0 if some public values
-    are not integers.
+    range if this range extends beyond 2**53, and otherwise 0. The offset is also 0 if some public
+    values are not integers.
     """
     arrays = [np.ma.getdata(part) for part in public_parts]
     integer_arrays = [array for array in arrays if array.dtype.kind in "iu"]

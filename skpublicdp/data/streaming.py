@@ -73,9 +73,10 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
 
         Rows are read in several passes, which must all return the same rows. For privacy, each row
         must be a function of a single person's row. A query or a lazy frame can select columns,
-        compute columns from the same row and filter rows by their own values. It must not contain
-        window functions, `LIMIT`, aggregates, `DISTINCT`, samples or ranks. Joins are allowed only
-        with public tables that match each row once. Otherwise, one person could affect many rows.
+        compute columns from the same row and filter rows by their own values. A query must not
+        contain window functions, `LIMIT`, aggregates, `DISTINCT`, samples or ranks. Joins are
+        allowed only with public tables that match each row once. Otherwise, one person could affect
+        many rows.
     connection : duckdb.DuckDBPyConnection, optional
         Connection that runs `source` as a query.
 
@@ -359,8 +360,9 @@ class RowSource:
         Parameters
         ----------
         f : callable
-            Function of a `Chunk`. It is called on threads, or on Dask or Spark workers, for which
-            it must be picklable. If there are no rows, the function is called with one empty chunk.
+            Function of a `Chunk`. The function is called on threads, or on Dask or Spark workers,
+            for which it must be picklable. If there are no rows, the function is called with one
+            empty chunk.
         columns : sequence of str or int, optional
             Columns to read, by name or position. By default, all columns are read.
         n_jobs : int, optional
@@ -423,8 +425,8 @@ class RowSource:
         Parameters
         ----------
         f : callable
-            Function of a `Chunk` that returns an array of integers or a tuple of integer arrays. It
-            is called like the function in `map`.
+            Function of a `Chunk` that returns an array of integers or a tuple of integer arrays.
+            The function is called like the function in `map`.
         columns, n_jobs, keep_dictionaries :
             As in `map`.
 
@@ -615,8 +617,8 @@ def _identity(chunk: Chunk) -> Chunk:
 class _LabelFunction:
     """Function of chunks that calls a function of their only column, which contains the labels.
 
-    This is a class rather than a closure because Dask pickles it. The attribute `flat` indicates
-    that the reader returns a series or a flat array.
+    The function is a class rather than a closure because Dask pickles it. The attribute `flat`
+    indicates that the reader returns a series or a flat array.
     """
 
     function: Callable[[Any], Any]
@@ -630,7 +632,7 @@ class _LabelFunction:
 class _RowPicker:
     """Function that selects rows of a chunk by non-decreasing positions among all rows.
 
-    This is a class rather than a closure because Dask pickles it.
+    The function is a class rather than a closure because Dask pickles it.
     """
 
     positions: Codes

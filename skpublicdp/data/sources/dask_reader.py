@@ -257,8 +257,8 @@ class DaskReader(WorkerReader):
     def _results(self, tasks: Sequence[Any]) -> Generator[Any, None, None]:
         """Yield the results of delayed tasks in order, computing a limited number in advance.
 
-        The limit bounds the memory used by results. It is about twice the number of threads, which
-        keeps all threads busy.
+        The limit bounds the memory used by results. The limit is about twice the number of threads,
+        which keeps all threads busy.
         """
         client = _client()
         if client is None:
@@ -398,7 +398,7 @@ def _kind_of_dtype(dtype: Any) -> str:
 def _without_undeclared_categories(table: Any, template: Any) -> Any:
     """Convert categorical columns without declared categories to dtype object.
 
-    This is necessary because the categories of a partition depend on its private rows.
+    The conversion is necessary because the categories of a partition depend on its private rows.
     """
     if not hasattr(table, "iloc"):
         return table

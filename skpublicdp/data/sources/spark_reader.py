@@ -32,7 +32,7 @@ OUTPUT_SCHEMA = "n_rows long, result binary"
 class SparkReader(WorkerReader):
     """Reader of a Spark DataFrame (classic or Spark Connect), using `mapInArrow`.
 
-    Spark can run a task several times, after a failure or through speculative execution. It only
+    Spark can run a task several times, after a failure or through speculative execution. Spark only
     returns the output of one run of each task, so no row is counted twice.
     """
 
