@@ -10,7 +10,7 @@ import numpy as np
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses.base import PublicSample
-from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet
+from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, open_complements
 from skpublicdp.hypotheses.intersections import IntersectionCover, max_pool_size, unrank
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.mechanisms.families import Family, Leaf, Path
@@ -34,20 +34,18 @@ class AxisBox(Polytope):
     def __init__(self, faces: HalfspaceSet, is_union: bool, public: PublicSample) -> None:
         no_flat = faces[:0]
         if is_union:
-            # a row is off a closed halfspace if it is in the opposite one, without its border
-            opposites = np.nextafter(-faces.offsets, math.inf)
-            super().__init__(no_flat, HalfspaceSet(-faces.normals, opposites), 1, public)
+            super().__init__(no_flat, open_complements(faces), 1, public)
             self._outside = 0
         else:
             super().__init__(no_flat, faces, 0, public)
-        self._faces = faces
+        self.faces = faces
         self._is_union = is_union
 
     def rule(self) -> str:
         """Return the box as an if / else; numbers are rounded to six digits."""
         conditions = [
             self._condition(normal, offset)
-            for normal, offset in zip(self._faces.normals, self._faces.offsets, strict=True)
+            for normal, offset in zip(self.faces.normals, self.faces.offsets, strict=True)
         ]
         condition = "\n   and ".join(conditions)
         inside, outside = self._labels[self.inside], self._labels[self._outside]

@@ -115,6 +115,10 @@ class Cover(ABC):
     rounds: int | str = 1
     """Number of draws, or "auto" for the number that `guarantees.n_rounds` returns."""
 
+    equal_rounds: bool = False
+    """Whether all draws get the same share of the budget and none can be omitted. Otherwise later
+    draws get larger shares."""
+
     radius: float | None = None
     """Upper bound, over the class, on the fraction of public rows on which a rule disagrees with
     the nearest member of the cover; None without a bound. `guarantees.cover_radius` converts it
@@ -156,6 +160,13 @@ class Cover(ABC):
             remaining budget.
         """
         return self
+
+    def n_final_rules(self, n_draws: int) -> int:
+        """Return an upper bound on the number of rules with which `n_draws` draws may end.
+
+        Draw t has at most size^t outcomes, and the search may end after any draw.
+        """
+        return sum(self.size**t for t in range(1, n_draws + 1))
 
     scouts = refinable_members
     refined = refine

@@ -95,6 +95,15 @@ def concatenate_sets(*sets: HalfspaceSet) -> HalfspaceSet:
     )
 
 
+def open_complements(halfspaces: HalfspaceSet) -> HalfspaceSet:
+    """Return closed halfspaces that contain exactly the floats outside of the given ones.
+
+    A row is outside of a closed halfspace if it is in the opposite one, without the border. So the
+    offset is the next larger float.
+    """
+    return HalfspaceSet(-halfspaces.normals, np.nextafter(-halfspaces.offsets, math.inf))
+
+
 class _SupportedHyperplanes(NamedTuple):
     """Hyperplanes through subsets of the public points, each with both of its halfspaces."""
 

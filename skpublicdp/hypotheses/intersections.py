@@ -79,7 +79,7 @@ class IntersectionCover(Cover):
         self.pool = pool
         self.rounds = rounds
         self.is_complete = is_complete
-        self._affine_hull = affine_hull
+        self.affine_hull = affine_hull
         self._max_intersections = min(max_intersections, len(pool))
         self._public = public
         sizes = range(0 if affine_hull is None else self._max_intersections + 1)
@@ -99,14 +99,14 @@ class IntersectionCover(Cover):
 
         def write_indicators(chunk: Floats, out: NDArray[np.float32]) -> None:
             """Write 1 if a row satisfies a predicate, 0 otherwise, to `out`."""
-            if self._affine_hull is None:  # no predicates: every row is outside the empty set
+            if self.affine_hull is None:  # no predicates: every row is outside the empty set
                 return
             in_hull, in_halfspaces = out[0], out[1:]
-            in_hull[:] = self._affine_hull.contains(chunk).all(axis=0)
+            in_hull[:] = self.affine_hull.contains(chunk).all(axis=0)
             self.pool.contains(chunk, in_halfspaces)
             in_halfspaces *= in_hull
 
-        n_predicates = 0 if self._affine_hull is None else len(self.pool) + 1
+        n_predicates = 0 if self.affine_hull is None else len(self.pool) + 1
         n_classes = len(self._public.classes)
         order = max(self._max_intersections, 1)
         return contingency_table(write_indicators, n_predicates, X, y, weights, n_classes, order)
@@ -122,7 +122,7 @@ class IntersectionCover(Cover):
         # with a single label, it is predicted everywhere and the empty set has no errors
         empty_set_errors = int(table[:-1].sum(axis=0)[all_rows])
         excesses = [np.zeros(1, dtype=np.int64)]  # the empty set
-        if self._affine_hull is not None:
+        if self.affine_hull is not None:
             excess = table[1] - table[0]
             hull = (0,) * (order - 1) + (WITHIN_HULL,)
             excesses.append(excess[hull][None])
@@ -135,7 +135,7 @@ class IntersectionCover(Cover):
 
     def hypothesis(self, path: Path) -> Polytope:
         """Return the member at an index: the empty set is 0, then intersections by their size."""
-        if self._affine_hull is None or path == 0:
+        if self.affine_hull is None or path == 0:
             no_sides = self.pool[:0]
             last_label = len(self._public.classes) - 1
             return Polytope(no_sides, no_sides, last_label, self._public)
@@ -145,7 +145,7 @@ class IntersectionCover(Cover):
             index -= self._n_subsets[size]
             size += 1
         sides = self.pool[unrank(index, len(self.pool), size)]
-        return Polytope(self._affine_hull, sides, 0, self._public)
+        return Polytope(self.affine_hull, sides, 0, self._public)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a cover whose pool, of the same size, is near the sides of a released polytope.
@@ -165,7 +165,7 @@ class IntersectionCover(Cover):
         sampled = np.arange(n_sampled) * size // max(n_sampled, 1)  # evenly spaced indices
         return IntersectionCover(
             concatenate_sets(near, self.pool[sampled]),
-            self._affine_hull,
+            self.affine_hull,
             self._max_intersections,
             self._public,
             self.rounds,

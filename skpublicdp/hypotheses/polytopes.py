@@ -8,7 +8,7 @@ from skpublicdp.hypotheses.base import (
     Hypothesis,
     PublicSample,
 )
-from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, concatenate_sets
+from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, concatenate_sets, open_complements
 from skpublicdp.hypotheses.halfspaces import weighted_sum
 from skpublicdp.typing import Codes, Floats
 
@@ -35,6 +35,9 @@ class Polytope(Hypothesis):
         A row is inside where ``normals @ x >= offsets``.
     sides : HalfspaceSet
         Halfspaces of this member.
+    faces : HalfspaceSet
+        Halfspaces of the pool that define this member: its sides, unless the first label is
+        predicted in a union of halfspaces.
     inside : int
         Code of the label inside.
     """
@@ -42,7 +45,7 @@ class Polytope(Hypothesis):
     def __init__(
         self, flat: HalfspaceSet, sides: HalfspaceSet, inside: int, public: PublicSample
     ) -> None:
-        self.sides = sides
+        self.sides = self.faces = sides
         self._halfspaces = concatenate_sets(flat, sides)
         self.normals = self._halfspaces.normals
         self.offsets = self._halfspaces.offsets
@@ -67,3 +70,32 @@ class Polytope(Hypothesis):
         ]
         condition = "\n   and ".join(conditions)
         return f"if {condition} (≈):\n    predict {inside}\nelse:\n    predict {outside}"
+
+
+class HalfspaceUnion(Polytope):
+    """Rule that predicts the first label in a union of closed halfspaces, the second elsewhere.
+
+    The second label is therefore predicted in a polytope without its border.
+
+    Parameters
+    ----------
+    faces : HalfspaceSet
+        The closed halfspaces, at least one.
+    public : PublicSample
+        Source of the names.
+    """
+
+    def __init__(self, faces: HalfspaceSet, public: PublicSample) -> None:
+        super().__init__(faces[:0], open_complements(faces), 1, public)
+        self._outside = 0
+        self.faces = faces
+
+    def rule(self) -> str:
+        """Return the open polytope as an if / else; numbers are rounded to six digits."""
+        conditions = [
+            f"{weighted_sum(normal, self._names)} < {offset + 0.0:.6g}"
+            for normal, offset in zip(self.faces.normals, self.faces.offsets, strict=True)
+        ]
+        condition = "\n   and ".join(conditions)
+        inside, outside = self._labels
+        return f"if {condition} (≈):\n    predict {outside}\nelse:\n    predict {inside}"

@@ -126,18 +126,24 @@ def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
     """Draw a rule of a cover by the exponential mechanism, and refine the cover around it.
 
     The ε of draw t of T is in proportion to t, since an early rule only needs to be near a good
-    one. `beta` is the probability with which the certificate may fail. If the search has an
-    evaluation, the errors of the last rule are counted with noise.
+    one. The draws of a cover with equal rounds have the same ε. `beta` is the probability with
+    which the certificate may fail. If the search has an evaluation, the errors of the last rule are
+    counted with noise.
     """
     cover, ledger = search.cover, search.ledger
     group_sensitivity = search.sensitivity * ledger.rows_per_person
     n_draws = _n_draws(cover, max(search.scored // group_sensitivity, 1), float(search.epsilon))
-    share_unit = search.epsilon / (n_draws * (n_draws + 1) // 2)  # 1 + 2 + ... + n_draws shares
-    plan = _plan(search.epsilon, share_unit, 1, n_draws)
+    if cover.equal_rounds:
+        draws = [Draw(search.epsilon / n_draws)] * n_draws
+        plan: Event = Steps(tuple(draws))
+    else:
+        share_unit = search.epsilon / (n_draws * (n_draws + 1) // 2)  # 1 + 2 + ... + n_draws
+        draws = [Draw(share_unit * draw) for draw in range(1, n_draws + 1)]
+        plan = _plan(search.epsilon, share_unit, 1, n_draws)
     ledger.plan(plan if search.evaluation is None else Steps((plan, search.evaluation.event)))
     remaining = search.epsilon
     for draw in range(1, n_draws):
-        event = Draw(share_unit * draw)
+        event = draws[draw - 1]
         remaining -= event.epsilon
         # a cover of the rules around which it can be refined
         hypothesis, _ = search.draw(cover.refinable_members, event)

@@ -30,8 +30,19 @@ from skpublicdp.hypotheses import Cover, HalfspaceIntersections, Hypothesis, Pub
 from skpublicdp.hypotheses.axis_boxes import AxisBoxCover, build_axis_boxes
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
+from skpublicdp.hypotheses.growing_unions import (
+    DEFAULT_FIRST_WEIGHT,
+    MAX_LISTED_FACES,
+    GrowingUnion,
+    growing_boxes,
+    growing_polytopes,
+)
 from skpublicdp.hypotheses.halfspace_sets import AffineHull
-from skpublicdp.hypotheses.intersections import IntersectionCover, max_support_points
+from skpublicdp.hypotheses.intersections import (
+    IntersectionCover,
+    max_pool_size,
+    max_support_points,
+)
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.rules.class_weights import integer_class_weights
@@ -439,7 +450,9 @@ class PPMHalfspaceClassifier(CoverClassifier):
             return X_generating
         return X_generating[ledger.subset(len(X_generating), max_supports)]
 
-    def _cover(self, rows: MixedRows, supports: Floats) -> IntersectionCover | ConeCover:
+    def _cover(
+        self, rows: MixedRows, supports: Floats
+    ) -> IntersectionCover | ConeCover | GrowingUnion:
         """Return the family of rules: intersections of halfspaces with the public label inside.
 
         The rules predict the first of their labels inside, so the public label comes first.
@@ -449,13 +462,37 @@ class PPMHalfspaceClassifier(CoverClassifier):
             order = [1 - rows.private_code, rows.private_code]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
         alpha = DEFAULT_ALPHA if self.alpha is None else float(self.alpha)
+        if self._max_faces() > MAX_LISTED_FACES:
+            return self._growing_union(public, alpha)
         if self.pool == "axes":
             return build_axis_boxes(public, self._max_faces(), int(self.max_halfspaces), alpha)
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
         return family.build_cover(public, alpha=alpha, beta=self.beta)
 
+    def _growing_union(
+        self, public: PublicSample, alpha: float
+    ) -> IntersectionCover | GrowingUnion:
+        """Return the first family of a search that draws one halfspace at a time."""
+        n_faces, max_halfspaces = self._max_faces(), int(self.max_halfspaces)
+        first_weight = DEFAULT_FIRST_WEIGHT if self.alpha is None else alpha
+        if self.pool == "axes":
+            # the distance alpha / n_faces between cuts, as for boxes with fewer faces
+            boxes = build_axis_boxes(public, 1, max_halfspaces, alpha / n_faces)
+            is_constant = not len(boxes.pool)  # a single label, or no public rows
+            return (
+                boxes if is_constant else growing_boxes(boxes.pool, n_faces, first_weight, public)
+            )
+        family = HalfspaceIntersections(1, self.pool, min(max_halfspaces, max_pool_size(2)))
+        halfspaces = family.build_cover(public, alpha=alpha, beta=self.beta)
+        assert isinstance(halfspaces, IntersectionCover)
+        if halfspaces.affine_hull is None:
+            return halfspaces
+        return growing_polytopes(
+            halfspaces.pool, halfspaces.affine_hull, n_faces, first_weight, public
+        )
+
     def _max_faces(self) -> int:
-        """Return the maximum number of faces of an axis-aligned box."""
+        """Return the maximum number of halfspaces in a rule, by default that of a box."""
         return DEFAULT_FACES if self.max_intersections is None else int(self.max_intersections)
 
     def _guarantee(
@@ -522,13 +559,16 @@ class PPMHalfspaceClassifier(CoverClassifier):
             n_held_out=len(X),
             held_out_errors=_n_errors(drawn.hypothesis, X, y, rows),
         )
-        # the draws up to number t have at most size^t outcomes; the search may end at any of them
-        size = search.cover.size
-        n_rules = sum(size**t for t in range(1, drawn.n_draws + 1))
+        n_rules = search.cover.n_final_rules(drawn.n_draws)
         return evaluated_guarantee(counts, self.beta, math.log(n_rules))
 
     def _why_no_guarantee(self, rows: MixedRows, search: _MixedSearch, described: bool) -> str:
         """Return the reason why Theorem 4.6 does not apply, or "" if it does."""
+        if isinstance(search.cover, GrowingUnion):
+            return (
+                f"more than {MAX_LISTED_FACES} halfspaces are drawn one at a time, so the search "
+                "may miss the best rule; evaluation_share gives a bound by counted errors"
+            )
         if not cast(IntersectionCover | ConeCover, search.cover).is_complete:
             if not max_support_points(search.n_dimensions):
                 return (

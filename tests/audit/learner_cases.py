@@ -130,6 +130,18 @@ def ppm_cases() -> list[Case]:
             lambda: PPMHalfspaceClassifier(private_label=1, pool="axes"),
             PLANE[:2], 1, LABELS, labelled_public, max_fits=60,
         ),
+        Case(
+            "PPMHalfspaceClassifier, growing boxes",
+            lambda: PPMHalfspaceClassifier(
+                private_label=1, pool="axes", max_intersections=6, class_weight={0: 1, 1: 3}
+            ),
+            PLANE, 2, LABELS, labelled_public, max_fits=60,
+        ),
+        Case(
+            "PPMHalfspaceClassifier, growing polytopes",
+            lambda: PPMHalfspaceClassifier(private_label=1, max_intersections=6),
+            PLANE, 2, LABELS, labelled_public, max_fits=60,
+        ),
     ]  # fmt: skip
 
 

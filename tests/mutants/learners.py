@@ -66,6 +66,24 @@ MUTANTS = (
         ("PPMHalfspaceClassifier, counted errors",),
     ),
     Mutant(
+        "an error of a growing box that counts more than once",
+        SENSITIVITY,
+        "hypotheses/growing_unions.py",
+        " // WEIGHT_UNIT\n",
+        " // (WEIGHT_UNIT // 4)\n",
+        ("PPMHalfspaceClassifier, growing boxes",),
+    ),
+    Mutant(
+        "a growing polytope that ends when it has no errors",
+        STRUCTURE,
+        "rules/cover_search.py",
+        "        if finer_cover is cover:  # it cannot be refined: the last draw gets the remaining ε\n",
+        """        no_errors = cover.equal_rounds and not cover.family(search.tabulate(cover)).errors[0]
+        if finer_cover is cover or no_errors:
+""",
+        ("PPMHalfspaceClassifier, growing polytopes",),
+    ),
+    Mutant(
         "weights by how many rows have a label",
         STRUCTURE,
         "rules/class_weights.py",

@@ -1,0 +1,223 @@
+"""Unions of many halfspaces, which a search draws one halfspace at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.guarantees import growth_function
+from skpublicdp.hypotheses.axis_boxes import AxisBox
+from skpublicdp.hypotheses.base import Cover, Hypothesis, PublicSample
+from skpublicdp.hypotheses.contingency import contingency_table
+from skpublicdp.hypotheses.finite import ListedCover
+from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, concatenate_sets
+from skpublicdp.hypotheses.polytopes import HalfspaceUnion, Polytope
+from skpublicdp.mechanisms.families import Family, Leaf, Path
+from skpublicdp.typing import Codes, Floats, Integers
+
+MAX_LISTED_FACES = 5
+"""Maximum number of halfspaces in a rule for which all rules can be listed."""
+
+DEFAULT_FIRST_WEIGHT = math.exp(-1)
+"""Weight of errors in the first draw. With it, the weights are those of the distorted greedy
+algorithm for unions that have as many halfspaces as there are draws."""
+
+WEIGHT_UNIT = 1 << 20
+"""Weights of errors are integer multiples of 1 / WEIGHT_UNIT."""
+
+PUBLIC, PRIVATE = 0, 1
+
+MakeRule = Callable[[HalfspaceSet, int], Polytope]
+"""``make_rule(faces, covered)`` returns the rule that predicts the label code `covered` in a union:
+for 0 the union of the closed halfspaces `faces`, for 1 the union of their complements."""
+
+
+class GrowingUnion(Cover):
+    """A union of halfspaces, and all unions that add one halfspace of a pool to it.
+
+    A rule predicts one label, the *covered* label, in a union of halfspaces and the other label
+    elsewhere. `refine` returns the cover of the next draw. After `n_faces` draws the search starts
+    again with an empty union for the next label. The last cover lists all rules drawn before, so
+    the last draw selects both a label and a number of halfspaces.
+
+    In early draws, an error on a row of the covered label counts less than an error on another row:
+    its weight grows from about `first_weight` to 1 in a geometric sequence. The first halfspaces
+    then contain few rows of the other label, because no later halfspace can correct such an error
+    (distorted greedy algorithm of [1]_).
+
+    Parameters
+    ----------
+    pool : HalfspaceSet
+        Closed halfspaces, at least one.
+    n_faces : int
+        Maximum number of halfspaces in a union, and number of draws for each covered label.
+    first_weight : float
+        Limit, in (0, 1], of the weight of an error on a row of the covered label in the first draw.
+    make_rule : callable
+        ``make_rule(faces, covered)`` returns the rule of a union.
+    labels : tuple of int, default=(0, 1)
+        Codes of the labels to cover, in this order.
+    drawn : tuple of Polytope, default=()
+        Rules that were drawn before, without repetitions.
+    n_drawn : int, default=0
+        Number of draws for the first of `labels` so far.
+
+    References
+    ----------
+    .. [1] C. Harshaw, M. Feldman, J. Ward and A. Karbasi (2019). Submodular maximization beyond
+       non-negativity: guarantees, fast algorithms, and applications. ICML.
+    """
+
+    equal_rounds = True
+    is_complete = False
+
+    def __init__(
+        self,
+        pool: HalfspaceSet,
+        n_faces: int,
+        first_weight: float,
+        make_rule: MakeRule,
+        labels: tuple[int, ...] = (PUBLIC, PRIVATE),
+        drawn: tuple[Polytope, ...] = (),
+        n_drawn: int = 0,
+    ) -> None:
+        self.pool = pool
+        self.rounds = len(labels) * n_faces + 1
+        self._n_faces = n_faces
+        self._first_weight = first_weight
+        self._make_rule = make_rule
+        self._labels = labels
+        self._drawn = drawn if n_drawn else (*drawn, make_rule(pool[:0], labels[0]))
+        self._n_drawn = n_drawn
+
+    @property
+    def covered(self) -> int:
+        """Code of the label that the union covers."""
+        return self._labels[0]
+
+    @property
+    def union(self) -> Polytope:
+        """The rule to which a halfspace is added."""
+        return self._drawn[-1]
+
+    @property
+    def error_weight(self) -> float:
+        """Weight of an error on a row of the covered label, a multiple of 1 / `WEIGHT_UNIT`."""
+        n_left = self._n_faces - 1 - self._n_drawn
+        return int(WEIGHT_UNIT * self._first_weight ** (n_left / self._n_faces)) / WEIGHT_UNIT
+
+    @property
+    def size(self) -> int:
+        """Number of hypotheses."""
+        return 1 + len(self.pool)
+
+    def n_final_rules(self, n_draws: int) -> int:
+        """Return the number of rules with which a search that begins here may end."""
+        return len(self._labels) * growth_function(len(self.pool), self._n_faces)
+
+    def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
+        """Return the weight of the rows that each halfspace adds to the union, by label.
+
+        This is a `contingency_table` of order 1.
+        """
+
+        def write_indicators(chunk: Floats, out: NDArray[np.float32]) -> None:
+            """Write 1 if a halfspace adds a row to the union, 0 otherwise, to `out`."""
+            self.pool.contains(chunk, out)
+            if self.covered == PRIVATE:  # the union consists of the complements
+                np.subtract(1, out, out=out)
+            out *= self.union.predict(chunk) != self.covered
+
+        return contingency_table(write_indicators, len(self.pool), X, y, weights, 2, order=1)
+
+    def family(self, table: Integers) -> Family:
+        """Return the weighted numbers of errors of all members, up to a constant, as a `Leaf`.
+
+        The total weight of errors on rows of the covered label is rounded down to an integer. If
+        one row of weight w is replaced, the result changes by at most w, since the weight of an
+        error is at most 1.
+        """
+        missed = table[self.covered][0] - table[self.covered]
+        wrongly_covered = table[1 - self.covered].copy()
+        # index 0 of the table is the predicate that is always true, and of the family the union
+        # itself, which adds no rows
+        missed[0], wrongly_covered[0] = table[self.covered][0], 0
+        weighted = missed * int(self.error_weight * WEIGHT_UNIT) // WEIGHT_UNIT
+        return Leaf(weighted + wrongly_covered)
+
+    def hypothesis(self, path: Path) -> Polytope:
+        """Return the member at an index: 0 is the union, then come the halfspaces of the pool."""
+        index = int(path)
+        if index == 0:
+            return self.union
+        faces = concatenate_sets(self.union.faces, self.pool[index - 1 : index])
+        return self._make_rule(faces, self.covered)
+
+    def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
+        """Return the cover of the next draw, given the rule that was drawn last."""
+        assert isinstance(hypothesis, Polytope)
+        is_new = hypothesis is not self.union
+        drawn = (*self._drawn, hypothesis) if is_new else self._drawn
+        labels, n_drawn = self._labels, self._n_drawn + 1
+        if n_drawn == self._n_faces:
+            labels, n_drawn = labels[1:], 0
+        if not labels:
+            return ListedCover(drawn)
+        return GrowingUnion(
+            self.pool, self._n_faces, self._first_weight, self._make_rule, labels, drawn, n_drawn
+        )
+
+
+def growing_boxes(
+    pool: HalfspaceSet, n_faces: int, first_weight: float, public: PublicSample
+) -> GrowingUnion:
+    """Return the first cover of a search for an axis-aligned box with many faces.
+
+    The parameters are those of `GrowingUnion`. Either label may be inside the box.
+    """
+
+    def make_box(faces: HalfspaceSet, covered: int) -> Polytope:
+        if not len(faces):
+            return Polytope(faces, faces, 1 - covered, public)
+        is_union = covered == PUBLIC
+        return AxisBox(_without_implied(faces, is_union), is_union, public)
+
+    return GrowingUnion(pool, n_faces, first_weight, make_box)
+
+
+def growing_polytopes(
+    pool: HalfspaceSet,
+    affine_hull: HalfspaceSet,
+    n_faces: int,
+    first_weight: float,
+    public: PublicSample,
+) -> GrowingUnion:
+    """Return the first cover of a search for a polytope with many faces.
+
+    The parameters are those of `GrowingUnion`. Either label may be inside the polytope if the
+    public rows span the space. Otherwise rows outside of their affine hull get the private label,
+    and the public label is inside the polytope.
+    """
+
+    def make_polytope(faces: HalfspaceSet, covered: int) -> Polytope:
+        if covered == PRIVATE:
+            return Polytope(affine_hull, _without_implied(faces, False), PUBLIC, public)
+        if not len(faces):
+            return Polytope(faces, faces, PRIVATE, public)
+        return HalfspaceUnion(_without_implied(faces, True), public)
+
+    labels = (PRIVATE,) if len(affine_hull) else (PUBLIC, PRIVATE)
+    return GrowingUnion(pool, n_faces, first_weight, make_polytope, labels)
+
+
+def _without_implied(faces: HalfspaceSet, is_union: bool) -> HalfspaceSet:
+    """Return one halfspace of each direction, with the same union or the same intersection."""
+    normals, direction_of_face = np.unique(faces.normals, axis=0, return_inverse=True)
+    directions = direction_of_face.reshape(-1)  # some versions of numpy add an axis
+    combine = np.minimum if is_union else np.maximum
+    offsets = np.full(len(normals), math.inf if is_union else -math.inf)
+    combine.at(offsets, directions, faces.offsets)
+    return HalfspaceSet(normals, offsets)
