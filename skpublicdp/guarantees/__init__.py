@@ -15,7 +15,7 @@ from skpublicdp.guarantees.lower_bounds import (
     n_public_lower,
     n_query_release_lower,
 )
-from skpublicdp.guarantees.mixed_boxes import n_ppm_boxes
+from skpublicdp.guarantees.mixed_boxes import n_ppm_boxes, n_ppm_growing_boxes
 from skpublicdp.guarantees.population import (
     Cuts,
     Promise,
@@ -65,6 +65,7 @@ __all__ = [
     "n_labelled_lower",
     "n_ppm",
     "n_ppm_boxes",
+    "n_ppm_growing_boxes",
     "n_ppm_paper",
     "n_private",
     "n_public",

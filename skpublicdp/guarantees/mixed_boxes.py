@@ -16,6 +16,16 @@ DEFAULT_BOX_ALPHA = 0.05
 """Default share of the public rows on which a box disagrees with the nearest member."""
 
 
+MAX_GROWING_HALFSPACES = 5788
+"""Maximum number of halfspaces of which `PPMHalfspaceClassifier` draws one at a time."""
+
+WEIGHT_UNIT = 1 << 20
+"""Weights of errors in early draws are integer multiples of 1 / WEIGHT_UNIT."""
+
+MAX_LISTED_FACES = max(MAX_AXIS_HALFSPACES)
+"""Maximum number of faces for which `PPMHalfspaceClassifier` lists all rules."""
+
+
 def box_complexity(n_rows: int, n_features: int, faces: int) -> Complexity:
     """Return the size of the family of boxes whose faces are at values of `n_rows` rows.
 
@@ -154,3 +164,94 @@ def n_ppm_boxes(
         return cover_error + draw_error + sampling_error <= alpha
 
     return smallest_integer(is_enough, start=faces + 1)
+
+
+def n_ppm_growing_boxes(
+    alpha: float,
+    beta: float,
+    epsilon: float,
+    d: int,
+    *,
+    faces: int,
+    public_share: float = 1.0,
+) -> int:
+    """Return the number of rows for boxes with many faces, which are drawn one face at a time.
+
+    Parameters
+    ----------
+    alpha : float
+        Error in the population, in (0, 1), if some axis-aligned box with at most `faces` faces
+        makes no error, with either label inside.
+    beta : float
+        Probability, in (0, 1), with which the learner may fail.
+    epsilon : float
+        Privacy budget.
+    d : int
+        Number of features.
+    faces : int
+        Number of faces of the box that makes no error, from 1 to ``2 * d``.
+    public_share : float, default=1.0
+        Maximum share of the rows that are public, in (0, 1].
+
+    Returns
+    -------
+    int
+        Rows needed, private and public together, for `PPMHalfspaceClassifier` with
+        ``pool="axes"``, ``max_intersections=math.ceil(faces * math.log(4 / alpha))``,
+        ``alpha=alpha / 4`` and ``max_halfspaces=5788``.
+
+    Raises
+    ------
+    ValueError
+        If no number of rows is enough, since too few values of each column are faces for `alpha`,
+        or if a parameter is out of range.
+
+    Notes
+    -----
+    Let a = alpha / 4. The learner draws ``m = ceil(faces ln(1 / a))`` faces for each label, and
+    spends ε / (2m + 1) on each draw. On the rows the error is then at most a, plus ``m / n`` times
+    the error of one draw, plus that of the last draw, plus ``public_share * m / (c - 1)`` for faces
+    at c values of each column. For sampling the bound is that of `n_ppm_boxes` with m faces. Proof:
+    docs/proofs/mixtures.md. For at most five faces, `n_ppm_boxes` needs far fewer rows and allows
+    errors of the best box.
+
+    References
+    ----------
+    C. Harshaw, M. Feldman, J. Ward and A. Karbasi (2019). Submodular maximization beyond
+    non-negativity: guarantees, fast algorithms, and applications. ICML.
+
+    Examples
+    --------
+    >>> n_ppm_growing_boxes(alpha=0.3, beta=0.05, epsilon=1.0, d=3, faces=6, public_share=0.5)
+    0
+    """
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, public_share=public_share)
+    if not 1 <= faces <= 2 * d:
+        raise ValueError(f"faces must be an integer from 1 to 2 * d = {2 * d}; got {faces!r}.")
+    first_weight = alpha / 4
+    n_faces = math.ceil(faces * math.log(1 / first_weight))
+    cuts = min(
+        math.ceil(n_faces / first_weight * (1 - 1e-9)) + 1, MAX_GROWING_HALFSPACES // (2 * int(d))
+    )
+    cover_error = public_share * n_faces / (cuts - 1) if cuts > 1 else 1.0
+    rounding_error = n_faces / WEIGHT_UNIT
+    fixed_error = first_weight + cover_error + rounding_error
+    if fixed_error >= alpha:
+        raise ValueError(
+            f"No number of rows reduces the error to alpha={alpha!r} with {faces} faces in {d} "
+            f"columns, because limiting the faces to {max(cuts, 0)} values of each column may add "
+            f"an error of {cover_error:.2g}. Pass fewer columns, fewer faces or a smaller "
+            "public_share."
+        )
+    # half of beta is for the draws of one label and the last draw, half for sampling
+    n_draws = 2 * n_faces + 1
+    log_beta_per_draw = math.log(beta / 2 / (n_faces + 1))
+    draw_loss = 2 * n_draws * (math.log(1 + 2 * cuts * int(d)) - log_beta_per_draw) / epsilon
+    last_draw_loss = 2 * n_draws * (math.log(n_draws + 1) - log_beta_per_draw) / epsilon
+    loss = n_faces * (draw_loss + 1) + last_draw_loss
+
+    def is_enough(n: int) -> bool:
+        sampling_error = compression_error(n, box_complexity(n, int(d), n_faces), beta / 2)
+        return fixed_error + loss / n + sampling_error <= alpha
+
+    return smallest_integer(is_enough, start=n_faces + 1)

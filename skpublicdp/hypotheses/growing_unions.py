@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.guarantees import growth_function
+from skpublicdp.guarantees.mixed_boxes import WEIGHT_UNIT
 from skpublicdp.hypotheses.axis_boxes import AxisBox
 from skpublicdp.hypotheses.base import Cover, Hypothesis, PublicSample
 from skpublicdp.hypotheses.contingency import contingency_table
@@ -18,15 +19,9 @@ from skpublicdp.hypotheses.polytopes import HalfspaceUnion, Polytope
 from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
-MAX_LISTED_FACES = 5
-"""Maximum number of halfspaces in a rule for which all rules can be listed."""
-
 DEFAULT_FIRST_WEIGHT = math.exp(-1)
 """Weight of errors in the first draw. With it, the weights are those of the distorted greedy
 algorithm for unions that have as many halfspaces as there are draws."""
-
-WEIGHT_UNIT = 1 << 20
-"""Weights of errors are integer multiples of 1 / WEIGHT_UNIT."""
 
 PUBLIC, PRIVATE = 0, 1
 

@@ -19,7 +19,11 @@ from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
-from skpublicdp.guarantees.mixed_boxes import axis_box_guarantee
+from skpublicdp.guarantees.mixed_boxes import (
+    MAX_GROWING_HALFSPACES,
+    MAX_LISTED_FACES,
+    axis_box_guarantee,
+)
 from skpublicdp.guarantees.ppm import (
     MAX_CONE_FEATURES,
     ErrorCounts,
@@ -32,7 +36,6 @@ from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.growing_unions import (
     DEFAULT_FIRST_WEIGHT,
-    MAX_LISTED_FACES,
     GrowingUnion,
     growing_boxes,
     growing_polytopes,
@@ -40,7 +43,6 @@ from skpublicdp.hypotheses.growing_unions import (
 from skpublicdp.hypotheses.halfspace_sets import AffineHull
 from skpublicdp.hypotheses.intersections import (
     IntersectionCover,
-    max_pool_size,
     max_support_points,
 )
 from skpublicdp.hypotheses.polytopes import Polytope
@@ -123,12 +125,16 @@ class PPMHalfspaceClassifier(CoverClassifier):
         ``pool="axes"`` some box with any given one on at most this share. A smaller value gives
         more halfspaces, up to `max_halfspaces`, and a larger error of the draw. It is not the
         excess error of `guarantees.n_ppm`. With ``pool="auto"``, a value other than None gives a
-        warning that no error bound is proved.
+        warning that no error bound is proved. If more than five halfspaces are drawn one at a time,
+        it is also the weight of some errors in the first draw, ``None`` for 1 / e there
+        (`guarantees.n_ppm_growing_boxes`).
     max_intersections : int, default=None
-        Maximum number of halfspaces in an intersection; ``None`` means 2, or 1 for a single feature
-        unless ``pool="axes"``. The theorem needs one for each feature, which ``None`` means with
-        ``pool="paper"``. With ``pool="axes"`` it is the number of faces of a box, at most 5 in
-        practice.
+        Maximum number of halfspaces in a rule; ``None`` means 2, or 1 for a single feature unless
+        ``pool="axes"``. The theorem needs one for each feature, which ``None`` means with
+        ``pool="paper"``. With ``pool="axes"`` it is the number of faces of a box. One draw selects
+        up to five halfspaces together. More halfspaces are drawn one at a time, with twice as many
+        draws plus one that share ε; either label may then be inside, and only `evaluation_share`
+        gives a `guarantee_`.
     pool : {"auto", "paper", "axes"}, default="auto"
         ``"axes"`` draws an axis-aligned box with few faces at public values, which has the public
         or the private label inside. Its `guarantee_` is over the best box, in any number of columns
@@ -171,8 +177,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         The drawn rule; ``print`` shows it in words.
     halfspaces_ : tuple of ndarray, shapes (n_halfspaces, n_features) and (n_halfspaces,)
         Normals and offsets: a row is inside if ``normals @ x >= offsets``, and then has the public
-        label. With ``pool="axes"`` the inside may have the private label, as `hypothesis_` shows.
-        Empty if all rows get the same label.
+        label. With ``pool="axes"`` or more than five halfspaces the inside may have the private
+        label, as `hypothesis_` shows. Empty if all rows get the same label.
     cover_size_ : int
         Number of hypotheses in the family of the last draw.
     privacy_ : PrivacyReceipt
@@ -473,7 +479,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         self, public: PublicSample, alpha: float
     ) -> IntersectionCover | GrowingUnion:
         """Return the first family of a search that draws one halfspace at a time."""
-        n_faces, max_halfspaces = self._max_faces(), int(self.max_halfspaces)
+        n_faces = self._max_faces()
+        max_halfspaces = min(int(self.max_halfspaces), MAX_GROWING_HALFSPACES)
         first_weight = DEFAULT_FIRST_WEIGHT if self.alpha is None else alpha
         if self.pool == "axes":
             # the distance alpha / n_faces between cuts, as for boxes with fewer faces
@@ -482,7 +489,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
             return (
                 boxes if is_constant else growing_boxes(boxes.pool, n_faces, first_weight, public)
             )
-        family = HalfspaceIntersections(1, self.pool, min(max_halfspaces, max_pool_size(2)))
+        family = HalfspaceIntersections(1, self.pool, max_halfspaces)
         halfspaces = family.build_cover(public, alpha=alpha, beta=self.beta)
         assert isinstance(halfspaces, IntersectionCover)
         if halfspaces.affine_hull is None:

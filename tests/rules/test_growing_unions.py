@@ -1,0 +1,330 @@
+"""Unions of many halfspaces that are drawn one at a time: errors, rules, promise and fits."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+from sklearn.base import clone
+
+from skpublicdp import PPMHalfspaceClassifier
+from skpublicdp.accounting import Draw
+from skpublicdp.exceptions import NoPublicDataWarning
+from skpublicdp.guarantees import growth_function, n_ppm_growing_boxes
+from skpublicdp.hypotheses.axis_boxes import axis_pool
+from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.hypotheses.finite import ListedCover
+from skpublicdp.hypotheses.growing_unions import growing_boxes, growing_polytopes
+from skpublicdp.hypotheses.halfspace_sets import (
+    AffineHull,
+    HalfspaceSet,
+    all_supported_halfspaces,
+    open_complements,
+)
+from tests.helpers import FALSE_ALARM, public_sample
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning"),
+]
+
+MODEL = PPMHalfspaceClassifier(private_label=1, max_intersections=20, random_state=0)
+BOXES = clone(MODEL).set_params(pool="axes")
+
+
+def small_problem(seed, kind):
+    """Return the first cover of a search on a grid, rows, labels and weights."""
+    rng = np.random.default_rng(seed)
+    points = rng.integers(0, 4, size=(7, 2)).astype(float)
+    X = np.concatenate([points, rng.integers(-2, 10, size=(25, 2)) / 2])
+    y, weights = rng.integers(2, size=len(X)), rng.integers(0, 5, size=len(X))
+    public = public_sample(points)
+    first_weight = rng.choice([0.05, math.exp(-1), 1.0])
+    if kind == "boxes":
+        cover = growing_boxes(axis_pool(points, 4).halfspaces, 3, first_weight, public)
+    else:
+        hull = AffineHull(np.unique(points, axis=0))
+        pool = all_supported_halfspaces(hull)
+        cover = growing_polytopes(pool, hull.halfspaces, 3, first_weight, public)
+    return cover, X, y, weights, rng
+
+
+def covers_of_a_search(cover, rng):
+    """Yield the covers of a search whose draws are random."""
+    for step in itertools.count(1):
+        yield cover
+        if isinstance(cover, ListedCover):
+            return
+        cover = cover.refine(cover.hypothesis(rng.integers(cover.size)), step)
+
+
+def weighted_errors(cover, rule, X, y, weights):
+    """Return the weight of rows that a rule misses beyond the union, or covers wrongly."""
+    added = (rule.predict(X) == cover.covered) & (cover.union.predict(X) != cover.covered)
+    missed = weights[(y == cover.covered) & ~added].sum()
+    return math.floor(missed * cover.error_weight) + weights[(y != cover.covered) & added].sum()
+
+
+@pytest.mark.parametrize("kind", ["boxes", "polytopes"])
+class TestFamily:
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=25)
+    def test_the_table_determines_the_weighted_errors(self, kind, seed):
+        cover, X, y, weights, rng = small_problem(seed, kind)
+        for last in covers_of_a_search(cover, rng):
+            errors = last.family(tabulate(last, X, y, weights)).errors
+            assert len(errors) == last.size
+            rules = [last.hypothesis(path) for path in range(last.size)]
+            if isinstance(last, ListedCover):
+                expected = [weights[rule.predict(X) != y].sum() for rule in rules]
+            else:
+                expected = [weighted_errors(last, rule, X, y, weights) for rule in rules]
+            assert errors.tolist() == expected
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=25)
+    def test_one_row_changes_each_error_by_at_most_its_weight(self, kind, seed):
+        cover, X, y, weights, rng = small_problem(seed, kind)
+        weights[0] = 3
+        for last in covers_of_a_search(cover, rng):
+            errors = last.family(tabulate(last, X, y, weights)).errors
+            other_X, other_y = X.copy(), y.copy()
+            other_X[0], other_y[0] = rng.integers(-2, 10, size=2) / 2, rng.integers(2)
+            other = last.family(tabulate(last, other_X, other_y, weights)).errors
+            assert abs(errors - other).max() <= 3
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=25)
+    def test_draws_add_halfspaces_and_the_last_one_chooses_among_all_rules(self, kind, seed):
+        cover, X, _, _, rng = small_problem(seed, kind)
+        *covers, last = covers_of_a_search(cover, rng)
+        assert len(covers) + 1 == cover.rounds
+        labels = [one.covered for one in covers]
+        assert labels == sorted(labels)
+        for one, following in itertools.pairwise(covers):
+            if one.covered == following.covered:
+                grown = following.union.predict(X) == one.covered
+                assert (grown | (one.union.predict(X) != one.covered)).all()
+                assert one.error_weight <= following.error_weight <= 1
+        listed = [rule.predict(X).tolist() for rule in last.hypotheses]
+        for one in covers:
+            assert one.union.predict(X).tolist() in listed
+        # each rule is a label and at most n_faces halfspaces of the pool
+        assert last.size <= cover.rounds + 1
+        n_labels = len(set(labels))
+        assert cover.n_final_rules(cover.rounds) == n_labels * growth_function(len(cover.pool), 3)
+
+
+class TestRules:
+    @given(seed=st.integers(0, 10**6), covered=st.integers(0, 1))
+    def test_a_rule_covers_the_union_of_its_halfspaces_without_those_implied(self, seed, covered):
+        rng = np.random.default_rng(seed)
+        normals = rng.choice([-1.0, 0.3, 1.0], size=(6, 3))
+        faces = HalfspaceSet(normals, rng.normal(size=6))
+        flat = faces[:0]
+        X = rng.normal(size=(40, 3))
+        # rows on a border
+        X[:6] *= (faces.offsets / (normals * X[:6]).sum(axis=1))[:, None]
+        search = growing_polytopes(faces, flat, 3, 1.0, public_sample(X))
+        rule = search._make_rule(faces, covered)
+        contained = faces.contains(X) == (covered == 0)
+        assert ((rule.predict(X) == covered) == contained.any(axis=0)).all()
+        assert len(rule.faces) == len(np.unique(normals, axis=0))
+
+    @given(seed=st.integers(0, 10**6))
+    def test_open_complements_contain_exactly_the_other_rows(self, seed):
+        rng = np.random.default_rng(seed)
+        faces = HalfspaceSet(rng.normal(size=(5, 2)), rng.normal(size=5))
+        X = rng.normal(size=(50, 2))
+        border = HalfspaceSet(faces.normals, faces.normals @ X[0])
+        for halfspaces in (faces, border):
+            inside = halfspaces.contains(X)
+            assert (inside + open_complements(halfspaces).contains(X) == 1).all()
+
+    def test_printed_rules(self):
+        X = np.array([[0.0, 0.0], [4.0, 1.0]])
+        public = public_sample(X, ("no", "yes"))
+        faces = HalfspaceSet(np.array([[1.0, 0.5], [0.0, -1.0]]), np.array([2.0, -3.0]))
+        polytopes = growing_polytopes(faces, faces[:0], 6, 1.0, public)
+        assert polytopes._make_rule(faces, 0).rule() == (
+            "if -x1 < -3\n   and x0 + 0.5·x1 < 2 (≈):\n    predict yes\nelse:\n    predict no"
+        )
+        assert polytopes._make_rule(faces[:0], 0).rule() == "predict yes"
+        assert polytopes._make_rule(faces[:0], 1).rule() == "predict no"
+        box = growing_boxes(faces[1:], 6, 1.0, public)._make_rule(faces[1:], 1)
+        assert box.rule() == "if x1 <= 3 (≈):\n    predict no\nelse:\n    predict yes"
+
+
+def worst_search(cover, X, y, allowed):
+    """Yield the covered label and the complete union, if draws exceed the fewest errors.
+
+    Each draw may exceed them by `allowed`. Of the members that it may select, it selects the one
+    with the most errors on rows of the other label, since later draws cannot correct them.
+    """
+    for step in range(1, cover.rounds):
+        errors = cover.family(tabulate(cover, X, y)).errors
+        paths = np.flatnonzero(errors <= errors.min() + allowed)
+        wrong = [
+            ((cover.hypothesis(path).predict(X) == cover.covered) & (y != cover.covered)).sum()
+            for path in paths
+        ]
+        rule = cover.hypothesis(paths[np.argmax(wrong)])
+        following = cover.refine(rule, step)
+        if isinstance(following, ListedCover) or following.covered != cover.covered:
+            yield cover.covered, rule
+            if isinstance(following, ListedCover):
+                return
+        cover = following
+
+
+class TestPromise:
+    """f - c >= (1 - a) f(O) - ln(1/a) c(O) - m (Δ + 1) for every union O of few halfspaces."""
+
+    @pytest.mark.parametrize("allowed", [0, 2])
+    @pytest.mark.parametrize(("n_faces", "first_weight"), [(3, math.exp(-3)), (4, math.exp(-2))])
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=15)
+    def test_against_all_unions(self, n_faces, first_weight, allowed, seed):
+        rng = np.random.default_rng(seed)
+        points = rng.integers(0, 4, size=(8, 2)).astype(float)
+        X = rng.integers(0, 4, size=(150, 2)).astype(float)
+        pool = axis_pool(points, 3).halfspaces
+        # rows of a box with two faces, and some others
+        inside = (X >= 1).all(axis=1) == (seed % 2 == 0)
+        y = np.where(rng.random(len(X)) < 0.05 * (seed % 3), 1 - inside, inside).astype(int)
+        cover = growing_boxes(pool, n_faces, first_weight, public_sample(points))
+        n_reference = math.floor(n_faces / math.log(1 / first_weight))
+        assert n_reference >= 1
+        rounding = n_faces * (1 + len(X) / 2**20)
+        for covered, rule in worst_search(cover, X, y, allowed):
+            predicted = rule.predict(X) == covered
+            gain = (predicted & (y == covered)).sum() - (predicted & (y != covered)).sum()
+            regions = pool.contains(X) == (covered == 0)
+            for size in range(1, n_reference + 1):
+                for chosen in itertools.combinations(regions, size):
+                    f = (np.any(chosen, axis=0) & (y == covered)).sum()
+                    c = sum((region & (y != covered)).sum() for region in chosen)
+                    least = (1 - first_weight) * f - math.log(1 / first_weight) * c
+                    assert gain >= least - n_faces * allowed - rounding - 1e-9
+
+    def test_early_draws_avoid_what_cannot_be_corrected(self):
+        # {x <= 0} and {x >= 6} make no error together; {x >= 0} alone covers all rows of label 0
+        x = np.repeat([0.0, 3.0, 6.0], [50, 49, 50])[:, None]
+        y = (x[:, 0] == 3).astype(int)
+        n_errors = {}
+        for first_weight in (math.exp(-3), 1.0):
+            public = public_sample(np.array([[0.0], [6.0]]))
+            cover = growing_boxes(axis_pool(public.X, 2).halfspaces, 6, first_weight, public)
+            _, rule = next(worst_search(cover, x, y, 0))
+            n_errors[first_weight] = (rule.predict(x) != y).sum()
+        assert [*n_errors.values()] == [0, 49]
+
+
+def box_rows(rng, n, d, *, private_inside, inside_share=0.6):
+    """Return rows of a box with 2 d faces, with a share of the rows inside, and their labels."""
+    X = rng.random((n, d))
+    margin = (1 - inside_share ** (1 / d)) / 2
+    inside = (abs(X - 0.5) < 0.5 - margin).all(axis=1)
+    return X, (inside == private_inside).astype(int)
+
+
+class TestFit:
+    @pytest.mark.parametrize("private_inside", [True, False])
+    def test_a_box_of_sixteen_faces(self, private_inside):
+        rng = np.random.default_rng(0)
+        kind = {"private_inside": private_inside}
+        X, y = box_rows(rng, 25_000, 8, **kind)
+        X_test, y_test = box_rows(rng, 10_000, 8, **kind)
+        model = clone(BOXES).set_params(max_intersections=16, evaluation_share=0.1).fit(X, y)
+        error = (model.predict(X_test) != y_test).mean()
+        assert (
+            error
+            < 0.1
+            < 0.25
+            < (
+                clone(BOXES).set_params(max_intersections=2).fit(X, y).predict(X_test) != y_test
+            ).mean()
+        )
+        assert error < model.guarantee_ < 0.2
+        assert len(model.halfspaces_[1]) <= 16
+        inside = (model.halfspaces_[1] <= X @ model.halfspaces_[0].T).all(axis=1)
+        assert ((model.predict(X) == 1) == (inside == private_inside)).all()
+
+    @pytest.mark.parametrize("private_inside", [True, False])
+    def test_a_disc_in_the_plane(self, private_inside):
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(12_000, 2))
+        y = (((X**2).sum(axis=1) < 1.5) == private_inside).astype(int)
+        model = clone(MODEL).set_params(max_intersections=8).fit(X[:8000], y[:8000])
+        assert (model.predict(X[8000:]) != y[8000:]).mean() < 0.1
+
+    def test_all_draws_have_the_same_share_of_the_budget(self):
+        X, y = box_rows(np.random.default_rng(0), 500, 2, private_inside=True)
+        model = clone(BOXES).set_params(max_intersections=6, epsilon=2).fit(X, y)
+        assert [draw.event for draw in model.privacy_.mechanisms] == 13 * [Draw(Fraction(2, 13))]
+        assert model.privacy_.epsilon == 2
+        assert model.guarantee_ is None
+        assert "drawn one at a time" in model.guarantee_reason_
+
+    def test_rows_off_the_affine_hull_are_private(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(3000, 3))
+        y = (X[:, :2] ** 2).sum(axis=1) > 1.5
+        X[~y, 2] = 5.0
+        model = clone(MODEL).set_params(max_intersections=6).fit(X, y.astype(int))
+        assert model.hypothesis_.inside == 0
+        assert model.predict([[0.0, 0.0, 5.0], [0.0, 0.0, 4.0]]).tolist() == [0, 1]
+
+    def test_of_one_label_or_no_public_row(self):
+        X, y = box_rows(np.random.default_rng(0), 300, 2, private_inside=True)
+        for base, (labels, mask) in itertools.product(
+            (MODEL, BOXES), [(np.ones(300, int), None), (y, np.zeros(300, bool))]
+        ):
+            with pytest.warns(NoPublicDataWarning):
+                clf = clone(base).fit(X, labels, is_public=mask)
+            assert (clf.predict(X) == 1).all()
+
+
+def n_violations(trials, n, d, alpha, epsilon, faces):
+    """Count how often the error of the learner of `n_ppm_growing_boxes` exceeds alpha."""
+    settings_of_size = {
+        "max_intersections": math.ceil(faces * math.log(4 / alpha)),
+        "alpha": alpha / 4,
+        "max_halfspaces": 5788,
+    }
+    failures = 0
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        kind = {"private_inside": seed % 2 == 0, "inside_share": 0.5}
+        X, y = box_rows(rng, n, d, **kind)
+        model = clone(BOXES).set_params(epsilon=epsilon, random_state=seed, **settings_of_size)
+        X_test, y_test = box_rows(rng, 20_000, d, **kind)
+        failures += (model.fit(X, y).predict(X_test) != y_test).mean() > alpha
+    return failures
+
+
+class TestSize:
+    def test_the_promise_at_its_own_size(self):
+        n = n_ppm_growing_boxes(0.4, 0.2, 8.0, 3, faces=6, public_share=0.6)
+        assert n_violations(4, n, 3, 0.4, 8.0, 6) <= binom.isf(FALSE_ALARM, 4, 0.2)
+
+    @pytest.mark.slow
+    def test_the_promise_often(self):
+        n = n_ppm_growing_boxes(0.3, 0.2, 4.0, 4, faces=8, public_share=0.6)
+        assert n_violations(30, n, 4, 0.3, 4.0, 8) <= binom.isf(FALSE_ALARM, 30, 0.2)
+
+    def test_more_rows_for_more_faces_and_a_smaller_alpha(self):
+        sizes = [n_ppm_growing_boxes(0.3, 0.05, 1.0, 5, faces=k, public_share=0.2) for k in (4, 10)]
+        smaller = n_ppm_growing_boxes(0.2, 0.05, 1.0, 5, faces=4, public_share=0.2)
+        assert sizes[0] < sizes[1]
+        assert sizes[0] < smaller
+
+    def test_what_no_number_of_rows_reaches(self):
+        with pytest.raises(ValueError, match="289 values of each column may add an error"):
+            n_ppm_growing_boxes(0.1, 0.05, 1.0, 10, faces=20, public_share=0.5)
+        with pytest.raises(ValueError, match=r"faces must be an integer from 1 to 2 \* d = 6"):
+            n_ppm_growing_boxes(0.1, 0.05, 1.0, 3, faces=7)
