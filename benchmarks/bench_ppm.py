@@ -1,7 +1,7 @@
 """Measure speed and accuracy of PPMHalfspaceClassifier in favourable and unfavourable settings.
 
 ``python benchmarks/bench_ppm.py``; some minutes. ``--only PART ...`` measures selected parts:
-speed, synthetic, theorem, covid, others, dimensions.
+speed, synthetic, theorem, faces, covid, others, dimensions.
 """
 
 from __future__ import annotations
@@ -110,6 +110,46 @@ def theorem():
             yield line(f"{name}: excess error, worst", max(errors), alpha)
             yield line(f"{name}: guarantee_, worst", max(promised))
             yield line(f"{name}: fit", np.median(times), None, "s")
+
+
+def box_rows(n, d, generator):
+    """Return points of d columns, and whether each is in a box with 2 d faces; 60% are."""
+    X = generator.random((n, d))
+    return X, (abs(X - 0.5) < 0.6 ** (1 / d) / 2).all(axis=1)
+
+
+def polytope_rows(n, d, generator):
+    """Return points of d columns, and whether each is in a polytope with ten faces; half are."""
+    X = generator.normal(size=(n, d))
+    normals = generator.normal(size=(10, d))
+    normals /= np.linalg.norm(normals, axis=1)[:, None]
+    distances = (X @ normals.T).max(axis=1)
+    return X, distances < np.median(distances)
+
+
+def faces():
+    """Compare two halfspaces in one draw with many halfspaces that are drawn one at a time."""
+    for name, rows, n, d, pool, n_faces in (
+        ("box with 20 faces", box_rows, 50_000, 10, "axes", 20),
+        *(("polytope with 10 faces", polytope_rows, 20_000, d, "auto", 12) for d in (2, 3, 4, 6)),
+    ):
+        for private_inside in (True, False):
+            for max_intersections in (2, n_faces):
+                errors, bounds = [], []
+                for seed in range(REPEATS):
+                    X, inside = rows(n + 20_000, d, np.random.default_rng(seed))
+                    y = np.where(inside == private_inside, PRIVATE, PUBLIC)
+                    clf = PPMHalfspaceClassifier(
+                        private_label=PRIVATE, pool=pool, max_intersections=max_intersections,
+                        evaluation_share=0.1, random_state=seed,
+                    )  # fmt: skip
+                    errors.append(np.mean(clf.fit(X[:n], y[:n]).predict(X[n:]) != y[n:]))
+                    bounds.append(clf.guarantee_)
+                side = "in" if private_inside else "out"
+                text = f"{name}, d = {d}, private {side}side, {max_intersections} halfspaces"
+                yield line(f"{text}: error", np.mean(errors))
+                yield line(f"{text}: guarantee_", np.mean(bounds))
+                yield line(f"{text}: violations", np.sum(np.array(errors) > bounds))
 
 
 def mixed(X, y, epsilon, seed, **parameters):
@@ -299,7 +339,7 @@ def dimensions():
 
 
 def main():
-    parts = ("speed", "synthetic", "theorem", "covid", "others", "dimensions")
+    parts = ("speed", "synthetic", "theorem", "faces", "covid", "others", "dimensions")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     chosen = parser.parse_args().only
@@ -317,6 +357,10 @@ def main():
     if "theorem" in chosen:
         reached = [*theorem()]
         print_lines(reached, f"The theorem's learner at its own sizes, ε = 1, {REPEATS} seeds")
+        lines += reached
+    if "faces" in chosen:
+        reached = [*faces()]
+        print_lines(reached, f"Many halfspaces, ε = 1, {REPEATS} seeds")
         lines += reached
     if "covid" in chosen:
         measured, reached = covid()

@@ -223,7 +223,7 @@ def n_ppm_growing_boxes(
     Examples
     --------
     >>> n_ppm_growing_boxes(alpha=0.3, beta=0.05, epsilon=1.0, d=3, faces=6, public_share=0.5)
-    0
+    99235
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, public_share=public_share)
     if not 1 <= faces <= 2 * d:

@@ -340,9 +340,9 @@ def n_ppm(
 ) -> int:
     """Return the number of rows, private and public together, that `PPMHalfspaceClassifier` needs.
 
-    This is for ``pool="paper"`` and ``max_intersections=None``. For ``pool="axes"`` it is
-    `n_ppm_boxes`. An automatic pool has a bound by counted errors only (`evaluation_share`), which
-    no number of rows determines in advance.
+    This is for ``pool="paper"`` and ``max_intersections=None``. For ``pool="axes"`` use
+    `n_ppm_boxes`, or `n_ppm_growing_boxes` for more than five faces. An automatic pool has a bound
+    by counted errors only (`evaluation_share`), which no number of rows determines in advance.
 
     Parameters
     ----------

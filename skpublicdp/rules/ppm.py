@@ -17,7 +17,7 @@ from skpublicdp.accounting import Draw, Event, Pure, Sensitivity, Steps, exact_f
 from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
 from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
-from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
+from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
 from skpublicdp.guarantees.mixed_boxes import (
     MAX_GROWING_HALFSPACES,
@@ -40,7 +40,7 @@ from skpublicdp.hypotheses.growing_unions import (
     growing_boxes,
     growing_polytopes,
 )
-from skpublicdp.hypotheses.halfspace_sets import AffineHull
+from skpublicdp.hypotheses.halfspace_sets import AffineHull, n_supported_halfspaces
 from skpublicdp.hypotheses.intersections import (
     IntersectionCover,
     max_support_points,
@@ -341,7 +341,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
         PrivacyBudgetError
             If `budget` does not suffice.
         CoverSizeError
-            If the paper's pool would be too large.
+            If the paper's pool would be too large, or the pool of boxes too small.
         """
         return self._fit(
             X, y, X_public=X_public, y_public=y_public, is_public=is_public, groups=groups
@@ -489,6 +489,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
             return (
                 boxes if is_constant else growing_boxes(boxes.pool, n_faces, first_weight, public)
             )
+        if self.pool == "paper":
+            _check_number_of_supported_halfspaces(public.X)
         family = HalfspaceIntersections(1, self.pool, max_halfspaces)
         halfspaces = family.build_cover(public, alpha=alpha, beta=self.beta)
         assert isinstance(halfspaces, IntersectionCover)
@@ -653,6 +655,22 @@ class PPMHalfspaceClassifier(CoverClassifier):
     def _is_theorem(self) -> bool:
         """Return whether `pool` and `max_intersections` have the values of Theorem 4.6."""
         return self.pool == "paper" and self.max_intersections is None
+
+
+def _check_number_of_supported_halfspaces(X: Floats) -> None:
+    """Raise CoverSizeError if public rows support more halfspaces than can be drawn from."""
+    if not len(X):
+        return
+    points = np.unique(X + 0.0, axis=0)  # zeros of either sign are equal
+    n_dimensions = len(AffineHull(points).axes)
+    n_supported = n_supported_halfspaces(len(points), n_dimensions)
+    if n_supported > MAX_GROWING_HALFSPACES:
+        raise CoverSizeError(
+            f"{len(points)} distinct public points in {n_dimensions} dimensions support "
+            f"{n_supported:.2g} halfspaces, but at most {MAX_GROWING_HALFSPACES} can be drawn one "
+            f"at a time, as with more than {MAX_LISTED_FACES} max_intersections. Pass fewer public "
+            'rows or use pool="auto".'
+        )
 
 
 def _n_errors(rule: Hypothesis, X: Floats, y: Codes, rows: MixedRows) -> int:

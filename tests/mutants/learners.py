@@ -77,10 +77,9 @@ MUTANTS = (
         "a growing polytope that ends when it has no errors",
         STRUCTURE,
         "rules/cover_search.py",
-        "        if finer_cover is cover:  # it cannot be refined: the last draw gets the remaining ε\n",
-        """        no_errors = cover.equal_rounds and not cover.family(search.tabulate(cover)).errors[0]
-        if finer_cover is cover or no_errors:
-""",
+        "        if finer_cover is cover:",
+        """        no_errors = not cover.family(search.tabulate(cover)).errors[0]
+        if finer_cover is cover or (cover.equal_rounds and no_errors):""",
         ("PPMHalfspaceClassifier, growing polytopes",),
     ),
     Mutant(
