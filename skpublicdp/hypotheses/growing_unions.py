@@ -8,13 +8,26 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function
-from skpublicdp.guarantees.mixed_boxes import WEIGHT_UNIT
-from skpublicdp.hypotheses.axis_boxes import AxisBox
+from skpublicdp.guarantees.mixed_boxes import (
+    DEFAULT_BOX_ALPHA,
+    MAX_GROWING_HALFSPACES,
+    MAX_LISTED_FACES,
+    WEIGHT_UNIT,
+)
+from skpublicdp.hypotheses.axis_boxes import AxisBox, build_axis_boxes
 from skpublicdp.hypotheses.base import Cover, Hypothesis, PublicSample
+from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.contingency import contingency_table
 from skpublicdp.hypotheses.finite import ListedCover
-from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, concatenate_sets
+from skpublicdp.hypotheses.halfspace_sets import (
+    AffineHull,
+    HalfspaceSet,
+    concatenate_sets,
+    n_supported_halfspaces,
+)
+from skpublicdp.hypotheses.intersections import HalfspaceIntersections, IntersectionCover
 from skpublicdp.hypotheses.polytopes import HalfspaceUnion, Polytope
 from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
@@ -22,6 +35,12 @@ from skpublicdp.typing import Codes, Floats, Integers
 DEFAULT_FIRST_WEIGHT = math.exp(-1)
 """Weight of errors in the first draw. With it, the weights are those of the distorted greedy
 algorithm for unions that have as many halfspaces as there are draws."""
+
+WHY_GROWING_IS_UNPROVED = (
+    f"more than {MAX_LISTED_FACES} halfspaces are drawn one at a time, so the search may miss the "
+    "best rule; evaluation_share gives a bound by counted errors"
+)
+"""Reason why no bound on the excess error is proved."""
 
 PUBLIC, PRIVATE = 0, 1
 
@@ -166,6 +185,58 @@ class GrowingUnion(Cover):
         )
 
 
+MixedCover = IntersectionCover | ConeCover | GrowingUnion
+"""Covers of `PPMHalfspaceClassifier`."""
+
+
+def build_growing_union(
+    public: PublicSample,
+    pool: str,
+    n_faces: int,
+    max_halfspaces: int,
+    alpha: float | None,
+) -> IntersectionCover | GrowingUnion:
+    """Return the first cover of a search for a union of many halfspaces.
+
+    Parameters
+    ----------
+    public : PublicSample
+        Public rows and at most two labels. With a single label, or without public rows, the
+        returned cover has a single rule.
+    pool : {"axes", "auto", "paper"}
+        ``"axes"`` for axis-aligned boxes; otherwise that of `HalfspaceIntersections`.
+    n_faces : int
+        Maximum number of halfspaces in a union.
+    max_halfspaces : int
+        Maximum number of halfspaces of the pool.
+    alpha : float or None
+        Target of approximation of the pool, and weight of errors in the first draw; ``None`` for
+        `DEFAULT_BOX_ALPHA` and `DEFAULT_FIRST_WEIGHT`.
+
+    Raises
+    ------
+    CoverSizeError
+        If the paper's pool is too large, or a pool of boxes too small.
+    """
+    max_halfspaces = min(max_halfspaces, MAX_GROWING_HALFSPACES)
+    first_weight = DEFAULT_FIRST_WEIGHT if alpha is None else alpha
+    alpha = DEFAULT_BOX_ALPHA if alpha is None else alpha
+    if pool == "axes":
+        # the distance alpha / n_faces between cuts, as for boxes with fewer faces
+        boxes = build_axis_boxes(public, 1, max_halfspaces, alpha / n_faces)
+        if not len(boxes.pool):
+            return boxes
+        return growing_boxes(boxes.pool, n_faces, first_weight, public)
+    if pool == "paper":
+        _check_number_of_supported_halfspaces(public.X)
+    family = HalfspaceIntersections(1, pool, max_halfspaces)
+    halfspaces = family.build_cover(public, alpha=alpha, beta=alpha)  # it does not depend on beta
+    assert isinstance(halfspaces, IntersectionCover)
+    if halfspaces.affine_hull is None:
+        return halfspaces
+    return growing_polytopes(halfspaces.pool, halfspaces.affine_hull, n_faces, first_weight, public)
+
+
 def growing_boxes(
     pool: HalfspaceSet, n_faces: int, first_weight: float, public: PublicSample
 ) -> GrowingUnion:
@@ -206,6 +277,22 @@ def growing_polytopes(
 
     labels = (PRIVATE,) if len(affine_hull) else (PUBLIC, PRIVATE)
     return GrowingUnion(pool, n_faces, first_weight, make_polytope, labels)
+
+
+def _check_number_of_supported_halfspaces(X: Floats) -> None:
+    """Raise CoverSizeError if public rows support more halfspaces than can be drawn from."""
+    if not len(X):
+        return
+    points = np.unique(X + 0.0, axis=0)  # zeros of either sign are equal
+    n_dimensions = len(AffineHull(points).axes)
+    n_supported = n_supported_halfspaces(len(points), n_dimensions)
+    if n_supported > MAX_GROWING_HALFSPACES:
+        raise CoverSizeError(
+            f"{len(points)} distinct public points in {n_dimensions} dimensions support "
+            f"{n_supported:.2g} halfspaces, but at most {MAX_GROWING_HALFSPACES} are allowed if "
+            f"max_intersections is larger than {MAX_LISTED_FACES}. Pass fewer public rows or use "
+            'pool="auto".'
+        )
 
 
 def _without_implied(faces: HalfspaceSet, is_union: bool) -> HalfspaceSet:

@@ -17,10 +17,9 @@ from skpublicdp.accounting import Draw, Event, Pure, Sensitivity, Steps, exact_f
 from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
 from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
-from skpublicdp.exceptions import CoverSizeError, TooFewRowsWarning, UnprovedWarning, warn
+from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
 from skpublicdp.guarantees.mixed_boxes import (
-    MAX_GROWING_HALFSPACES,
     MAX_LISTED_FACES,
     axis_box_guarantee,
 )
@@ -33,18 +32,14 @@ from skpublicdp.guarantees.ppm import (
 from skpublicdp.hypotheses import Cover, HalfspaceIntersections, Hypothesis, PublicSample
 from skpublicdp.hypotheses.axis_boxes import AxisBoxCover, build_axis_boxes
 from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.growing_unions import (
-    DEFAULT_FIRST_WEIGHT,
+    WHY_GROWING_IS_UNPROVED,
     GrowingUnion,
-    growing_boxes,
-    growing_polytopes,
+    MixedCover,
+    build_growing_union,
 )
-from skpublicdp.hypotheses.halfspace_sets import AffineHull, n_supported_halfspaces
-from skpublicdp.hypotheses.intersections import (
-    IntersectionCover,
-    max_support_points,
-)
+from skpublicdp.hypotheses.halfspace_sets import AffineHull
+from skpublicdp.hypotheses.intersections import max_support_points
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.rules.class_weights import integer_class_weights
@@ -91,6 +86,7 @@ class _MixedSearch(RuleSearch):
         Whether private and public rows have different weights.
     """
 
+    cover: MixedCover
     n_supports: int
     held_out: Mask
     n_dimensions: int
@@ -456,9 +452,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
             return X_generating
         return X_generating[ledger.subset(len(X_generating), max_supports)]
 
-    def _cover(
-        self, rows: MixedRows, supports: Floats
-    ) -> IntersectionCover | ConeCover | GrowingUnion:
+    def _cover(self, rows: MixedRows, supports: Floats) -> MixedCover:
         """Return the family of rules: intersections of halfspaces with the public label inside.
 
         The rules predict the first of their labels inside, so the public label comes first.
@@ -468,37 +462,13 @@ class PPMHalfspaceClassifier(CoverClassifier):
             order = [1 - rows.private_code, rows.private_code]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
         alpha = DEFAULT_ALPHA if self.alpha is None else float(self.alpha)
-        if self._max_faces() > MAX_LISTED_FACES:
-            return self._growing_union(public, alpha)
+        n_faces, max_halfspaces = self._max_faces(), int(self.max_halfspaces)
+        if n_faces > MAX_LISTED_FACES:
+            return build_growing_union(public, self.pool, n_faces, max_halfspaces, self.alpha)
         if self.pool == "axes":
-            return build_axis_boxes(public, self._max_faces(), int(self.max_halfspaces), alpha)
+            return build_axis_boxes(public, n_faces, max_halfspaces, alpha)
         family = HalfspaceIntersections(self.max_intersections, self.pool, self.max_halfspaces)
         return family.build_cover(public, alpha=alpha, beta=self.beta)
-
-    def _growing_union(
-        self, public: PublicSample, alpha: float
-    ) -> IntersectionCover | GrowingUnion:
-        """Return the first family of a search that draws one halfspace at a time."""
-        n_faces = self._max_faces()
-        max_halfspaces = min(int(self.max_halfspaces), MAX_GROWING_HALFSPACES)
-        first_weight = DEFAULT_FIRST_WEIGHT if self.alpha is None else alpha
-        if self.pool == "axes":
-            # the distance alpha / n_faces between cuts, as for boxes with fewer faces
-            boxes = build_axis_boxes(public, 1, max_halfspaces, alpha / n_faces)
-            is_constant = not len(boxes.pool)  # a single label, or no public rows
-            return (
-                boxes if is_constant else growing_boxes(boxes.pool, n_faces, first_weight, public)
-            )
-        if self.pool == "paper":
-            _check_number_of_supported_halfspaces(public.X)
-        family = HalfspaceIntersections(1, self.pool, max_halfspaces)
-        halfspaces = family.build_cover(public, alpha=alpha, beta=self.beta)
-        assert isinstance(halfspaces, IntersectionCover)
-        if halfspaces.affine_hull is None:
-            return halfspaces
-        return growing_polytopes(
-            halfspaces.pool, halfspaces.affine_hull, n_faces, first_weight, public
-        )
 
     def _max_faces(self) -> int:
         """Return the maximum number of halfspaces in a rule, by default that of a box."""
@@ -574,11 +544,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
     def _why_no_guarantee(self, rows: MixedRows, search: _MixedSearch, described: bool) -> str:
         """Return the reason why Theorem 4.6 does not apply, or "" if it does."""
         if isinstance(search.cover, GrowingUnion):
-            return (
-                f"more than {MAX_LISTED_FACES} halfspaces are drawn one at a time, so the search "
-                "may miss the best rule; evaluation_share gives a bound by counted errors"
-            )
-        if not cast(IntersectionCover | ConeCover, search.cover).is_complete:
+            return WHY_GROWING_IS_UNPROVED
+        if not search.cover.is_complete:
             if not max_support_points(search.n_dimensions):
                 return (
                     "the halfspaces of Theorem 4.6 are too many in "
@@ -655,22 +622,6 @@ class PPMHalfspaceClassifier(CoverClassifier):
     def _is_theorem(self) -> bool:
         """Return whether `pool` and `max_intersections` have the values of Theorem 4.6."""
         return self.pool == "paper" and self.max_intersections is None
-
-
-def _check_number_of_supported_halfspaces(X: Floats) -> None:
-    """Raise CoverSizeError if public rows support more halfspaces than can be drawn from."""
-    if not len(X):
-        return
-    points = np.unique(X + 0.0, axis=0)  # zeros of either sign are equal
-    n_dimensions = len(AffineHull(points).axes)
-    n_supported = n_supported_halfspaces(len(points), n_dimensions)
-    if n_supported > MAX_GROWING_HALFSPACES:
-        raise CoverSizeError(
-            f"{len(points)} distinct public points in {n_dimensions} dimensions support "
-            f"{n_supported:.2g} halfspaces, but at most {MAX_GROWING_HALFSPACES} can be drawn one "
-            f"at a time, as with more than {MAX_LISTED_FACES} max_intersections. Pass fewer public "
-            'rows or use pool="auto".'
-        )
 
 
 def _n_errors(rule: Hypothesis, X: Floats, y: Codes, rows: MixedRows) -> int:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from skpublicdp import PPMHalfspaceClassifier
 from skpublicdp.accounting import Draw
-from skpublicdp.exceptions import NoPublicDataWarning
+from skpublicdp.exceptions import CoverSizeError, NoPublicDataWarning, UnprovedWarning
 from skpublicdp.guarantees import growth_function, n_ppm_growing_boxes
 from skpublicdp.hypotheses.axis_boxes import axis_pool
 from skpublicdp.hypotheses.base import tabulate
@@ -278,6 +278,17 @@ class TestFit:
         model = clone(MODEL).set_params(max_intersections=6).fit(X, y.astype(int))
         assert model.hypothesis_.inside == 0
         assert model.predict([[0.0, 0.0, 5.0], [0.0, 0.0, 4.0]]).tolist() == [0, 1]
+
+    def test_the_papers_pool_is_complete_or_refused(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2000, 2))
+        y = (abs(X[:, 0]) > 0.02).astype(int)
+        model = clone(MODEL).set_params(pool="paper", max_intersections=6)
+        with pytest.warns(UnprovedWarning, match="drawn one at a time"):
+            model.fit(X, y)
+        assert (model.predict(X) != y).mean() < 0.03
+        with pytest.raises(CoverSizeError, match="allowed if max_intersections is larger than 5"):
+            model.fit(X, (abs(X[:, 0]) > 0.2).astype(int))
 
     def test_of_one_label_or_no_public_row(self):
         X, y = box_rows(np.random.default_rng(0), 300, 2, private_inside=True)
