@@ -149,7 +149,7 @@ LINES = (
     ("budget_split", "LEAF_SHARE", "little", {"1/8": Fraction(1, 8), "1/2": HALF}),
     ("private_trees", "LEAF_VALUE_PRIOR", "little", {"0.4": 0.4, "1.6": 1.6}),
     ("budget_split", "MISMATCH", "little", {"0": 0.0, "1": 1.0}),
-    ("additive_fit", "SHIFT_THRESHOLD", "little", {"never": np.inf}),
+    ("covariate_shift", "SHIFT_THRESHOLD", "little", {"never": np.inf}),
     ("covariate_shift", "MIN_SHIFT_EVIDENCE", "little", {"1": 1.0, "4": 4.0}),
     ("strategy", "PRIOR_SCALE", "little", {"0.1": 0.1, "1": 1.0}),
     ("public_labels", "POWER_PRIORS", "little, public labels", {"0, 1": (0.0, 1.0)}),

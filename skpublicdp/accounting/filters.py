@@ -358,6 +358,8 @@ class Filter:
         allowance = self.failure_allowance(total + price)
         if total.delta + price.delta > allowance:
             remaining = four_digits(max(allowance - total.delta, ZERO), ROUND_FLOOR)
+            if not self.delta:
+                return self._no_delta_message(price, total)
             scope = " for fits known only by their (ε, δ)," if self.accountant == "auto" else ""
             return (
                 f"This fit requests δ = {four_digits(price.delta)}, but only δ = {remaining} is "
@@ -374,6 +376,17 @@ class Filter:
         remaining = f"only ε = {four_digits(largest, ROUND_FLOOR)}" if largest else "nothing"
         advice = "fit with a smaller epsilon, or stop here" if largest else "stop here"
         return f"This fit requests {requested}, but {remaining} is left {cap}; {advice}."
+
+    def _no_delta_message(self, price: SpentTotals, total: SpentTotals) -> str:
+        """Return the error message for a fit with δ > 0 that a budget without δ refuses."""
+        advice = "fit with delta=0, or stop here"
+        if not total.fits:  # no promise depends on the budget yet
+            advice = "fit with delta=0, or plan a δ before the first fit: "
+            advice += "PrivacyBudget(epsilon, delta)"
+        return (
+            f"This fit requests δ = {four_digits(price.delta)}, but the budget of ε = "
+            f"{float(self.epsilon):g} has no δ; {advice}."
+        )
 
     def _all_noise_share(self, total: SpentTotals) -> Fraction:
         """Return the share of δ for the first admission rule, which treats all fits as noise."""

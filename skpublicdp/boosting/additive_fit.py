@@ -38,9 +38,12 @@ from skpublicdp.boosting.budget_split import (
     trial_event,
 )
 from skpublicdp.boosting.covariate_shift import (
+    NO_DRIFT,
+    DriftReport,
     ShiftEstimate,
     calibrate_weights,
     expected_bin_shares,
+    histogram_drift,
     noisy_shift,
     normal_scores,
 )
@@ -73,15 +76,7 @@ from skpublicdp.boosting.public_labels import (
 from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy, choose_strategy
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.typing import Floats
-
-SHIFT_THRESHOLD = 1.6
-"""Value of the shift statistic above which public rows are reweighted.
-
-The statistic is the mean of squared standardised differences between bin counts, so it is about 1
-without a shift. Since the statistic varies more with few bins, the threshold is also required to be
-at least three standard deviations above 1.
-"""
+from skpublicdp.typing import Floats, Mask
 
 
 def fit_additive(
@@ -204,6 +199,7 @@ def fit_histograms(
         pure=budget.pure,
         public_labels=training.public_labels,
         shift=shift,
+        has_actual_values=training.has_actual_values,
     )
     effective_rows, variance = data.rows.n * class_balance, strategy.noise_variance(budget, ledger)
     n_rounds = n_histogram_rounds(effective_rows, design.effective_size, variance)
@@ -270,6 +266,8 @@ class AdditiveFit:
         Targets of public rows.
     shift : ShiftEstimate, optional
         Result of an earlier shift test, which determined the weights in `initial_design`.
+    has_actual_values : ndarray of bool, shape (n_columns,), optional
+        Mask of the columns without synthetic public values; by default all columns.
     model : AdditiveModel
         Current model.
     posteriors : list of BinPosterior
@@ -278,6 +276,8 @@ class AdditiveFit:
         Shift statistic of the public rows, which is about 1 without a covariate shift.
     drifted : bool
         Whether the shift is statistically significant.
+    report : DriftReport
+        The same for the columns without synthetic public values.
     design : WeightedPublicRows
         Public rows, reweighted if there is a shift.
     """
@@ -289,10 +289,12 @@ class AdditiveFit:
     pure: bool
     public_labels: PublicLabels | None = None
     shift: ShiftEstimate | None = None
+    has_actual_values: Mask | None = None
     model: AdditiveModel = field(init=False)
     posteriors: list[BinPosterior] = field(init=False, default_factory=list)
     drift: float | None = field(init=False, default=None)
     drifted: bool = field(init=False, default=False)
+    report: DriftReport = field(init=False, default=NO_DRIFT)
     design: WeightedPublicRows = field(init=False)
     _counts: Floats | None = field(init=False, default=None)
     _count_variance: float = field(init=False, default=np.inf)
@@ -318,9 +320,9 @@ class AdditiveFit:
         If the earlier shift test found a significant drift, its value (before the public rows were
         reweighted) is reported instead of the drift in the histograms.
         """
-        drift, drifted = self.drift, self.drifted
+        drift, drifted = self.report
         if self.shift is not None and self.shift.drifted:
-            drift, drifted = self.shift.drift, True
+            drift, drifted = self.shift.report
         weights = self.design.weights
         variances = np.array([posterior.mean_variance(weights) for posterior in self.posteriors])
         return LogisticFit(
@@ -398,19 +400,16 @@ class AdditiveFit:
         if noisy.counts is None:
             return
         n, counts = self.initial_design.n, noisy.counts.copy()
-        degrees_of_freedom = 0
         for block, is_identity in zip(
             self.strategy.column_slices, self.strategy.is_identity, strict=True
         ):
-            n_counts = block.stop - block.start
-            degrees_of_freedom += n_counts
             if is_identity:  # the counts of all bins add up to n, which is public
+                n_counts = block.stop - block.start
                 counts[block] += (n - counts[block].sum()) / n_counts
-                degrees_of_freedom -= 1
         old_precision, precision = 1 / self._count_variance, 1 / noisy.count_variance
         total_precision = old_precision + precision
         if self._counts is None:
-            self._test_for_shift(counts, noisy.count_variance, max(degrees_of_freedom, 1))
+            self._test_for_shift(counts, noisy.count_variance)
             self._counts = counts
         else:
             self._counts = (old_precision * self._counts + precision * counts) / total_precision
@@ -420,7 +419,7 @@ class AdditiveFit:
             whitened, Z = whiten_and_reduce(self._counts, variances, self._Z)
             self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
 
-    def _test_for_shift(self, counts: Floats, variance: float, degrees_of_freedom: int) -> None:
+    def _test_for_shift(self, counts: Floats, variance: float) -> None:
         """Compute the shift statistic: chi-squared per degree of freedom of the released counts.
 
         The statistic has no privacy cost beyond the histogram. The earlier shift test uses cheaper
@@ -433,9 +432,11 @@ class AdditiveFit:
         if self.pure:
             deviations = normal_scores(deviations, self._expected_count_variances, variance)
         squares = deviations**2 / variances
-        self.drift = float(squares[:-1].sum() / degrees_of_freedom)
-        standard_deviation = np.sqrt(2 / degrees_of_freedom)
-        self.drifted = self.drift > max(SHIFT_THRESHOLD, 1 + 3 * standard_deviation)
+        slices, is_identity = self.strategy.column_slices, self.strategy.is_identity
+        self.drift, self.drifted = self.report = histogram_drift(squares, slices, is_identity)
+        if self.has_actual_values is not None:
+            columns = self.has_actual_values
+            self.report = histogram_drift(squares, slices, is_identity, columns)
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the probabilities and gradient scales of the public rows under the model."""

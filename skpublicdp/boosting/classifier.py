@@ -107,8 +107,9 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     public_weight_, boosting_weight_ : float
         Weights of the margins of the public and the boosted model.
     drift_ : float or None
-        Drift statistic of the public rows, which is about 1 without a covariate shift, or ``None``
-        if no counts were released.
+        Drift statistic of the public rows, which is about 1 without a covariate shift. Columns with
+        public values that were spread over `bounds` do not count. ``None`` if no counts of other
+        columns were released.
     guarantee_ : None
         Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str

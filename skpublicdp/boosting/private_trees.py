@@ -220,7 +220,7 @@ def _fit_trees_with_noisy_leaves(
     covariances = [*booster.column_covariances, *booster.tree_covariances]
     variances = mean_variances(data.public_codes, booster.column_covariances, design.weights)
     variances = variances + booster.tree_variances(design.weights)
-    drift, drifted = (None, False) if shift is None else (shift.drift, shift.drifted)
+    drift, drifted = (None, False) if shift is None else shift.report
     fit = LogisticFit(booster.model, data, design, covariances, drift, drifted, variances)
     return fit, later_budget
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,12 +25,12 @@ from skpublicdp.boosting.site_rows import SiteBinnedRows
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
-from skpublicdp.data.one_hot import fold_rows, folded_schema
+from skpublicdp.data.one_hot import ColumnRun, fold_rows, folded_schema
 from skpublicdp.data.schema import Schema
 from skpublicdp.data.sources.sites_reader import PerSite
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.hypotheses.trees import TreeCover
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Floats, Mask
 
 BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]
 """Chunk of binned rows: an array of fine bins for each column, targets, and public margins."""
@@ -68,6 +68,9 @@ class TrainingData:
     public_margins : PublicMargins, optional
         Public model, with its margins for the public rows. The margins for private rows are stored
         in `rows`.
+    has_actual_values : ndarray of bool, shape (n_columns,), optional
+        Mask of the columns of `schema` without synthetic public values, by which a drift of the
+        public rows is reported. By default all columns.
     """
 
     schema: Schema
@@ -81,6 +84,7 @@ class TrainingData:
     public_labels: PublicLabels | None = None
     directions: Directions | None = None
     public_margins: PublicMargins | None = None
+    has_actual_values: Mask | None = None
 
     @property
     def n_targets(self) -> int:
@@ -229,7 +233,21 @@ def read_training_data(
         public_labels=public_labels,
         directions=directions,
         public_margins=public_margins,
+        has_actual_values=_columns_without_synthetic_values(dataset, runs),
     )
+
+
+def _columns_without_synthetic_values(dataset: Dataset, runs: Sequence[ColumnRun]) -> Mask | None:
+    """Return the mask of columns without synthetic public values; None if these are all columns.
+
+    The columns are those of the folded schema, where each run of one-hot columns is one column.
+    """
+    if not dataset.spread_columns:
+        return None
+    n_columns = len(dataset.schema.columns)
+    is_actual = np.array([i not in dataset.spread_columns for i in range(n_columns)])
+    dropped = [i for start, stop in runs for i in range(start + 1, stop)]
+    return np.delete(is_actual, dropped)
 
 
 def _public_model_parameter(estimator: Any, directions: Directions | None) -> Any:

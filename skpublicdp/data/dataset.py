@@ -47,6 +47,8 @@ class Dataset:
         these columns.
     one_hot_runs : tuple of ColumnRun
         Adjacent 0/1 columns that are one-hot in the public rows, if such columns were searched for.
+    spread_columns : frozenset of int
+        Positions of the columns of `X_public` with synthetic or repeated values.
     """
 
     schema: Schema
@@ -65,6 +67,7 @@ class Dataset:
     _types: tuple[ColumnType, ...]
     n_completions: int = 1
     one_hot_runs: tuple[ColumnRun, ...] = ()
+    spread_columns: frozenset[int] = frozenset()
 
     @property
     def targets(self) -> Targets:

@@ -131,6 +131,7 @@ def read_fit_inputs(
         is_synthetic=sample.is_synthetic,
         bounded=bounded,
         one_hot_runs=runs,
+        spread_columns=sample.spread_columns,
         n_private=roles.n_private,
         n_public=len(raw_public),
         assumptions=(*_assumptions(schema, table, X_public), *_site_assumptions(roles, groups)),

@@ -388,10 +388,14 @@ class AugmentedSample:
         Encoded rows: the actual public rows in their original order, followed by added rows.
     is_synthetic : ndarray of bool, shape (m,)
         Mask of the rows with at least one value that occurs in no actual public row.
+    spread_columns : frozenset of int
+        Positions of the columns that are no sample, as some of their values are synthetic or
+        repeated.
     """
 
     rows: Floats
     is_synthetic: Mask
+    spread_columns: frozenset[int] = frozenset()
 
 
 def without_augmentation(rows: Floats) -> AugmentedSample:
@@ -471,7 +475,9 @@ def augment_public(
         repeated = X_public[np.arange(N_ADDED_ROWS) % m]  # applies to columns without a domain
         added = _spread_columns(schema, repeated, has_domain)
         is_added = np.arange(m + N_ADDED_ROWS) >= m
-        return AugmentedSample(np.concatenate([X_public, added]), is_added)
+        # values of the other columns are repeated, so that they are no sample of this size
+        every_column = frozenset(range(len(schema.columns)))
+        return AugmentedSample(np.concatenate([X_public, added]), is_added, every_column)
 
     is_uninformative = np.array(
         [
@@ -497,7 +503,8 @@ def augment_public(
     is_synthetic[order[: m // 2]] = True  # the same half of the rows in all columns
     rows = X_public.copy()
     rows[is_synthetic] = _spread_columns(schema, X_public[is_synthetic], changed_columns)
-    return AugmentedSample(rows, is_synthetic)
+    spread_columns = frozenset(np.flatnonzero(changed_columns).tolist())
+    return AugmentedSample(rows, is_synthetic, spread_columns)
 
 
 def _check_within_bounds(schema: Schema, bounded: Collection[int]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from os import PathLike
 from types import FrameType
@@ -117,11 +117,14 @@ def check_columns(
     """
     table = _in_fitted_order(estimator, table, reset=reset, name=name)
     check_types(table)
-    for column, type_ in zip(column_names(table), table.types, strict=True):
-        if numeric and table.is_frame and type_.kind in (TEXT, CATEGORY):
-            if kinds and not reset:
-                raise NotNumbersError(kind_mismatch_message(column, NUMBER, type_.kind))
-            raise NotNumbersError(_encoding_advice(estimator, column, type_.kind))
+    if numeric and table.is_frame:
+        columns = dict(zip(column_names(table), (type_.kind for type_ in table.types), strict=True))
+        encodable = {column: kind for column, kind in columns.items() if kind in (TEXT, CATEGORY)}
+        if encodable and kinds and not reset:
+            column, kind = next(iter(encodable.items()))
+            raise NotNumbersError(kind_mismatch_message(column, NUMBER, kind))
+        if encodable:
+            raise NotNumbersError(_encoding_advice(estimator, encodable))
     if reset:
         keep_kinds(estimator, table, numeric=numeric)
     elif kinds:
@@ -129,13 +132,31 @@ def check_columns(
     return table
 
 
-def _encoding_advice(estimator: Any, name: str, kind: str) -> str:
-    """Return the message about a column of text or categories that an estimator cannot read."""
+def _encoding_advice(estimator: Any, kinds: Mapping[Any, str]) -> str:
+    """Return the message about columns of text or categories, which an estimator cannot read.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator.
+    kinds : mapping of str or int to str
+        Kind of each of these columns, by name, or by position in an array.
+    """
+    columns = list(kinds)
+    named = [column if isinstance(column, str) else f"x{column}" for column in columns]
+    is_cut = len(columns) > MAX_LISTED_COLUMNS
+    named = named[:MAX_LISTED_COLUMNS] + [f"{len(columns) - MAX_LISTED_COLUMNS} others"] * is_cut
+    subject = f"Column {named[0]}"
+    if len(columns) > 1:
+        subject = f"Columns {', '.join(named[:-1])} and {named[-1]}"
+    listed = ", ".join([*map(repr, columns[:MAX_LISTED_COLUMNS]), *["..."] * is_cut])
     return (
-        f"Column {name} must contain numbers for {type(estimator).__name__}; got {kind}: encode "
-        "it, for instance with "
-        "PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
-        "or use SemiPrivateBoostingClassifier, which needs no encoding."
+        f"{subject} must contain numbers for {type(estimator).__name__}; got "
+        f"{' and '.join(dict.fromkeys(kinds.values()))}: use SemiPrivateBoostingClassifier, which "
+        "needs no encoding, or encode these columns alone by PublicFit(make_column_transformer("
+        f"(OneHotEncoder(sparse_output=False, handle_unknown='ignore'), [{listed}]), "
+        "remainder='passthrough')). Categories are those of public rows, which describe_columns "
+        "makes from a code book."
     )
 
 
@@ -144,6 +165,7 @@ def refuse_text(estimator: Any, public: Table) -> None:
 
     Only public values are read, so the message cannot reveal that a private row contains text.
     """
+    text: dict[Any, str] = {}
     for position, (name, type_) in enumerate(zip(column_names(public), public.types, strict=True)):
         if type_.kind != ANYTHING:
             continue
@@ -159,7 +181,9 @@ def refuse_text(estimator: Any, public: Table) -> None:
                 "values, which PublicFit(SimpleImputer()) fills in, or use "
                 "SemiPrivateBoostingClassifier."
             )
-        raise NotNumbersError(_encoding_advice(estimator, name, "text"))
+        text[name if public.is_frame else position] = "text"
+    if text:
+        raise NotNumbersError(_encoding_advice(estimator, text))
 
 
 def check_types(table: Table) -> None:
@@ -217,10 +241,13 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
             for names, status in ((missing, "missing"), (unknown, "unknown"))
             if names
         ]
+        if name == "X_public":
+            raise ValueError(
+                f"The columns should be those of X; {' and '.join(differences)}{pipeline_advice()}"
+            )
         raise ValueError(
             "The feature names should match those that were passed during fit; "
-            + " and ".join(differences)
-            + (pipeline_advice() if name == "X_public" else ".")
+            f"{' and '.join(differences)}."
         )
     return table.select(fitted_names.tolist())
 

@@ -122,19 +122,23 @@ class CDFDisplay(ReleaseDisplay):
         release: PAPQueryRelease,
         X_public: Any = None,
         *,
+        column: str | int | None = None,
         limits: ArrayLike | None = None,
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the CDF of a fitted release.
+        """Draw the CDF of a numeric column of a fitted release.
 
         Parameters
         ----------
         release : PAPQueryRelease
-            Fitted on one numeric column.
-        X_public : array-like or DataFrame, shape (m, 1), default=None
-            Public rows whose CDF is drawn as well. They are not protected: **public rows only**.
+            A fitted release.
+        X_public : array-like or DataFrame, shape (m, n_features), default=None
+            Public rows, with all columns, whose CDF is drawn as well. They are not protected:
+            **public rows only**.
+        column : str or int, default=None
+            Name or position of a numeric column. It is not needed if there is a single column.
         limits : pair of float, default=None
             Limits of the x-axis; by default the released quantiles 0.001 and 0.999, and a margin.
         name : str, default=None
@@ -154,34 +158,33 @@ class CDFDisplay(ReleaseDisplay):
         ImportError
             If matplotlib is missing.
         ValueError
-            If the release does not have exactly one column, which is numeric, or if the limits are
-            not two increasing numbers.
+            If the column is not numeric, or is not given and there are several, or if the limits
+            are not two increasing numbers.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(release)
-        if release.n_features_in_ != 1 or release._released.only_column is None:
-            n_columns = release.n_features_in_
-            columns = "a categorical one" if n_columns == 1 else f"{n_columns} columns"
-            raise ValueError(
-                f"{cls.__name__} draws releases of a single numeric column, but this release has "
-                f"{columns}. To draw a marginal, use MarginalDisplay."
-            )
+        position = _numeric_position(cls.__name__, release, column)
         public_values = np.empty(0)
-        if X_public is not None:
+        if X_public is not None and release.n_features_in_ == 1:
             public_values = validate_data(release, X_public, reset=False, dtype=np.float64)[:, 0]
+        elif X_public is not None:
+            public_rows = read_table(release, X_public, reset=False, numeric=False)
+            public_values = release._schema.encode(public_rows)[:, position]
+            public_values = public_values[~np.isnan(public_values)]  # as in `cdf`
         if limits is None:
-            limits = with_margin(*release.quantile([MAX_HIDDEN_SHARE, 1 - MAX_HIDDEN_SHARE]))
+            ends_of_axis = [MAX_HIDDEN_SHARE, 1 - MAX_HIDDEN_SHARE]
+            limits = with_margin(*release.quantile(ends_of_axis, position))
         ends = np.asarray(limits, dtype=np.float64)
         if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
             raise ValueError(f"limits must be two increasing numbers; got {ends.tolist()}.")
         if name is None:
-            (name,) = getattr(release, "feature_names_in_", ("x0",))
-        jumps = np.concatenate([release._released.rows.rows[:, 0], public_values])
+            name = release._schema.names[position]
+        jumps = np.concatenate([release._released.rows.column(position).rows[:, 0], public_values])
         x = evaluation_points(ends, jumps)
         display = cls(
             x,
-            release.cdf(x),
-            band=error_band(release, x),
+            release.cdf(x, position),
+            band=error_band(release, x, position),
             name=str(name),
             label=released_label(release),
         )
@@ -416,21 +419,43 @@ def released_label(release: PAPQueryRelease) -> str:
     return f"released, ε = {epsilon:g}" if epsilon else "released, no private rows used"
 
 
-def error_band(release: PAPQueryRelease, x: Floats) -> Floats | None:
+def _numeric_position(display: str, release: PAPQueryRelease, column: str | int | None) -> int:
+    """Return the position of the column that a `CDFDisplay` draws, after checking its kind."""
+    schema = release._schema
+    if column is None and len(schema.columns) > 1:
+        raise ValueError(
+            f"{display} draws one numeric column, but this release has {len(schema.columns)} "
+            "columns. Pass the name of one as column."
+        )
+    position = 0 if column is None else schema.position(column)
+    if not schema.numeric[position]:
+        raise ValueError(
+            f"{display} draws one numeric column, but column {schema.names[position]} is "
+            "categorical. To draw its fractions, use MarginalDisplay."
+        )
+    if schema.columns[position].has_offset:
+        raise ValueError(
+            f"{display} draws one numeric column, but column {schema.names[position]} holds dates "
+            "or numbers beyond 2**53. Pass its dates to cdf instead."
+        )
+    return position
+
+
+def error_band(release: PAPQueryRelease, x: Floats, position: int) -> Floats | None:
     """Return 95% confidence intervals of a released CDF, shape (n, 2); ``None`` without intervals.
 
     Parameters
     ----------
     release : PAPQueryRelease
-        A fitted release of a single numeric column.
+        A fitted release.
     x : ndarray of float64, shape (n,)
         Numbers at which the CDF is evaluated.
+    position : int
+        Position of the numeric column.
     """
-    queries = release.queries_.cumulative(x)
-    if queries is None:
-        return None
     try:
-        return release.interval(queries)
+        band: Floats = release.cdf_interval(x, position)
+        return band
     except ValueError:  # the release has no valid intervals
         return None
 

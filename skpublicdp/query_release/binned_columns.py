@@ -51,6 +51,43 @@ class BinnedRanges(NamedTuple):
     is_cut: NDArray[np.bool_]
 
 
+class LinearFunctions(NamedTuple):
+    """Posterior of linear functions of the fractions of bins. The arrays have the shape (n,).
+
+    Attributes
+    ----------
+    prior_means, means : ndarray
+        Means of the prior and of the posterior.
+    noise : ndarray
+        Posterior variance that comes from the noise.
+    prior : ndarray
+        Posterior variance that comes from the prior.
+    """
+
+    prior_means: Floats
+    means: Floats
+    noise: Floats
+    prior: Floats
+
+
+class BinMeans(NamedTuple):
+    """Mean of the numbers in each bin, estimated from weighted rows, shape (n_bins,).
+
+    Attributes
+    ----------
+    means : ndarray
+        Means.
+    variances : ndarray
+        Variance of the numbers in a bin. A bin without rows has one row at each of its ends.
+    ends : ndarray of shape (2, n_bins)
+        Lower and upper ends of the bins.
+    """
+
+    means: Floats
+    variances: Floats
+    ends: Floats
+
+
 def condition_on_value(
     posterior: TablePosterior, noisy: NoisyFractions
 ) -> tuple[TablePosterior, NoisyFractions]:
@@ -161,6 +198,106 @@ class BinnedColumn:
             [np.minimum(low, quantiles), np.maximum(high, quantiles)], axis=-1
         )
         return np.maximum(interval, self.bounds[0])
+
+    def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
+        """Return a confidence interval of the mean of the population.
+
+        The mean is the sum of the fraction times the mean of each bin. The variance of this linear
+        function is that of the fractions, given by the posterior of each effective size, plus that
+        of the sample of private rows. The error of the means of the bins is added in quadrature.
+
+        Parameters
+        ----------
+        level : float
+            Coverage.
+        simultaneous_level : float, optional
+            Adds the interval that the noise alone gives at this level, where the rows of each bin
+            are anywhere in it. No model is then assumed.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+        """
+        (low_bound, high_bound), bins = self.bounds, self._bin_means()
+        width = high_bound - low_bound
+        # in units of the width of the bounds, so that the mean is a number from 0 to 1
+        coefficients = (bins.means - low_bound) / width
+        fractions, sizes = self.posterior.estimate, self.posterior.sizes
+        fractions = fractions / fractions.sum()
+        posteriors = [self._linear_functions(coefficients[None], n_rows) for n_rows in sizes.rows]
+        square = fractions @ (coefficients**2 + bins.variances / width**2)
+        sampling = max(float(square - (fractions @ coefficients) ** 2), 0.0) / self.noisy.persons
+        mixture = NormalMixture(
+            weights=sizes.weights[:, None],
+            means=np.array([posterior.means for posterior in posteriors]),
+            noise=np.array([posterior.noise + posterior.prior for posterior in posteriors]),
+            prior=np.zeros((len(posteriors), 1)),
+        )
+
+        def variance(mean: Floats) -> Floats:
+            """Return the variance of each component, for any true mean."""
+            return mixture.noise + sampling
+
+        failure = 1 - level
+        estimate = (self.mean() - low_bound) / width
+        low = min(mixture.quantile(failure / 2, variance).item(), estimate)
+        high = max(mixture.quantile(1 - failure / 2, variance).item(), estimate)
+        inside = norm.isf(failure / 2) * self._bin_mean_deviation(bins, fractions) / width
+        low = estimate - float(np.hypot(estimate - low, inside))
+        high = estimate + float(np.hypot(high - estimate, inside))
+        if simultaneous_level is not None:
+            noise_failure = (1 - simultaneous_level) / 2
+            lowest, highest = (bins.ends - low_bound) / width
+            low = min(low, self._noisy_bounds(lowest, noise_failure)[0])
+            high = max(high, self._noisy_bounds(highest, noise_failure)[1])
+        return low_bound + width * np.clip([low, high], 0, 1)
+
+    def _bin_means(self) -> BinMeans:
+        """Return the mean and the variance of the weighted rows in each bin."""
+        (low, high), n_bins = self.bounds, len(self.cuts) + 1
+        ends = np.clip([np.append(low, self.cuts), np.append(self.cuts, high)], low, high)
+        values, weights = (
+            np.clip(self.distribution.rows[:, 0], low, high),
+            self.distribution.weights,
+        )
+        bin_of_row = np.searchsorted(self.cuts, self.distribution.rows[:, 0])
+        mass = np.bincount(bin_of_row, weights, minlength=n_bins)
+        is_known = mass > 0
+        means = ends.mean(axis=0)
+        total = np.bincount(bin_of_row, weights * values, minlength=n_bins)
+        means = np.divide(total, mass, out=means, where=is_known)
+        squares = np.bincount(bin_of_row, weights * (values - means[bin_of_row]) ** 2, n_bins)
+        variances = (ends[1] - ends[0]) ** 2 / 4
+        variances = np.divide(squares, mass, out=variances, where=is_known)
+        return BinMeans(means, variances, ends)
+
+    def _bin_mean_deviation(self, bins: BinMeans, fractions: Floats) -> float:
+        """Return the standard deviation of the mean that comes from the means of the bins.
+
+        The mean of a bin is estimated from the public rows in it, which are equivalent to a number
+        of private rows. A row at each end of the bin is added to them for the variance in the bin,
+        since few rows may be close together by chance.
+        """
+        sizes = self.posterior.sizes
+        min_size = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min()
+        n_rows = min_size * fractions
+        max_variances = (bins.ends[1] - bins.ends[0]) ** 2 / 4
+        pooled = (n_rows * bins.variances + 2 * max_variances) / (n_rows + 2)
+        variances = pooled / np.maximum(n_rows, 1)
+        return float(np.sqrt(fractions**2 @ variances))
+
+    def _noisy_bounds(self, coefficients: Floats, failure: float) -> tuple[float, float]:
+        """Return bounds of a linear function of the bins from the noisy fractions alone.
+
+        The coefficients are from 0 to 1, shape (n_bins,). Each bound fails with probability
+        `failure`. The noisy fractions are projected onto the sum 1, as in `_noisy_sums`.
+        """
+        deficit = 1 - self.noisy.values.sum()
+        centred = coefficients - coefficients.mean()
+        value = coefficients @ self.noisy.values + coefficients.mean() * deficit
+        variance = np.array([self.noisy.variance * (centred @ centred)])
+        low, high = self.noisy._replace(values=np.array([value]), variance=variance).bounds(failure)
+        return low.item(), high.item()
 
     def _possible_ends(self) -> Floats:
         """Return the numbers at which quantile intervals may end, in increasing order.
@@ -311,8 +448,6 @@ class BinnedColumn:
     def _posterior_component(self, shares: Floats, n_rows: float, weight: float) -> NormalMixture:
         """Return the posterior of sums of bins if the public rows are worth `n_rows` private rows.
 
-        The posterior is the Kalman update of the bins' normal prior with their noisy fractions.
-
         Parameters
         ----------
         shares : ndarray of shape (n_sums, n_bins)
@@ -327,6 +462,23 @@ class BinnedColumn:
         NormalMixture
             Mixture with one component, whose arrays have shape (n_sums,).
         """
+        posterior = self._linear_functions(shares, n_rows)
+        estimates = np.clip(shares @ self.posterior.estimate, 0, 1)
+        prior_means = posterior.prior_means
+        bernoulli = np.maximum(prior_means * (1 - prior_means), estimates * (1 - estimates))
+        return NormalMixture(
+            weights=np.full(len(shares), weight),
+            means=posterior.means,
+            noise=posterior.noise,
+            prior=posterior.prior / np.maximum(bernoulli, MIN_BERNOULLI_VARIANCE),
+        )
+
+    def _linear_functions(self, coefficients: Floats, n_rows: float) -> LinearFunctions:
+        """Return the posterior of linear functions of the bins, shape (n_functions, n_bins).
+
+        It is the Kalman update of the normal prior of the bins by their noisy fractions, if public
+        rows are equivalent to `n_rows` rows.
+        """
         cells = self.posterior.cells
         is_measured = cells.precisions > 0
         noise_variance = np.divide(
@@ -337,18 +489,15 @@ class BinnedColumn:
         if is_measured.all():
             # Kalman gain P (P + W)⁻¹, for the prior covariance P and the noise covariance W
             gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T
-        # the error of a sum combines the noise and the deviation from the prior mean
-        noise_coefficients = shares @ gain
-        prior_coefficients = shares - shares @ gain
-        prior_variance = ((prior_coefficients @ covariance) * prior_coefficients).sum(axis=1)
-        prior_sums = shares @ prior_mean
-        estimates = np.clip(shares @ self.posterior.estimate, 0, 1)
-        bernoulli = np.maximum(prior_sums * (1 - prior_sums), estimates * (1 - estimates))
-        return NormalMixture(
-            weights=np.full(len(shares), weight),
-            means=prior_sums + noise_coefficients @ (cells.values - prior_mean),
+        # the error of a sum is a combination of the noise and of the deviation from the prior mean
+        noise_coefficients = coefficients @ gain
+        prior_coefficients = coefficients - coefficients @ gain
+        prior_means = coefficients @ prior_mean
+        return LinearFunctions(
+            prior_means=prior_means,
+            means=prior_means + noise_coefficients @ (cells.values - prior_mean),
             noise=noise_coefficients**2 @ noise_variance,
-            prior=prior_variance / np.maximum(bernoulli, MIN_BERNOULLI_VARIANCE),
+            prior=((prior_coefficients @ covariance) * prior_coefficients).sum(axis=1),
         )
 
     def _prior_of_bins(self, n_rows: float) -> tuple[Floats, Floats]:

@@ -35,6 +35,7 @@ from skpublicdp.query_release.synthetic_methods import SyntheticRowsMixin
 from skpublicdp.query_release.table_frames import (
     TableOptions,
     describe_all_tables,
+    describe_number,
     describe_table,
     group_means,
 )
@@ -361,6 +362,73 @@ class ColumnMethodsMixin:
             position = 0 if column is None else self._schema.position(column)
             return group_means(self._released, position, self._positions(by))
         return schema_column.to_user(np.array(distribution.mean())).item()
+
+    def mean_interval(
+        self,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Return confidence intervals of the population's means, as in `mean`.
+
+        They account for the noise, for the sampling of the private rows, and for the numbers inside
+        each bin, where only public rows determine the mean. Intervals are long if few public rows
+        are in a wide bin, such as the last one of a skewed column.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a numeric column. It is not needed if there is a single column.
+        level : float, default=0.95
+            Coverage over samples and noise, in (0, 1).
+        simultaneous : bool, default=False
+            Whether the intervals of all groups hold together. For tables they also contain the
+            intervals of the noisy answers alone, for any numbers in the bins.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups, as in `mean`.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Low and high. With `by`, a DataFrame or dict, as of `mean`, with the further columns
+            ``low`` and ``high``.
+
+        Raises
+        ------
+        ValueError
+            If the column has no intervals: with ``method="pmw"``, with ``method="public"``, for
+            `CustomQueries`, and after `calibrate`. If no released table has the column and the
+            groups.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     job = rng.choice(["farm", "shop"], size=n)
+        ...     age = rng.integers(20, 60, size=n) + np.where(job == "farm", 10, 0)
+        ...     return pd.DataFrame({"job": job, "age": age})
+        >>> release = PAPQueryRelease(bounds={"age": (20, 70)}, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(500))
+        >>> release.mean_interval("age").round(1)
+        array([44.3, 44.7])
+        >>> release.mean_interval("age", by="job").round(1)[:2]
+            job  mean   low  high
+        0  farm  49.4  49.1  49.7
+        1  shop  39.6  39.4  39.9
+        """
+        options = IntervalOptions(check_level(level), bool(simultaneous))
+        if by is not None:
+            return self._by_group(column, by).mean(options)
+        distribution, schema_column = self._distribution_with_intervals(column)
+        ends = distribution.mean_interval(
+            options.level, simultaneous_level=options.level if simultaneous else None
+        )
+        return schema_column.to_user(ends)
 
     def _by_group(
         self, column: str | int | None, by: str | int | Sequence[str | int]
@@ -689,7 +757,9 @@ class FittedReleaseMixin(
         Parameters
         ----------
         columns : str, int, or sequence of these
-            Names or positions of columns that a released table contains together.
+            Names or positions of columns that are together in a released table. Releases without
+            tables, such as the default one of a single number, have the table of each numeric
+            column, in bins that are cut at round numbers.
         level, simultaneous
             Coverage of the intervals, as in `interval`.
         counts : bool or int, default=False
@@ -752,6 +822,9 @@ class FittedReleaseMixin(
             raise ValueError("columns must contain at least one column that is not in within.")
         positions = [position for position in groups if position not in positions] + positions
         options = self._table_options(level, simultaneous, counts)
+        is_number = len(positions) == 1 and not groups and self._schema.numeric[positions[0]]
+        if is_number and not self._released.queries.has_tables:
+            return describe_number(self._released, positions[0], options, wide)
         return describe_table(self._released, positions, groups, options, wide)
 
     def tables(
@@ -797,9 +870,12 @@ class FittedReleaseMixin(
         ['a', 'b', 'fraction', 'low', 'high'] 16
         """
         check_is_fitted(self)
-        if not self._released.queries.has_tables:
+        options = self._table_options(level, simultaneous, counts)
+        if self._released.queries.has_tables:
+            return describe_all_tables(self._released, options)
+        if self._released.only_column is None:
             self._released.queries.table_cells([])  # raises an error
-        return describe_all_tables(self._released, self._table_options(level, simultaneous, counts))
+        return iter([describe_number(self._released, 0, options, wide=False)])
 
     def _table_options(
         self, level: float | Fraction, simultaneous: bool, counts: bool | int | Integral

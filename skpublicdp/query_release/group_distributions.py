@@ -21,7 +21,7 @@ from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.marginals.intervals import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.synthetic import WeightedRows
-from skpublicdp.query_release.table_frames import as_frame
+from skpublicdp.query_release.table_frames import as_frame, group_mean_values
 from skpublicdp.typing import Floats
 
 MIN_GROUP_SHARE = 1e-9
@@ -121,6 +121,29 @@ class ColumnByGroup:
             return values
 
         return self._describe(evaluate, with_intervals=options is not None)
+
+    def mean(self, options: IntervalOptions) -> Any:
+        """Return the mean in each group with its interval, as a frame or a dict.
+
+        Groups that may be empty are left out.
+        """
+        _, names = self._answers.queries.table_cells(self.groups)
+        groups = group_mean_values(self.released, self.position, self.groups)
+        means = dict(zip(groups.indices, groups.means.tolist(), strict=True))
+        low, high = [], []
+        for number, distribution in self._distributions(with_intervals=True):
+            if number in means:
+                level = self._level(options) if options.simultaneous else None
+                ends = distribution.mean_interval(options.level, simultaneous_level=level)
+                low.append(min(ends[0], means[number]))
+                high.append(max(ends[1], means[number]))
+        columns: dict[str, Any] = {
+            self.released.schema.names[group]: [column[index] for index in groups.indices]
+            for group, column in zip(self.groups, names, strict=True)
+        }
+        for name, values in (("mean", groups.means), ("low", low), ("high", high)):
+            columns[name] = self.column.to_user(np.array(values))
+        return as_frame(self.released, columns)
 
     @property
     def _answers(self) -> TableAnswers:

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -24,6 +25,7 @@ from skpublicdp.query_release.cdf.cdf_posterior import StrategyMeasurement, leas
 from skpublicdp.query_release.cdf.release import max_grid_cells
 from skpublicdp.query_release.cdf.strategies import hierarchy_strategy, prefix_strategy
 from skpublicdp.query_release.marginals.release import TABLE_SENSITIVITY
+from skpublicdp.query_release.marginals.weights import TOTALS_SHARE
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.bin_edges import max_bins
 from skpublicdp.query_release.queries.marginal import MarginalQueries
@@ -58,6 +60,9 @@ def expected_error(
     n_public: int = 0,
     delta: float | Fraction | None = None,
     kind: str = "rms",
+    max_rows_per_group: int = 1,
+    mean_weight: float | None = None,
+    design_effect: float | None = None,
 ) -> float:
     """Estimate the error of a release with ``method="auto"`` before any fit.
 
@@ -82,6 +87,16 @@ def expected_error(
     kind : {"rms", "largest"}, default="rms"
         Kind of error: the root mean square error over all cells of the workload, all queries of the
         list or all levels of the CDF, or the expected largest of these errors.
+    max_rows_per_group : int, default=1
+        For a release that protects persons: its `max_rows_per_group`. Noise is that many times as
+        large, and for tables and lists the rows of a person count as one row of the sample.
+    mean_weight : float, default=None
+        For tables with survey `weights`: expected mean weight over its declared maximum, in (0, 1],
+        from public knowledge such as a code book. ``None`` means a release without weights.
+    design_effect : float, default=None
+        For tables with weights: the design effect of unequal weights of Kish, 1 + CV² for the
+        coefficient of variation CV of the weights. The sample is as good as one of n over this
+        number of rows. ``None`` means the largest possible number, one over `mean_weight`.
 
     Returns
     -------
@@ -106,7 +121,9 @@ def expected_error(
     variance p². The estimate weights these sources by their precisions. Tables are assumed to share
     the budget equally, and each cell has a fraction of one over the number of cells. For the
     largest error of tables, each table also has one cell with fraction 1/2. The noise of a CDF is
-    computed for its measurement strategy on the grid for `n` rows.
+    computed for its measurement strategy on the grid for `n` rows. Weighted counts have the noise of a row with the
+    maximum weight, a sixteenth of the budget is for the sum of the weights, and fractions are over
+    this sum.
 
     Released errors were mostly .8 to 1 times as large, and in nine of ten settings .4 to 1.3 times
     (columns and tables of HI and yrbss, ε from 0.1 to 8, 2,000 and 20,000 private rows, 0 to 3,000
@@ -124,7 +141,8 @@ def expected_error(
     0.019
     """
     check_ranges(epsilon=float(epsilon))
-    error_of_noise = _error_function(n, queries, sizes, n_public, kind)
+    sample = _private_sample(n, max_rows_per_group, mean_weight, design_effect)
+    error_of_noise = _error_function(sample, queries, sizes, n_public, kind)
     return error_of_noise(_noise(epsilon, n, delta))
 
 
@@ -137,6 +155,9 @@ def epsilon_for(
     n_public: int = 0,
     delta: float | Fraction | None = None,
     kind: str = "rms",
+    max_rows_per_group: int = 1,
+    mean_weight: float | None = None,
+    design_effect: float | None = None,
 ) -> float:
     """Return the smallest ε for which the expected error of a release is at most `error`.
 
@@ -145,7 +166,7 @@ def epsilon_for(
     error : float
         Largest acceptable `expected_error`, as a fraction of the population: 0.01 is one percentage
         point.
-    n, queries, sizes, n_public, delta, kind
+    n, queries, sizes, n_public, delta, kind, max_rows_per_group, mean_weight, design_effect
         As in `expected_error`.
 
     Returns
@@ -176,7 +197,8 @@ def epsilon_for(
     0.085
     """
     check_ranges(error=error)
-    error_of_noise = _error_function(n, queries, sizes, n_public, kind)
+    sample = _private_sample(n, max_rows_per_group, mean_weight, design_effect)
+    error_of_noise = _error_function(sample, queries, sizes, n_public, kind)
     smallest_error = error_of_noise(_noise(MAX_PLANNED_EPSILON, n, delta))
     if smallest_error > error:
         raise ValueError(
@@ -200,30 +222,98 @@ def _noise(epsilon: float | Fraction, n: int, delta: float | Fraction | None) ->
     return plan
 
 
+class _PrivateSample(NamedTuple):
+    """The private rows of a planned release.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    rows_per_person : int
+        Number of rows of a person that are protected together.
+    total : float
+        Expected sum of the weights of all rows, in maximum weights: n without weights.
+    size : float
+        Effective sample size of tables and lists.
+    noise_share : Fraction
+        Share of the budget for the tables.
+    """
+
+    n: int
+    rows_per_person: int
+    total: float
+    size: float
+    noise_share: Fraction
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the rows have weights."""
+        return self.noise_share < 1
+
+    def noise_variance(self, noise: Noise, sensitivity: Sensitivity) -> float:
+        """Return the noise variance of counts that are measured together, as fractions."""
+        k = self.rows_per_person
+        per_person = Sensitivity(k * sensitivity.absolute, k * k * sensitivity.squared)
+        _, variance = noise_scale(noise.scaled(self.noise_share), per_person)
+        return variance / self.total**2
+
+
+def _private_sample(
+    n: int, rows_per_person: int, mean_weight: float | None, design_effect: float | None
+) -> _PrivateSample:
+    """Return the private rows of a planned release, after a check of all arguments."""
+    check_ranges(n=n)
+    given: Any = rows_per_person
+    if not isinstance(given, Integral) or given < 1:
+        raise ValueError(f"max_rows_per_group must be a positive whole number; got {given!r}.")
+    k = int(given)
+    if mean_weight is None:
+        if design_effect is not None:
+            raise ValueError("design_effect needs mean_weight, the mean weight over its maximum.")
+        return _PrivateSample(n, k, float(n), n / k, Fraction(1))
+    if not 0 < mean_weight <= 1:
+        raise ValueError(
+            "mean_weight must be the mean weight over its maximum, above 0 and at most 1; got "
+            f"{mean_weight!r}."
+        )
+    max_effect = 1 / mean_weight  # weights are 0 or the maximum
+    effect = max_effect if design_effect is None else design_effect
+    if not 1 <= effect <= max_effect:
+        raise ValueError(
+            f"design_effect must be from 1 to 1 / mean_weight = {max_effect:.4g}; got {effect!r}."
+        )
+    return _PrivateSample(n, k, n * mean_weight, n / effect / k, 1 - TOTALS_SHARE)
+
+
 def _error_function(
-    n: int,
+    sample: _PrivateSample,
     queries: QueryClass | int | None,
     sizes: Mapping[str, int | None] | Sequence[int | None] | None,
     n_public: int,
     kind: str,
 ) -> ErrorOfNoise:
-    """Check all arguments, and return the expected error as a function of the noise."""
-    check_ranges(n=n)
+    """Return the expected error as a function of the noise, after a check of all arguments."""
     if not 0 <= n_public < math.inf:
         raise ValueError(f"n_public must be finite and at least 0; got {n_public!r}.")
     if kind not in KINDS:
         raise ValueError(f"kind must be 'rms' or 'largest'; got {kind!r}.")
     if queries is None:
         queries = ThresholdQueries() if sizes is None else MarginalQueries()
-    samples, is_largest = _Samples(n, n_public), kind == "largest"
+    is_largest = kind == "largest"
+    if sample.is_weighted and not isinstance(queries, MarginalQueries):
+        raise ValueError(
+            "mean_weight requires MarginalQueries, since other releases have no weights."
+        )
     if isinstance(queries, OneColumnQueries):
-        return lambda noise: _cdf_error(noise, samples, is_largest)
+        rows = _Samples(sample.n, n_public)
+        return lambda noise: _cdf_error(noise, sample, rows, is_largest)
+    samples = _Samples(sample.size, n_public)
     if isinstance(queries, MarginalQueries):
         n_cells = _table_sizes(queries, sizes)
-        return lambda noise: _tables_error(noise, samples, n_cells, is_largest)
+        return lambda noise: _tables_error(noise, sample, samples, n_cells, is_largest)
     if isinstance(queries, int) and queries > 0:
         n_queries = queries
-        return lambda noise: _list_error(noise, samples, n_queries, is_largest)
+        return lambda noise: _list_error(noise, sample, samples, n_queries, is_largest)
     raise ValueError(
         "queries must be ThresholdQueries, IntervalQueries, MarginalQueries or the number of "
         f"queries in a list; got {queries!r}."
@@ -235,13 +325,13 @@ class _Samples(NamedTuple):
 
     Attributes
     ----------
-    n : int
-        Private rows.
+    n : float
+        Private rows, or their effective number.
     m : int
         Public rows.
     """
 
-    n: int
+    n: float
     m: int
 
     def error(self, row_variance: Floats, noise: Floats, prior_precision: Floats) -> Floats:
@@ -289,11 +379,15 @@ def _table_sizes(
 
 
 def _tables_error(
-    noise: Noise | None, samples: _Samples, n_cells: Floats, is_largest: bool
+    noise: Noise | None,
+    sample: _PrivateSample,
+    samples: _Samples,
+    n_cells: Floats,
+    is_largest: bool,
 ) -> float:
-    """Return the expected error of tables, given their numbers of cells."""
-    noise_variance = np.full(len(n_cells), _answer_variance(noise, len(n_cells), samples.n))
-    # a table with a single cell is known exactly; the cap keeps the variance of a row above 0
+    """Return the expected error of tables, given the number of cells of each."""
+    noise_variance = np.full(len(n_cells), _answer_variance(noise, len(n_cells), sample))
+    # a table of a single cell is known; the cap keeps the variance of a row above 0
     fractions = np.minimum(1 / n_cells, 1 / 2)
     squared_errors = samples.error(fractions * (1 - fractions), noise_variance, 1 / fractions**2)
     if not is_largest:
@@ -306,36 +400,42 @@ def _tables_error(
     )
 
 
-def _answer_variance(noise: Noise | None, n_tables: int, n: int) -> float:
+def _answer_variance(noise: Noise | None, n_tables: int, sample: _PrivateSample) -> float:
     """Return the noise variance of a cell if some tables share the budget equally."""
     if noise is None:
         return 0.0
-    _, variance = noise_scale(noise.scaled(Fraction(1, n_tables)), TABLE_SENSITIVITY)
-    return variance / n**2
+    return sample.noise_variance(noise.scaled(Fraction(1, n_tables)), TABLE_SENSITIVITY)
 
 
-def _list_error(noise: Noise | None, samples: _Samples, n_queries: int, is_largest: bool) -> float:
-    """Return the expected error of listed queries, each satisfied by half of the rows."""
+def _list_error(
+    noise: Noise | None,
+    sample: _PrivateSample,
+    samples: _Samples,
+    n_queries: int,
+    is_largest: bool,
+) -> float:
+    """Return the expected error of listed queries, each of which half of the rows satisfy."""
     noise_variance = 0.0
     if noise is not None:
         # a replaced row changes each count by at most 1
-        _, variance = noise_scale(noise, Sensitivity(n_queries, n_queries))
-        noise_variance = variance / samples.n**2
+        noise_variance = sample.noise_variance(noise, Sensitivity(n_queries, n_queries))
     squared_error = samples.error(np.array([0.25]), np.array([noise_variance]), np.zeros(1))
     if is_largest:
         return _expected_largest(np.sqrt(squared_error), np.array([float(n_queries)]))
     return math.sqrt(squared_error.item())
 
 
-def _cdf_error(noise: Noise | None, samples: _Samples, is_largest: bool) -> float:
+def _cdf_error(
+    noise: Noise | None, sample: _PrivateSample, samples: _Samples, is_largest: bool
+) -> float:
     """Return the expected error of a released CDF."""
     noise_variance, largest_noise, levels = np.zeros(99), 0.0, np.arange(1, 100) / 100
     if noise is not None:
-        n_cells = max_grid_cells(noise, samples.n)
+        n_cells = max_grid_cells(noise, sample.n / sample.rows_per_person)
         unit = _prefix_sum_noise(n_cells, isinstance(noise, Gaussian))
-        _, variance = noise_scale(noise, unit.sensitivity)
-        noise_variance = unit.variances * variance / samples.n**2
-        largest_noise = unit.largest * math.sqrt(variance) / samples.n
+        variance = sample.noise_variance(noise, unit.sensitivity)
+        noise_variance = unit.variances * variance
+        largest_noise = unit.largest * math.sqrt(variance)
         levels = np.arange(1, n_cells) / n_cells
     if not is_largest:
         return math.sqrt(samples.error(levels * (1 - levels), noise_variance, np.zeros(1)).mean())

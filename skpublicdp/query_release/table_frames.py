@@ -5,20 +5,27 @@ All steps are post-processing of released numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from skpublicdp.data.schema import Column
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.queries.base import WILDCARD
+from skpublicdp.query_release.queries.bin_edges import DEFAULT_BINS, bin_labels
+from skpublicdp.query_release.row_answers import ColumnDistribution
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
 
 GROUP_LEVEL = 0.95
 """Level of the interval for a group's fraction; a group may be empty if it contains 0."""
+
+OUTER_SHARE = 0.005
+"""Fraction of the rows in the tails of a number, which are not divided into bins of a table."""
 
 Columns = dict[str, Any]
 """Columns of a table by name."""
@@ -73,6 +80,26 @@ def describe_table(
         for position, column in zip(positions, names, strict=True)
     }
     values = _cell_values(released, cells, within, options)
+    n_columns = len(released.queries.table_cells(positions[-1:])[0])
+    return _arrange(released, keys, values, wide, n_columns)
+
+
+def _arrange(
+    released: FittedRelease, keys: Columns, values: Columns, wide: bool | str, n_columns: int
+) -> Any:
+    """Return a table with one row for each cell, or a wide one, as a frame or a dict.
+
+    Parameters
+    ----------
+    released : FittedRelease
+        The release.
+    keys, values : dict of str to list or ndarray
+        Categories or bins of each cell, and its values.
+    wide : bool or str
+        As in `describe_table`.
+    n_columns : int
+        Number of columns of values of a wide table.
+    """
     if not wide:
         return as_frame(released, {**keys, **values})
     if wide is True:
@@ -82,8 +109,50 @@ def describe_table(
             f"wide must be a bool or the name of a value column ({', '.join(values)}); got "
             f"{wide!r}."
         )
-    n_columns = len(released.queries.table_cells(positions[-1:])[0])
     return as_frame(released, _spread(keys, values[wide], n_columns))
+
+
+def describe_number(
+    released: FittedRelease, position: int, options: TableOptions, wide: bool | str
+) -> Any:
+    """Return the table of a numeric column of a release without tables, as a frame or a dict.
+
+    Its bins are cut at round numbers. Parameters are as in `describe_table`.
+    """
+    column, distribution = released.schema.columns[position], released.distribution(position)
+    cuts = _round_cuts(distribution, column)
+    above, up_to = np.append(-np.inf, cuts), np.append(cuts, np.inf)
+    fractions = distribution.cdf(up_to) - distribution.cdf(above)
+    ends = None
+    if not isinstance(distribution, WeightedRows):
+        ends = distribution.fraction_intervals(
+            above, up_to, options.level, simultaneous=options.simultaneous
+        )
+    edges = np.concatenate([[column.low], cuts, [column.high]])
+    keys: Columns = {column.name: bin_labels(edges, column)}
+    values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
+    return _arrange(released, keys, values, wide, len(fractions))
+
+
+def _round_cuts(distribution: ColumnDistribution, column: Column) -> Floats:
+    """Return cuts between bins of a released distribution: multiples of a round step.
+
+    Dates are cut at quantiles, since their encoded numbers are not round.
+    """
+    if column.has_offset:
+        cuts = np.unique(distribution.quantile(np.arange(1, DEFAULT_BINS) / DEFAULT_BINS))
+    else:
+        start, end = distribution.quantile(np.array([OUTER_SHARE, 1 - OUTER_SHARE])).tolist()
+        step = (end - start) / DEFAULT_BINS
+        if not step > 0:
+            return np.empty(0)
+        power = 10.0 ** math.floor(math.log10(step))
+        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step)
+        if column.integral:
+            step = max(step, 1.0)
+        cuts = step * np.arange(math.ceil(start / step), math.floor(end / step) + 1)
+    cuts = cuts[(cuts > column.low) & (cuts < column.high)]
+    return cuts
 
 
 def describe_all_tables(released: FittedRelease, options: TableOptions) -> Iterator[Any]:
@@ -103,23 +172,25 @@ def describe_all_tables(released: FittedRelease, options: TableOptions) -> Itera
         yield describe_table(released, positions, (), table_options, wide=False)
 
 
-def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -> Any:
-    """Return the mean of a numeric column within each group of rows, as a frame or a dict.
+class GroupMeans(NamedTuple):
+    """Means of a numeric column in groups of rows.
 
-    The mean is taken over the rows that have a value.
-
-    Groups that may be empty are omitted.
-
-    Parameters
+    Attributes
     ----------
-    released : FittedRelease
-        A release of tables, one of which contains the column and all group columns.
-    position : int
-        Position of the numeric column.
-    groups : sequence of int
-        Positions of the columns that define the groups.
+    indices : list of int
+        Positions of the groups among the cells of their table. Groups that may be empty are left
+        out.
+    means : ndarray of shape (n_groups,)
+        Mean of each of these groups, among the rows that have a value, as encoded.
     """
-    cells, names = released.queries.table_cells(groups)
+
+    indices: list[int]
+    means: Floats
+
+
+def group_mean_values(released: FittedRelease, position: int, groups: Sequence[int]) -> GroupMeans:
+    """Return the means of a numeric column in groups of rows, as `group_means`."""
+    cells, _ = released.queries.table_cells(groups)
     released.queries.table_cells([*groups, position])  # raises an error for a repeated column
     released.answers.check_released(tuple(sorted([*groups, position])))
     rows = released.rows
@@ -131,12 +202,30 @@ def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -
     if released.answers.has_intervals:  # a group that may be empty has no mean
         exists &= released.answers.intervals(cells, GROUP_LEVEL, simultaneous=False)[:, 0] > 0
     indices = np.flatnonzero(exists).tolist()
+    return GroupMeans(indices, totals[indices] / weights[indices])
+
+
+def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -> Any:
+    """Return the mean of a numeric column in each group of rows, as a frame or a dict.
+
+    It is the mean of the rows that have a value. Groups that may be empty are left out.
+
+    Parameters
+    ----------
+    released : FittedRelease
+        A release of tables, one of which contains the column and all columns of the groups.
+    position : int
+        Position of the numeric column.
+    groups : sequence of int
+        Positions of the columns that define the groups.
+    """
+    _, names = released.queries.table_cells(groups)
+    values = group_mean_values(released, position, groups)
     means: Columns = {
-        released.schema.names[group]: [column[index] for index in indices]
+        released.schema.names[group]: [column[index] for index in values.indices]
         for group, column in zip(groups, names, strict=True)
     }
-    column = released.schema.columns[position]
-    means["mean"] = column.to_user(totals[indices] / weights[indices])
+    means["mean"] = released.schema.columns[position].to_user(values.means)
     return as_frame(released, means)
 
 
@@ -165,10 +254,15 @@ def _cell_values(
             is_unknown = share_ends[:, 1] - share_ends[:, 0] == 1  # the group may be empty
             shares = np.where(is_unknown, np.nan, shares)
         values = _with_ends("share", shares, share_ends)
-    if options.n_rows is not None:
-        count_ends = None if ends is None else ends * options.n_rows
-        values |= _with_ends("count", fractions * options.n_rows, count_ends, prefix="count_")
-    return values
+    return values | _counts(fractions, ends, options)
+
+
+def _counts(fractions: Floats, ends: Floats | None, options: TableOptions) -> Columns:
+    """Return the counts of cells and their intervals, or no columns if there are no counts."""
+    if options.n_rows is None:
+        return {}
+    count_ends = None if ends is None else ends * options.n_rows
+    return _with_ends("count", fractions * options.n_rows, count_ends, prefix="count_")
 
 
 def _with_ends(name: str, estimates: Floats, ends: Floats | None, prefix: str = "") -> Columns:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -416,3 +417,41 @@ def test_unaffordable_shift_tests_are_skipped():
     assert not shift_tests(few.fit(X, y, X_public=X_public))  # too noisy
     votes = SemiPrivateBoostingClassifier(method="votes", random_state=0)
     assert not shift_tests(votes.fit(X, y, X_public=X_public))
+
+
+class TestDriftOfSyntheticPublicValues:
+    """Public rows are spread over bounds where they show one value, which is no drift."""
+
+    def warned(self, seed, *, n_public=300, shift=0.0, **settings):
+        rng = np.random.default_rng(seed)
+        size = rng.gamma(2.0, 20.0, size=2500 + n_public)
+        rows = pd.DataFrame({"size": size, "one": 3.0, "job": rng.choice(["x", "y"], len(size))})
+        y = (size + rng.normal(0, 10, len(size)) > 40).astype(int)[n_public:]
+        public, rows = rows[:n_public], rows[n_public:]
+        clf = SemiPrivateBoostingClassifier(bounds={"one": (0, 10)}, random_state=seed, **settings)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            clf.fit(rows, y, X_public=public.assign(size=public["size"] + shift))
+        is_drift = [issubclass(warning.category, DriftWarning) for warning in caught]
+        return any(is_drift), clf.drift_
+
+    @pytest.mark.parametrize("delta", [1e-6, 0.0])
+    def test_a_constant_column_with_bounds_has_not_drifted(self, delta):
+        warned, drifts = zip(*(self.warned(seed, delta=delta) for seed in range(4)), strict=True)
+        assert not any(warned)
+        assert max(drifts) < 2.5
+
+    def test_another_column_has_drifted(self):
+        warned, drift = self.warned(0, shift=25.0)
+        assert warned
+        assert drift > 5
+
+    def test_few_public_rows_are_no_sample(self):
+        assert self.warned(0, n_public=8) == (False, None)
+
+    def test_without_another_column_there_is_no_report(self):
+        X = np.full((2000, 1), 3.0)
+        y = np.arange(2000) % 2
+        clf = SemiPrivateBoostingClassifier(bounds=(0, 10), random_state=0)
+        clf.fit(X, y, X_public=X[:100].copy())
+        assert clf.drift_ is None

@@ -219,13 +219,28 @@ class TestTextOfTypeObject:
         sentence = self.said(learner, declared[:N], X_public=declared[N:]).replace(
             "categories", "text"
         )
-        assert sentence.startswith(f"Column job must contain numbers for {name}; got text: encode")
+        assert sentence.startswith(f"Column job must contain numbers for {name}; got text: use")
+        assert "handle_unknown='ignore'), ['job']), remainder='passthrough'" in sentence
         assert self.said(learner, rows[:N], X_public=rows[N:]) == sentence
         arrays = rows.to_numpy()
         said = self.said(learner, arrays[:N], X_public=arrays[N:].copy())
-        assert said == sentence.replace("job", "x1")
+        assert said == sentence.replace("Column job", "Column x1").replace("'job'", "1")
         if "is_public" in inspect.signature(learner.fit).parameters:
             assert self.said(learner, rows, is_public=MASK) == sentence
+
+    @pytest.mark.parametrize("learner", NUMERIC, ids=repr)
+    def test_all_columns_of_text_are_named(self, learner):
+        rows = self.rows(["a", "b"] * ((N + M) // 2))
+        rows = rows.assign(**{f"town{i}": rows["job"] for i in range(6)})
+        for typed in (rows, rows.astype(dict.fromkeys(rows.columns[1:], "category"))):
+            said = self.said(learner, typed[:N], X_public=typed[N:])
+            assert said.startswith("Columns job, town0, town1, town2, town3 and 2 others must")
+            assert "['job', 'town0', 'town1', 'town2', 'town3', ...])" in said
+        said = self.said(learner, rows.iloc[:N, :3], X_public=rows.iloc[N:, :3])
+        assert said.startswith("Columns job and town0 must contain numbers for")
+        assert "handle_unknown='ignore'), ['job', 'town0']), remainder='passthrough'" in said
+        private = rows.iloc[:N, :3].replace({"town0": {"a": 1, "b": 2}})  # public rows decide
+        assert self.said(learner, private, X_public=rows.iloc[N:, :3]) == said
 
     @pytest.mark.parametrize("learner", NUMERIC, ids=repr)
     def test_text_among_public_numbers(self, learner):

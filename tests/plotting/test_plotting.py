@@ -12,7 +12,7 @@ from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.plotting import CDFDisplay, FidelityDisplay, MarginalDisplay, PolytopeDisplay
 from skpublicdp.plotting.polytope_display import clip_rectangle
-from skpublicdp.query_release import IntervalQueries, RectangleQueries
+from skpublicdp.query_release import IntervalQueries, MarginalQueries, RectangleQueries
 
 matplotlib = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -236,6 +236,31 @@ def test_cdf_of_intervals():
     assert display.ax_.get_xlabel() == "hours"
 
 
+def test_cdf_of_a_column_of_tables(people):
+    public = PEOPLE[:300]
+    display = CDFDisplay.from_estimator(people, public, column="age")
+    np.testing.assert_array_equal(display.released, people.cdf(display.x, "age"))
+    np.testing.assert_array_equal(display.band, people.cdf_interval(display.x, "age"))
+    at_most = (display.x >= public["age"].to_numpy()[:, None]).mean(axis=0)
+    np.testing.assert_allclose(display.public, at_most)
+    assert display.ax_.get_xlabel() == "age"
+    position = people.feature_names_in_.tolist().index("age")
+    assert CDFDisplay.from_estimator(people, column=position).public_line_ is None
+    missing = public.assign(age=public["age"].where(public["age"] > 30))
+    queries = MarginalQueries(missing=["age"])
+    release = release_of(PEOPLE[300:], missing, queries=queries)
+    display = CDFDisplay.from_estimator(release, missing, column="age")
+    assert display.n_public == missing["age"].notna().sum()
+    assert display.public[-1] == 1
+
+
+def test_cdf_of_dates_is_refused():
+    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=400)})
+    release = release_of(days[100:], days[:100])
+    with pytest.raises(ValueError, match="column day holds dates"):
+        CDFDisplay.from_estimator(release)
+
+
 def test_marginal_shows_what_is_released(people):
     public = PEOPLE[:300]
     display = MarginalDisplay.from_estimator(people, "job", public)
@@ -299,12 +324,12 @@ def test_release_displays_draw_where_and_how_they_are_told(hours, people):
 
 
 def test_release_displays_say_what_is_wrong(hours, people):
-    with pytest.raises(ValueError, match="a single numeric column, but this release has 3 columns"):
+    with pytest.raises(ValueError, match="one numeric column, but this release has 3 columns"):
         CDFDisplay.from_estimator(people)
+    with pytest.raises(ValueError, match="one numeric column, but column job is categorical"):
+        CDFDisplay.from_estimator(people, column="job")
     jobs = release_of(PEOPLE[["job"]][300:], PEOPLE[["job"]][:300])
-    with pytest.raises(
-        ValueError, match="single numeric column, but this release has a categorical"
-    ):
+    with pytest.raises(ValueError, match="one numeric column, but column job is categorical"):
         CDFDisplay.from_estimator(jobs)
     with pytest.raises(ValueError, match="2 features, but PAPQueryRelease is expecting 1"):
         CDFDisplay.from_estimator(hours, X[:5])

@@ -238,8 +238,12 @@ def test_refusals_say_what_was_asked_what_is_left_and_what_to_do():
     )
     assert "ε = 0.5, and δ" not in refusal(budget, Approximate(Fraction(1, 2), MILLIONTH))
     assert refusal(budget, Approximate(Fraction(1, 4), MILLIONTH)) == (
-        "This fit requests δ = 1e-06, but only δ = 0 is left of the budget of ε = 1, δ = 0; fit "
-        "with delta=0 or a smaller delta, or stop here."
+        "This fit requests δ = 1e-06, but the budget of ε = 1 has no δ; fit with delta=0, or stop "
+        "here."
+    )
+    assert refusal(PrivacyBudget(1.0), Approximate(Fraction(1, 4), MILLIONTH)) == (
+        "This fit requests δ = 1e-06, but the budget of ε = 1 has no δ; fit with delta=0, or plan "
+        "a δ before the first fit: PrivacyBudget(epsilon, delta)."
     )
     assert "has no price for this Gaussian noise; spend Approximate" in refusal(
         budget, Gaussian(MILLIONTH)

@@ -195,3 +195,85 @@ def test_errors_of_releases(what, m, epsilon):
 def test_messages(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_persons_have_more_noise_and_a_smaller_sample():
+    tables = {"n": 6_000, "sizes": SIZES, "delta": 1e-6}
+    assert expected_error(1.0, **tables, max_rows_per_group=1) == expected_error(1.0, **tables)
+    # without noise, k rows of a person are one row
+    alone = expected_error(1e4, **tables, max_rows_per_group=3)
+    assert alone == pytest.approx(expected_error(1e4, **{**tables, "n": 2_000}), rel=0.02)
+    # with much noise, three times as much of it: the error of a third of the rows
+    for queries in (None, 12):
+        settings = {"n": 6_000, "queries": queries, "delta": 1e-6}
+        few = expected_error(0.05, **{**settings, "n": 2_000})
+        assert expected_error(0.05, **settings, max_rows_per_group=3) == pytest.approx(few, rel=0.2)
+    assert epsilon_for(0.004, **tables, max_rows_per_group=3) > 2 * epsilon_for(0.004, **tables)
+
+
+def test_weights_make_noise_larger_and_the_sample_smaller():
+    tables = {"n": 6_000, "sizes": SIZES, "delta": 1e-6}
+    even = expected_error(0.3, **tables, mean_weight=1.0)
+    # a sixteenth of the budget is for the sum of the weights
+    assert expected_error(0.3, **tables) < even < 1.05 * expected_error(0.3, **tables)
+    half = expected_error(0.3, **tables, mean_weight=0.5, design_effect=1.0)
+    worst = expected_error(0.3, **tables, mean_weight=0.5)
+    assert even < half < worst
+    assert worst == expected_error(0.3, **tables, mean_weight=0.5, design_effect=2.0)
+    assert epsilon_for(0.004, **tables, mean_weight=0.5) > epsilon_for(0.004, **tables)
+
+
+@pytest.mark.parametrize("settings", [{"max_rows_per_group": 3}, {"weights": "weight"}])
+def test_errors_of_persons_and_weights_are_those_of_releases(settings):
+    ratios = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        n = 6_000
+
+        def draw(rng, n):
+            rows = {
+                name: rng.integers(size or 16, size=n).astype(str) for name, size in SIZES.items()
+            }
+            return pd.DataFrame(rows).assign(weight=rng.uniform(0.2, 1.0, size=n))
+
+        rows, public = draw(rng, n), draw(rng, 400)
+        if "weights" in settings:
+            plan = {"mean_weight": 0.6, "design_effect": 1 + (0.64 / 12) / 0.36}
+            groups, bounds = None, {"weight": (0, 1)}
+        else:
+            rows, public = rows.drop(columns="weight"), public.drop(columns="weight")
+            plan, bounds = settings, None
+            groups = np.arange(n) // 3
+        release = PAPQueryRelease(
+            MarginalQueries(k=2),
+            epsilon=0.5,
+            delta=1e-6,
+            bounds=bounds,
+            random_state=seed,
+            **settings,
+        )
+        release = release.fit(rows, X_public=public, groups=groups)
+        sizes = {"one": 4 + 2, "two": 6 + 2, "three": 16 + 2}  # other and missing
+        planned = expected_error(0.5, n=n, sizes=sizes, n_public=400, delta=1e-6, **plan)
+        ratios.append(release.expected_error_ / planned)
+    assert 0.5 < np.mean(ratios) < 1.4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_rows_per_group": 0}, "max_rows_per_group must be a positive whole number"),
+        ({"max_rows_per_group": 1.5}, "max_rows_per_group must be a positive whole number"),
+        ({"mean_weight": 0}, "mean_weight must be the mean weight over its maximum"),
+        ({"mean_weight": 3.0}, "mean_weight must be the mean weight over its maximum"),
+        ({"mean_weight": 0.5, "design_effect": 0.9}, "design_effect must be from 1 to 1 / mean_w"),
+        ({"mean_weight": 0.5, "design_effect": 3.0}, "design_effect must be from 1 to 1 / mean_w"),
+        ({"design_effect": 1.5}, "design_effect needs mean_weight"),
+        ({"mean_weight": 0.5, "queries": 12}, "mean_weight requires MarginalQueries"),
+        ({"mean_weight": 0.5, "queries": ThresholdQueries()}, "mean_weight requires MarginalQ"),
+    ],
+)
+def test_invalid_persons_and_weights(settings, message):
+    for ask in (expected_error, epsilon_for):
+        with pytest.raises(ValueError, match=message):
+            ask(0.5, **{"n": 2_000, "sizes": SIZES, **settings})

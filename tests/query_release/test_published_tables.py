@@ -11,7 +11,7 @@ from skpublicdp import PAPQueryRelease
 from skpublicdp.data.column import natural_key
 from skpublicdp.plotting import MarginalDisplay
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release import MarginalQueries, ThresholdQueries
+from skpublicdp.query_release import MarginalQueries, RectangleQueries, StumpQueries
 from skpublicdp.query_release.marginals.release import release_marginals
 
 N, M = 8_000, 300
@@ -226,12 +226,116 @@ class TestTables:
         assert (grade["high"] >= alone["high"]).all()
 
     def test_not_a_release_of_tables(self):
-        ages = np.arange(2000.0)[:, None]
-        release = PAPQueryRelease(ThresholdQueries(), random_state=0).fit(
-            ages, X_public=ages[::20].copy()
+        points = np.arange(4000.0).reshape(-1, 2)
+        release = PAPQueryRelease(RectangleQueries(), random_state=0).fit(
+            points, X_public=points[::20].copy()
         )
+        for ask in (release.tables, lambda: release.table([0, 1])):
+            with pytest.raises(ValueError, match="table requires a release with"):
+                ask()
+
+
+@pytest.fixture(scope="module")
+def ages():
+    ages = pd.DataFrame({"age": np.random.default_rng(0).integers(17, 91, size=8000)})
+    release = PAPQueryRelease(bounds={"age": (0, 120)}, random_state=0)
+    return release.fit(ages[200:], X_public=ages[:200])
+
+
+class TestTableOfOneNumber:
+    def test_bins_are_cut_at_round_numbers(self, ages):
+        table = ages.table("age", counts=True)
+        assert table.columns.tolist() == [
+            *["age", "fraction", "low", "high"],
+            *["count", "count_low", "count_high"],
+        ]
+        assert table["age"].tolist()[:2] == ["(-0.001, 20.0]", "(20.0, 25.0]"]
+        assert table["fraction"].sum() == pytest.approx(1)
+        assert table["count"].sum() == pytest.approx(7800)
+        cuts = np.arange(20, 95, 5)
+        assert len(table) == len(cuts) + 1
+        edges = [0, *cuts, 120]
+        np.testing.assert_allclose(table["fraction"], ages.histogram(edges), atol=1e-12)
+        ends = ages.histogram_interval(edges)
+        np.testing.assert_allclose(table[["low", "high"]], ends, atol=1e-12)
+        wider = ages.table(0, simultaneous=True)
+        assert ((wider["high"] - wider["low"]) >= (table["high"] - table["low"]) - 1e-12).all()
+
+    def test_tables_and_wide_tables(self, ages):
+        (table,) = ages.tables()
+        pd.testing.assert_frame_equal(table, ages.table("age"))
+        wide = ages.table("age", wide="low")
+        assert wide.columns.tolist() == table["age"].tolist()
+        np.testing.assert_array_equal(wide.iloc[0], table["low"])
+        with pytest.raises(ValueError, match="wide must be a bool or the name"):
+            ages.table("age", wide="share")
+
+    def test_few_integers_have_a_bin_each(self):
+        rows = np.random.default_rng(0).integers(1, 6, size=(4000, 1))
+        release = PAPQueryRelease(bounds=(1, 5), random_state=0)
+        table = release.fit(rows[100:], X_public=rows[:100].copy()).table(0)
+        assert table["x0"].tolist()[1:] == ["(2.0, 3.0]", "(3.0, 4.0]", "(4.0, 5.0]"]
+
+    @pytest.mark.filterwarnings("ignore:Public rows show|No error bound|There are too few")
+    @pytest.mark.parametrize("settings", [{"method": "public"}, {"method": "pmw"}])
+    def test_releases_without_intervals(self, settings):
+        rows = np.random.default_rng(0).normal(size=(4000, 1))
+        release = PAPQueryRelease(bounds=(-5, 5), random_state=0, **settings)
+        table = release.fit(rows[100:], X_public=rows[:100].copy()).table(0)
+        assert list(table) == ["x0", "fraction"]
+        assert table["fraction"].sum() == pytest.approx(1)
+
+    @pytest.mark.filterwarnings("ignore:Public rows show")
+    def test_a_constant_has_one_bin(self):
+        release = PAPQueryRelease(bounds=(0, 9), method="public", random_state=0)
+        table = release.fit(np.ones((50, 1)), X_public=np.ones((20, 1))).table(0)
+        assert table["fraction"].tolist() == [1.0]
+
+    def test_numbers_of_a_release_of_stumps_and_dates(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(
+            {
+                "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 99, 4000), "D"),
+                "job": rng.choice(["farm", "shop"], size=4000),
+            }
+        )
+        release = PAPQueryRelease(StumpQueries(), random_state=0)
+        release = release.fit(frame[200:], X_public=frame[:200])
+        table = release.table("day")
+        assert len(table) == 16
+        assert table["day"][0].startswith("[20")
+        assert table["fraction"].sum() == pytest.approx(1)
+        assert (table["low"] <= table["high"]).all()
         with pytest.raises(ValueError, match="table requires a release with"):
-            release.tables()
+            release.table("job")
+
+
+class TestWorkload:
+    FRAME = pd.DataFrame(np.random.default_rng(0).choice(["x", "y"], (2000, 2)), columns=["a", "b"])
+
+    def tables(self, workload):
+        release = PAPQueryRelease(MarginalQueries(workload=workload), random_state=0)
+        release = release.fit(self.FRAME[100:], X_public=self.FRAME[:100])
+        return [table.columns.tolist()[:-3] for table in release.tables()]
+
+    @pytest.mark.parametrize("workload", ["b", 1, ["b"], [1], [("b",)], np.array([1])])
+    def test_a_single_column_is_its_table(self, workload):
+        assert self.tables(workload) == [["b"]]
+
+    def test_columns_beside_tables(self):
+        assert self.tables([("a", "b"), "a"]) == [["a"], ["b"], ["a", "b"]]
+
+    @pytest.mark.parametrize("workload", [["a", "b"], [0, 1], ("a", "b")])
+    def test_columns_without_a_table_are_refused(self, workload):
+        first, second = map(repr, workload)
+        spelled = f"[({first}, {second})] for one table over these columns, or workload=[({first},)"
+        with pytest.raises(ValueError, match="got columns without a table") as caught:
+            self.tables(workload)
+        assert spelled in str(caught.value)
+
+    def test_a_name_is_no_sequence_of_letters(self):
+        with pytest.raises(ValueError, match="got 'ab'"):
+            self.tables(["ab"])
 
 
 class TestShares:

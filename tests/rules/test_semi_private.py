@@ -447,7 +447,7 @@ def test_a_foreign_label_is_not_quoted():
 def test_feature_names_of_public_rows_must_match():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     public = pd.DataFrame(PUBLIC, columns=["a", "c", "d"])
-    with pytest.raises(ValueError, match="X_public is not usable: The feature names"):
+    with pytest.raises(ValueError, match="those of X; b is missing and d is unknown"):
         SemiPrivateClassifier().fit(frame, Y, X_public=public)
 
 

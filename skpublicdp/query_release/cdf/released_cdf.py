@@ -147,6 +147,58 @@ class ReleasedCDF:
         interval: Floats = np.maximum(np.stack(ends, axis=-1), self._low)
         return interval
 
+    def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
+        """Return a confidence interval of the mean of the population.
+
+        The mean is a linear function of the distribution function at the edges of the cells, whose
+        coefficients are differences between the means of neighbouring cells. Its variance is that
+        of these heights, plus that of the means of the cells.
+
+        Parameters
+        ----------
+        level : float
+            Coverage.
+        simultaneous_level : float, optional
+            A second level; the interval of the larger one is returned. It is for one interval of
+            several, which are to hold together.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+        """
+        means, variances = self._cell_moments()
+        steps = means[1:] - means[:-1]
+        if self.covariance is not None:
+            height_variance = max(float(steps @ self.covariance @ steps), 0.0)
+        else:  # the largest possible variance, if the errors of all heights are fully dependent
+            height_variance = float(np.abs(steps) @ self.deviations) ** 2
+        inner_variance = float(self.within_cell_variance * self.weights @ variances)
+        deviation = np.sqrt(height_variance + inner_variance)
+        half_width = norm.isf((1 - max(level, simultaneous_level or 0)) / 2) * deviation
+        mean = self.mean()
+        interval: Floats = np.clip(
+            [mean - half_width, mean + half_width], self._low, self.curve.knots[-1]
+        )
+        return interval
+
+    def _cell_moments(self) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of the numbers in each cell, shape (n_cells,) each."""
+        knots = np.union1d(self.curve.knots, self.edges)
+        mass = np.diff(self.curve(knots))
+        start, end = knots[:-1], knots[1:]
+        start = np.where(np.nextafter(start, end) >= end, end, start)  # a jump is at its end
+        cell = np.searchsorted(self.edges, end, side="left")
+        n_cells = len(self.weights)
+        total = np.bincount(cell, mass, minlength=n_cells)
+        ends = np.concatenate([[self._low], self.edges, [self.curve.knots[-1]]])
+        means = (ends[1:] + ends[:-1]) / 2
+        sums = np.bincount(cell, mass * (start / 2 + end / 2), minlength=n_cells)
+        means = np.divide(sums, total, out=means, where=total > 0)
+        deviations = (start / 2 + end / 2) - means[cell]
+        squares = np.bincount(cell, mass * (deviations**2 + (end - start) ** 2 / 12), n_cells)
+        variances = (ends[1:] - ends[:-1]) ** 2 / 12
+        return means, np.divide(squares, total, out=variances, where=total > 0)
+
     def fraction_intervals(
         self, above: ArrayLike, up_to: ArrayLike, level: float, *, simultaneous: bool = False
     ) -> Floats:

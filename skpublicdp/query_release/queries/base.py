@@ -211,8 +211,8 @@ class QueryClass(BaseEstimator, ABC):
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
         """Return the cells of a table as encoded queries, with the names of their codes."""
         raise ValueError(
-            "table requires a release with queries=MarginalQueries(). For a single column, use "
-            "histogram or cdf."
+            "table requires a release with queries=MarginalQueries() for categories, and for more "
+            "than one column. Other releases have the table of each numeric column."
         )
 
     def bin_cuts(self, position: int) -> Floats | None:

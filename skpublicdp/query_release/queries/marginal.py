@@ -67,8 +67,9 @@ class MarginalQueries(QueryClass):
         The workload consists of all marginals over k columns. With fewer columns, the workload is
         the table over all columns.
     workload : sequence of sequences of str or int, default=None
-        The marginals, given by names or positions of columns, in place of all marginals over k
-        columns.
+        The marginals, each a sequence of names or positions of columns, instead of all marginals
+        over k columns. A column on its own, beside such sequences or as the only entry, is the
+        marginal of this column.
     bins : int, or dict of column to int or to edges, default=16
         Number of bins of a numeric column, cut at public quantiles. If a column has at most this
         number of distinct public values, each value has a bin. A dict gives the number of bins, or
@@ -173,7 +174,9 @@ class MarginalQueries(QueryClass):
         ]
         if self.workload is None:
             return list(combinations(positions, min(int(self.k), len(positions))))
-        tables = [tuple(map(schema.position, table)) for table in self.workload]
+        tables = [
+            tuple(map(schema.position, table)) for table in _read_workload(self.workload, schema)
+        ]
         if not set().union(*tables) <= set(positions):
             raise ValueError("workload must not contain the weight column.")
         if not tables or any(len(set(table)) != len(table) or not table for table in tables):
@@ -349,6 +352,32 @@ class MarginalQueries(QueryClass):
                 f"got {codes.dtype} of shape {codes.shape}."
             )
         return codes
+
+
+def _read_workload(workload: Any, schema: Schema) -> list[tuple[Any, ...]]:
+    """Return the tables of a workload, where a single column stands for the table of it alone.
+
+    Several columns without any table are refused, since they may mean one table or one of each.
+    """
+    if isinstance(workload, str | Integral):
+        workload = [workload]
+    entries = list(workload)
+    is_column = [isinstance(entry, str | Integral) for entry in entries]
+    if len(entries) > 1 and all(is_column):
+        shown = [
+            schema.names[schema.position(entry)] if isinstance(entry, str) else int(entry)
+            for entry in entries[:2]
+        ]
+        first, second = map(repr, shown)
+        raise ValueError(
+            "workload must be a list of tables, and each table a list of columns; got columns "
+            f"without a table. Pass workload=[({first}, {second})] for one table over these "
+            f"columns, or workload=[({first},), ({second},)] for a table of each."
+        )
+    return [
+        (entry,) if single else tuple(entry)
+        for entry, single in zip(entries, is_column, strict=True)
+    ]
 
 
 def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
