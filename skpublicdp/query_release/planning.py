@@ -121,9 +121,9 @@ def expected_error(
     variance p². The estimate weights these sources by their precisions. Tables are assumed to share
     the budget equally, and each cell has a fraction of one over the number of cells. For the
     largest error of tables, each table also has one cell with fraction 1/2. The noise of a CDF is
-    computed for its measurement strategy on the grid for `n` rows. Weighted counts have the noise of a row with the
-    maximum weight, a sixteenth of the budget is for the sum of the weights, and fractions are over
-    this sum.
+    computed for its measurement strategy on the grid for `n` rows. Weighted counts have the noise
+    of a row with the maximum weight. A sixteenth of the budget measures the sum of the weights,
+    which is the denominator of weighted fractions.
 
     Released errors were mostly .8 to 1 times as large, and in nine of ten settings .4 to 1.3 times
     (columns and tables of HI and yrbss, ε from 0.1 to 8, 2,000 and 20,000 private rows, 0 to 3,000
