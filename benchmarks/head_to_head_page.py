@@ -58,6 +58,21 @@ RELEASES = {
     "Gaussian": ("independent Gaussian", 1),
     "public alone": (FREE, None),
 }
+SYNTHETIC = {  # a method, and the same with gradient boosting on synthetic rows
+    "boosting, with labels": "boosting, labelled public rows",
+    "rows of pairs with the label": "synthetic rows, pairs with the label",
+    "rows of all pairs": "synthetic rows, all pairs",
+    "rows of triples with the label": "synthetic rows, triples with the label",
+}
+SMALL = "adult, 6 columns"
+OPENDP = {
+    "ours": ("release", 1),
+    "no public": ("release, no public rows", 1),
+    "AIM of mbi, ε/2": ("AIM", 0.5),
+    "AIM of mbi, ε": ("AIM", 1),
+    "AIM of OpenDP, ε/2": ("OpenDP AIM", 0.5),
+    "AIM of OpenDP, ε": ("OpenDP AIM", 1),
+}
 SEVERAL = {  # the better of two: generous to what needs no privacy
     FREE: [FREE, f"{FREE}, LR", f"{FREE}, forest"],
     DIFFPRIVLIB: [f"{DIFFPRIVLIB} {model}" for model in ("LR", "NB", "RF")],
@@ -231,6 +246,47 @@ def largest(means):
         yield line
 
 
+def synthetic(table, measure):
+    """Return one line per data set and ε: means ± standard errors over splits, the best in bold."""
+    lines = table[(table["part"] == "classification") & (table["measure"] == measure)]
+    lines = lines.set_index(["data", "method", "epsilon"])
+    for data, epsilon in product(data_of(table, "classification"), SHOWN):
+        rows = {h: lines.loc[(data, method, epsilon)] for h, method in SYNTHETIC.items()}
+        best = max(round(row["mean"], 3) for row in rows.values())
+        line = {NAMES[measure]: f"{data}, ε = {epsilon:g}"}
+        for heading, row in rows.items():
+            pair = row["mean"], row["sd"] / np.sqrt(row["runs"])
+            text = " ± ".join(f"{number:.3f}".lstrip("0") for number in pair)
+            line[heading] = f"**{text}**" if round(row["mean"], 3) == best else text
+        yield line
+
+
+def synthetic_means(table):
+    """Return one line per method: means over the data sets, of accuracy and of AUC."""
+    figures, names = book(table, "classification"), data_of(table, "classification")
+    for heading, method in SYNTHETIC.items():
+        line = {f"Mean of {len(names)} tables": heading}
+        for measure, epsilon in product(BOTH, SHOWN):
+            mean = np.mean([figures[name, measure, method, epsilon][0] for name in names])
+            line[f"{NAMES[measure]}, ε = {epsilon:g}"] = f"{mean:.3f}".lstrip("0")
+        yield line
+
+
+def opendp(table):
+    """Return one line per error and ε of the release that AIM can finish."""
+    figures = book(table, "release")
+    for measure, epsilon in product(("mean_l1", "max_error"), SHOWN):
+        digits = 4 if measure == "max_error" else 3
+        cells = {h: cell(figures, SMALL, measure, h, OPENDP, epsilon) for h in OPENDP}
+        least = min(round(found[0], digits) for found in cells.values() if found)
+        line = {SMALL: f"{NAMES[measure]}, ε = {epsilon:g}"}
+        for heading, found in cells.items():
+            text = uncertain(found, digits)
+            best = found and round(found[0], digits) == least
+            line[heading] = f"**{text}**" if best else text
+        yield line
+
+
 def selection(table):
     """Return one line per shape and ε: seconds of a draw, or errors above the least."""
     figures = book(table, "selection")
@@ -278,6 +334,8 @@ def tables(table):
     found |= {"release-seconds": release_costs(table, "seconds", "Seconds")}
     found["release-peak_mb"] = release_costs(table, "peak_mb", "Peak memory in MB")
     found |= {"selection": selection(table), "costs": costs(table)}
+    found |= {"opendp": opendp(table), "synthetic-means": synthetic_means(table)}
+    found["synthetic-auc"] = synthetic(table, "auc")
     found["largest"] = largest(pd.read_csv(MEANS))
     return {name: markdown(list(lines)) for name, lines in found.items()}
 
