@@ -1,4 +1,4 @@
-"""Active learning by subsampling (Beimel, Nissim and Stemmer 2015): a private learner that asks."""
+"""Private active learning by subsampling (Beimel, Nissim and Stemmer 2015)."""
 
 from skpublicdp.active.learner import SubsamplingActiveLearner
 

@@ -73,47 +73,51 @@ class SubsamplingActiveLearner(
 ):
     """Private active learner that queries a few labels in a large pool of private rows.
 
-    `query` draws the rows to be labelled. `fit` takes their labels and runs a private base learner
-    on a secret random subset of the pool. Subsampling amplifies privacy, so the base learner may
-    use a larger ε than `epsilon`. The larger the pool, the fewer labels are needed. This is
-    Algorithm 4 (SubSampling) of [1]_, with a sharper version of its Claim 5.7.
+    `query` draws the rows to be labelled. `fit` accepts their labels and fits a private base
+    learner to a secret random subset of the pool. Subsampling amplifies privacy, so the base
+    learner can use a larger ε than `epsilon`. A larger pool reduces the number of labels that are
+    needed. This is Algorithm 4 (SubSampling) of [1]_, with a tighter version of Claim 5.7.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        Base learner: a private classifier with a parameter `epsilon` that declares to protect all
-        of its rows, see Notes. ``None`` means `SemiPrivateClassifier()`. A base learner whose `fit`
-        takes `is_labelled` is semi-supervised. It also gets unlabelled rows, with label -1 and
-        with this mask. All others get the queried rows only.
+        Base learner: a private classifier with a parameter `epsilon` that declares that it protects
+        all of its rows, see Notes. ``None`` means `SemiPrivateClassifier()`. A base learner whose
+        `fit` has a parameter `is_labelled` is semi-supervised. This base learner also receives
+        unlabelled rows, with label -1, and the corresponding mask. Other base learners only receive
+        the queried rows.
     n_labels : int, default=100
         Number of labels to query, at most the size of the pool.
     epsilon, delta : float, default=1.0 and 0.0
-        Privacy budget of one `query` and `fit`: ε > 0, read as an exact fraction, and δ in [0, 1).
+        Privacy budget of one `query` and `fit`: ε > 0, interpreted as an exact fraction, and δ in
+        [0, 1).
     base_epsilon : float or "auto", default="auto"
-        ε of the base learner. ``"auto"`` is the largest ε that `epsilon` allows on its subset.
+        Privacy budget ε of the base learner. ``"auto"`` is the largest ε on the subset that
+        `epsilon` permits.
     n_subsample : int, default=None
-        Number of rows, labelled or not, of a semi-supervised base learner. By default it is the
-        largest number that allows `base_epsilon`, or with ``"auto"`` an ε of 1 (of `epsilon` if
-        that is larger), and at least the number of labels. Other base learners get the queried
-        rows.
+        Number of rows, labelled or not, for a semi-supervised base learner. The default is the
+        largest number that permits `base_epsilon`, and at least the number of labels. With
+        ``"auto"``, the number must permit an ε of 1, or of `epsilon` if that is larger. Other base
+        learners receive the queried rows.
     roles : {"random", "paper"}, default="random"
-        Rows of the subset that are queried: a uniform choice, or as in the paper the first ones
-        of the pool, with less amplification.
+        Which rows of the subset are queried: a uniformly random choice, or, as in the paper, the
+        first rows in the order of the pool, with less amplification.
     transcript_private : bool, default=False
         Whether the guarantee must hold against attackers who know the queried rows. The base
-        learner then has the ε of `epsilon`, and by default gets all unlabelled rows.
+        learner then has the same ε as `epsilon`, and by default receives all unlabelled rows.
     classes : array-like, default=None
-        All possible labels. By default the labels that occur in `y`, among the rows that `fit`
-        reads. Their set is then assumed to be public.
+        All possible labels. By default, the labels that occur in `y`, among the rows that `fit`
+        reads. The set of these labels is then assumed to be public knowledge.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers, and the receipt states it.
+        ``None`` uses the operating system's secure random number generator. Any other value makes
+        the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows. `query` and `fit` then take `groups`, and use at most this
-        many rows of each person. The ε of a row is ε divided by this number.
+        Protects people instead of individual rows. `query` and `fit` then require `groups`, and use
+        at most this number of rows of each person. The ε of a row is ε divided by this number.
     budget : PrivacyBudget, default=None
-        Budget that `fit` charges. A budget that cannot pay raises before a private row is read,
-        and before labels are queried. The base learner must not have a budget.
+        Privacy budget to which `fit` is charged. If too little budget remains, an error is raised
+        before any private row is read and before labels are queried. The base learner must not have
+        its own budget.
 
     Attributes
     ----------
@@ -122,25 +126,26 @@ class SubsamplingActiveLearner(
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     queried_indices_ : ndarray of int
-        Rows to be labelled, increasing. They are secret, and `fit` deletes them, unless
-        `transcript_private` is set.
+        Rows to be labelled, in increasing order. The indices are secret, and `fit` deletes them,
+        unless `transcript_private` is set.
     guarantee_ : float or None
-        Bound on the excess error of `estimator_`, if it has one. It applies to the population of
-        the pool, since a random subset of independent rows consists of independent rows. It fails
-        with the probability `beta` of the base learner. ``None`` if nothing is proved.
+        Bound on the excess error of `estimator_`, if available. The bound applies to the population
+        of the pool, since a random subset of independent rows consists of independent rows. The
+        bound fails with at most the probability `beta` of the base learner. ``None`` if no bound
+        has been proved.
     guarantee_reason_ : str
-        Terms of the bound, or the reason why there is none, in one sentence.
+        The terms of the bound, or the reason why there is no bound, in one sentence.
     privacy_ : PrivacyReceipt
-        Receipt, with the definition of privacy for active learners that holds.
+        The privacy receipt, which states the applicable definition of privacy for active learners.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the columns, if all column names of `X` are strings.
 
     Warns
     -----
     TooFewRowsWarning
-        If `guarantee_` is 1, which is no bound at all.
+        If `guarantee_` is 1, which means that no accuracy bound holds.
 
     See Also
     --------
@@ -149,24 +154,27 @@ class SubsamplingActiveLearner(
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one row of the pool, features and label, where every
-    row is considered to have a label (Definition 5.3 of [1]_). The size of the pool and the number
-    of labels are not protected. Between `query` and `fit` the object holds the queried rows, and is
-    itself a secret. After `fit`, only `estimator_` depends on private rows.
+    Neighbouring datasets differ by replacing the features and label of one row of the pool, where
+    every row is considered to have a label (Definition 5.3 of [1]_). The size of the pool and the
+    number of labels are not protected. Between `query` and `fit`, the object contains the queried
+    rows and must be kept secret. After `fit`, only `estimator_` depends on private rows.
 
-    A query is good for one fit, since fits on the same secret subset lose more privacy than the
-    sum of their ε. Only one of an object and its copies can be fitted, once. Without a `budget`,
-    whose file records the fit, the object cannot be copied or pickled between `query` and `fit`.
+    A query can be used for one fit only, since fits on the same secret subset lose more privacy
+    than the sum of their ε. Among an object and its copies, only one can be fitted, and only once.
+    Without a `budget`, whose file records the fit, the object cannot be copied or pickled between
+    `query` and `fit`.
 
-    The default number of rows is that of Theorem 5.8: with ε = 1 for the base learner, the number
-    of labels does not depend on `epsilon`. With fewer rows the ε of the base learner grows only
-    logarithmically. With more rows, the scarce labelled ones get less of the budget.
+    The default number of rows is the number in Theorem 5.8: with ε = 1 for the base learner, the
+    number of labels does not depend on `epsilon`. With fewer rows, the ε of the base learner grows
+    only logarithmically. With more rows, less of the privacy budget is left for the scarce labelled
+    rows.
 
-    The base learner gets its rows in random order, labelled ones first, so it may be private for
-    sequences of rows or for sets of rows. It must be private for all possible rows: it must not
-    fail for some of them, nor treat some of them as public. A class declares this by
-    ``protects_all_rows = True``. A class with a parameter `classes` is given the labels. Others get
-    one more row for each label, at the median of `X_public` or at zero.
+    The base learner receives its rows in random order, with labelled rows first, so it can be
+    private for either sequences or sets of rows. The base learner must be private for all possible
+    rows: it must not fail for some rows, and must not treat some rows as public. A class declares
+    this property by ``protects_all_rows = True``. A base learner with a parameter `classes`
+    receives the set of labels. Other base learners receive one additional row per label, at the
+    median of `X_public` or at zero.
 
     References
     ----------
@@ -254,21 +262,22 @@ class SubsamplingActiveLearner(
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            The pool. The draw depends only on its size.
+            The pool. The draw depends only on the size of the pool.
         y : Ignored
-            Not used; here by convention.
+            Not used; present by convention.
         groups : array-like, shape (n,), optional
-            Person of each row, for `max_rows_per_group`.
+            Person identifier of each row, for `max_rows_per_group`.
 
         Returns
         -------
         ndarray of int, shape (n_labels,)
-            Positions in `X`, increasing. They are secret unless `transcript_private` is set.
+            Positions in `X`, in increasing order. The positions are secret unless
+            `transcript_private` is set.
 
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. No private value is quoted.
+            If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
             If `budget` cannot cover the fit.
         """
@@ -288,17 +297,17 @@ class SubsamplingActiveLearner(
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            The pool, all private, in the same order as in `query`.
+            The pool of private rows, in the same order as in `query`.
         y : array-like, shape (n,)
-            Labels of the queried rows, and any value, such as -1, for all others. Without an
-            earlier `query`, `fit` draws the rows itself: then the labels of all rows, of which it
-            uses the drawn ones.
+            Labels of the queried rows, and an arbitrary value, such as -1, for all other rows. If
+            `query` was not called, `fit` draws the rows itself. In this case, `y` must contain the
+            labels of all rows, but only the labels of the drawn rows are used.
         X_public : array-like of float, shape (m, n_features), optional
-            Public rows, for a base learner that takes them.
+            Public rows, for a base learner that uses public rows.
         y_public : array-like, shape (m,), optional
-            Labels of the public rows, likewise.
+            Labels of the public rows, for a base learner that uses public labels.
         groups : array-like, shape (n,), optional
-            Person of each row, the same as in `query`.
+            Person identifier of each row, the same as in `query`.
 
         Returns
         -------
@@ -308,9 +317,9 @@ class SubsamplingActiveLearner(
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. No private value is quoted.
+            If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
-            If `budget` cannot cover the fit, or if this object or a copy of it was fitted already.
+            If `budget` cannot cover the fit, or if this object or a copy of it was already fitted.
         """
         check_parameters(self)
         require_target(self, y)
@@ -324,7 +333,7 @@ class SubsamplingActiveLearner(
         pool = np.flatnonzero(is_counted)
         queried = self._draw_queries(plan, is_counted, pending, ledger)
         labels, classes = self._read_labels(y, pool, queried, pending)
-        # raises if a label of a public row is none of the classes
+        # raises if the label of a public row is not one of the classes
         encode_labels(classes, [*public_label_columns, classes[:0]], classes)
         base = self._base_learner()
         check_classes(base, classes)
@@ -344,7 +353,7 @@ class SubsamplingActiveLearner(
             assumptions=(*assumptions, *public_data_assumptions(X_public)),
             secure=not is_repeatable(fitted),
         )
-        # the amplified ε holds only while the queried rows are secret
+        # the amplified ε only holds while the queried rows are secret
         self.__dict__.pop("_pending", None)
         self.__dict__.pop("queried_indices_", None)
         if self.transcript_private:
@@ -352,21 +361,22 @@ class SubsamplingActiveLearner(
         return self
 
     def __getstate__(self) -> Any:
-        """Return the state, or raise for a pending query without a budget.
+        """Return the state, or raise an error if a query is pending and there is no budget.
 
         The file of a budget ensures that only one copy of a query is fitted.
         """
         if hasattr(self, "_pending") and self.budget is None:
             raise PrivacyBudgetError(
-                "A query is good for one fit, so this object cannot be copied or pickled between "
-                "query and fit unless it has a budget, whose file records which copy was fitted. "
+                "A query is valid for one fit only, so this object cannot be copied or pickled "
+                "between query and fit unless it has a budget, whose file records which copy was "
+                "fitted. "
                 "Before calling query, set budget to a PrivacyBudget with a path, or call fit "
                 "before you copy the object."
             )
         return super().__getstate__()
 
     def _base_learner(self) -> Any:
-        """Return the unfitted base learner, by default a `SemiPrivateClassifier`."""
+        """Return the unfitted base learner; the default is a `SemiPrivateClassifier`."""
         return SemiPrivateClassifier() if self.estimator is None else self.estimator
 
     def _open_ledger(
@@ -374,8 +384,8 @@ class SubsamplingActiveLearner(
     ) -> tuple[SubsamplingPlan, Mask, Ledger]:
         """Return the plan of a query and its fit, the mask of the pool's rows in X, and a ledger.
 
-        No private value is read. With `max_rows_per_group`, the pool has at most so many rows of
-        each person.
+        No private value is read. With `max_rows_per_group`, the pool contains at most this number
+        of rows of each person.
         """
         base, k = self._base_learner(), self.max_rows_per_group or 1
         check_base(base)
@@ -395,7 +405,8 @@ class SubsamplingActiveLearner(
             semi_supervised=has_fit_parameter(base, "is_labelled"),
         )
         total_epsilon = k * plan.epsilon
-        # amplification is proved for one row; persons have only the (ε, δ) of group privacy
+        # amplification is proved for single rows; for people, only the (ε, δ) of group privacy
+        # holds
         event = plan.event if k == 1 else mechanism_event(total_epsilon, delta)
         ticket = None if pending is None else pending.ticket
         ledger = Ledger.from_estimator(self, epsilon=total_epsilon, event=event, ticket=ticket)
@@ -410,8 +421,8 @@ class SubsamplingActiveLearner(
     ) -> Codes:
         """Return the queried rows, as increasing positions in the pool.
 
-        Rows are drawn even if `query` has drawn them before. With a seed it is the same draw, and
-        the later draws then use other random numbers.
+        Rows are drawn even if `query` has already drawn them. With a seed, both draws are
+        identical, and the later draws then use other random numbers.
         """
         drawn = plan.draw_queries(ledger)
         if pending is None:
@@ -429,8 +440,8 @@ class SubsamplingActiveLearner(
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the labels of the queried rows, and the classes.
 
-        After a `query`, labels of other rows are not read, since even their type could change the
-        result. Without one, all rows of the pool must have a label.
+        After a `query`, labels of other rows are not read, since even their type could affect the
+        result. Without a `query`, all rows of the pool must have a label.
         """
         if pending is None:
             column, positions = label_column(y)[pool], queried
@@ -447,16 +458,16 @@ class SubsamplingActiveLearner(
 
 
 class PendingQuery(NamedTuple):
-    """A query whose labels no fit has used yet.
+    """A query whose labels have not been used by a fit yet.
 
     Attributes
     ----------
     plan : SubsamplingPlan
         Sizes and budgets of the query and its fit.
     is_counted : bytes
-        Mask of the rows of `X` that are the pool.
+        Mask of the rows of `X` that belong to the pool.
     budget : PrivacyBudget or None
-        Budget of the learner.
+        Privacy budget object of the learner.
     ticket : str
         One-time token of the fit.
     """
@@ -473,11 +484,11 @@ class Subset(NamedTuple):
     Attributes
     ----------
     X_labelled : ndarray of float64, shape (n_queried, n_features)
-        The queried rows, with their features.
+        Features of the queried rows.
     y : ndarray of shape (n_queried,)
         Labels of the queried rows.
     X_unlabelled : ndarray of float64, shape (n_drawn - n_queried, n_features)
-        The drawn rows that were not queried.
+        Features of the drawn rows that were not queried.
     """
 
     X_labelled: Floats
@@ -502,13 +513,13 @@ def draw_subset(
     X : ndarray of float64, shape (n, n_features)
         Rows.
     pool : ndarray of intp, shape (n_pool,)
-        Positions in X of the rows that count.
+        Positions in X of the rows that belong to the pool.
     queried : ndarray of intp, shape (n_queried,)
-        Positions in the pool of the queried rows, increasing.
+        Positions in the pool of the queried rows, in increasing order.
     labels : ndarray of shape (n_queried,)
-        Their labels.
+        Labels of the queried rows.
     ledger : Ledger
-        Source of randomness.
+        Source of randomness for the draw.
     """
     not_queried = np.delete(np.arange(plan.n_pool), queried)
     unlabelled = not_queried[plan.draw_unlabelled(queried, ledger)]
@@ -530,17 +541,17 @@ def fit_to_subset(
     Parameters
     ----------
     base : classifier
-        Base learner, not fitted.
+        The unfitted base learner.
     event : Event
-        Budget of the base learner.
+        Privacy budget of the base learner.
     subset : Subset
         Labelled and unlabelled rows.
     classes : ndarray of shape (n_classes,)
         All labels.
     X_public : ndarray of float64, shape (n_public, n_features)
-        Public rows, perhaps none.
+        Public rows; the array may be empty.
     y_public : array-like or None
-        Labels of the public rows, as given to `fit`.
+        Labels of the public rows, as passed to `fit`.
     seed : int or None
         Seed of the base learner.
     """
@@ -549,8 +560,8 @@ def fit_to_subset(
     centre = np.median(X_public, axis=0) if len(X_public) else np.zeros(n_features)
     X, y = add_row_per_label(base, subset.X_labelled, subset.y, classes, centre)
     n_unlabelled = len(subset.X_unlabelled)
-    # base learners get the mask `is_labelled`, and do not use the labels of the other rows, which
-    # have the dtype of `classes`: by its kind boolean, text, objects or else numbers
+    # base learners receive the mask `is_labelled` and ignore the labels of the other rows, which
+    # have the dtype of `classes`: boolean, text, object or numeric
     kind = classes.dtype.kind
     placeholder = {"b": False, "U": "-1", "O": "-1"}.get(kind, -1)
     y_unlabelled = np.full(n_unlabelled, placeholder, dtype=object if kind == "O" else None)
@@ -569,9 +580,10 @@ def fit_to_subset(
 
 
 def _guarantee(fitted: Any, X_public: Any, ledger: Ledger) -> Promise:
-    """Return the bound on the excess error of a base learner, or why there is no bound.
+    """Return the bound on the excess error of a base learner, or the reason for a missing bound.
 
-    A subset of independent rows, drawn independently of them, consists of independent rows.
+    A subset of independent rows that is drawn independently of the rows consists of independent
+    rows.
     """
     reason = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
     if not reason and "classes" not in fitted.get_params(deep=False):

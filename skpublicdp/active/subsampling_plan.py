@@ -1,4 +1,4 @@
-"""Numbers of rows and privacy budgets of the active learner, from public numbers only."""
+"""Numbers of rows and privacy budgets of the active learner, based only on public numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes
 
 ROUNDING_MARGIN = 1 - Fraction(1, 1 << 50)
-"""Factor on ε and δ before they are converted to the budget of the base learner.
+"""Factor on ε and δ before conversion to the budget of the base learner.
 
-The amplified budget is rounded up, so without this margin it could exceed the budget.
+Without this margin, the amplified budget, which is rounded up, could exceed the privacy budget.
 """
 
 
@@ -27,15 +27,16 @@ class SubsamplingPlan:
     ----------
     n_pool, n_queried, n_drawn : int
         Numbers of rows in the pool, of rows whose labels are queried, and of rows that the base
-        learner gets, labelled or not.
+        learner receives, labelled or not.
     roles : {"random", "paper"}
-        Which of the drawn rows are queried: a uniform choice, or those that come first in the pool.
+        Which of the drawn rows are queried: a uniformly random choice, or the rows that come first
+        in the pool.
     base : Event
         Privacy event of the base learner.
     event : Event
-        Event of the base learner after amplification by subsampling, for a row of the pool.
+        Privacy event of the base learner after amplification by subsampling, for a row of the pool.
     epsilon : Fraction
-        ε of the guarantee for one row of the pool, at least the ε of `event`.
+        ε of the guarantee for one row of the pool, which is at least the ε of `event`.
     """
 
     n_pool: int
@@ -47,7 +48,7 @@ class SubsamplingPlan:
     epsilon: Fraction
 
     def draw_queries(self, ledger: Ledger) -> Codes:
-        """Return the random positions in the pool of the rows to be labelled, increasing."""
+        """Return the random, increasing positions in the pool of the rows to be labelled."""
         if self.roles == "random":
             return ledger.subset(self.n_pool, self.n_queried)
         drawn = ledger.subset(self.n_pool, self.n_drawn)  # increasing
@@ -56,8 +57,9 @@ class SubsamplingPlan:
     def draw_unlabelled(self, queried: Codes, ledger: Ledger) -> Codes:
         """Return random unlabelled rows, as positions among the rows that were not queried.
 
-        Together with the queried rows they are a uniform subset. With the paper's roles, queried
-        rows come first in the subset, so unlabelled rows come after the last queried one.
+        Together with the queried rows, these rows form a uniformly random subset. With the paper's
+        roles, queried rows come first in the subset, so all unlabelled rows come after the last
+        queried row.
         """
         n_not_queried = self.n_pool - self.n_queried
         first = 0
@@ -89,7 +91,7 @@ def make_plan(
     epsilon, delta : Fraction
         Privacy budget for one row of the pool.
     base : Fraction or None
-        ε of the base learner. None is the largest one that `epsilon` allows.
+        Privacy budget ε of the base learner. None means the largest ε that `epsilon` permits.
     semi_supervised : bool
         Whether the base learner uses unlabelled rows.
     """
@@ -135,7 +137,7 @@ def make_plan(
 
 
 def _amplified(event: Event, rate: Fraction, roles: str) -> Event:
-    """Return the event for a row of the pool of a base learner that runs `event` on a subset."""
+    """Return the pool row's privacy event for a base learner that runs `event` on a subset."""
     return event if rate == 1 else Subsampled(rate, event, roles)
 
 
@@ -160,7 +162,9 @@ def receipt_assumptions(learner: Any, plan: SubsamplingPlan, *, queried: bool) -
         scope = "of the queried rows" if queried else "in y"
         assumptions.append(f"the set of labels {scope} may be known")
     if learner.max_rows_per_group is not None:
-        assumptions.append("ε of the base learner is for one row, ε of the receipt is for a person")
+        assumptions.append(
+            "ε of the base learner applies to one row, ε of the receipt applies to a person"
+        )
     if learner.transcript_private:
         assumptions.append(
             "the queried rows may be known: they are part of the output (Definition 5.4 and "
@@ -169,6 +173,7 @@ def receipt_assumptions(learner: Any, plan: SubsamplingPlan, *, queried: bool) -
     else:
         assumptions.append(
             "the queried and the drawn rows stay secret (Definition 5.3 of Beimel, Nissim and "
-            f"Stemmer 2015); against those who know them, persons who gave labels have {base}"
+            "Stemmer 2015); against attackers who know these rows, persons who gave labels have "
+            f"{base}"
         )
     return tuple(assumptions)

@@ -1,4 +1,4 @@
-"""Audits of privacy: exact verification on tiny data, statistical lower bounds, attacks."""
+"""Privacy audits: exact verification on tiny data, statistical lower bounds, and attacks."""
 
 from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
 from skpublicdp.audit.reduction import reduce_public_data

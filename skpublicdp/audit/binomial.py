@@ -1,4 +1,4 @@
-"""audit_privacy: lower bounds of ε and μ from many runs, by exact binomial bounds."""
+"""audit_privacy: lower bounds on ε and μ from many runs, using exact binomial bounds."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ N_THRESHOLDS = 65
 
 @dataclass(frozen=True, repr=False)
 class BinomialAudit:
-    """Lower bounds of ε and μ from an attack, and the claimed values.
+    """Lower bounds on ε and μ from an attack, and the claimed values.
 
     Attributes
     ----------
     name : str
         Name of the attacked estimator.
     claimed, claimed_delta : float
-        ε and δ of the receipt.
+        The ε and δ stated in the receipt.
     claimed_mu : float
-        The μ of Gaussian differential privacy that the receipt states, or infinity.
+        The μ of Gaussian differential privacy stated in the receipt, or infinity.
     epsilon : float
-        Lower confidence bound of ε at the claimed δ; 0 if the attack proves no loss.
+        Lower confidence bound on ε at the claimed δ; 0 if the attack does not prove any privacy
+        loss.
     mu : float
-        Lower confidence bound of μ.
+        Lower confidence bound on μ.
     confidence : float
         Probability with which both bounds hold.
     n_runs : int
-        Number of fits of each of the two data sets.
+        Number of fits to each of the two datasets.
     """
 
     name: str
@@ -57,7 +58,7 @@ class BinomialAudit:
 
     @property
     def attained(self) -> float:
-        """The lower bound `epsilon`, by the name that `Verification` has for it."""
+        """The lower bound `epsilon`, under the same name as in `Verification`."""
         return self.epsilon
 
     @property
@@ -88,34 +89,34 @@ def audit_privacy(
     confidence: float = 0.999,
     name: str | None = None,
 ) -> BinomialAudit:
-    """Bound ε from below: run an estimator many times on two neighbouring data sets.
+    """Compute a lower bound on ε by running an estimator many times on two neighbouring datasets.
 
-    An attacker guesses by a statistic which of the two data sets was fitted. The first half of the
-    runs chooses the threshold of the statistic, and the second half measures its error rates.
-    Clopper-Pearson bounds of the two error rates give lower bounds of ε and μ.
+    An attacker uses a statistic to guess which of the two datasets was fitted. The first half of
+    the runs determines the threshold of the statistic, and the second half measures the error
+    rates. Clopper-Pearson bounds on the two error rates yield lower bounds on ε and μ.
 
     Parameters
     ----------
     make_estimator : callable
-        Returns a new estimator with independent randomness: ``random_state=None``.
+        Function that returns a new estimator with independent randomness (``random_state=None``).
     rows, neighbour : dict
-        Arguments of `fit` for two data sets that differ in one row.
+        Arguments of `fit` for two datasets that differ in one row.
     statistic : callable, optional
-        Takes a fitted estimator and returns a number that tends to be larger for `rows`. The
+        Function that maps a fitted estimator to a number that tends to be larger for `rows`. The
         default is the privacy loss of all outputs of the ledger, computed by replay, which is the
-        most powerful statistic. It includes outputs that are not released: if rows have secret
-        random roles, pass a statistic.
+        most powerful statistic. This statistic includes outputs that are not released, so a
+        statistic must be passed if rows have secret random roles.
     n_runs : int, default=500
-        Number of fits of each data set.
+        Number of fits to each dataset.
     confidence : float, default=0.999
-        Probability with which both bounds hold, in (0, 1).
+        Probability, in (0, 1), with which both bounds hold.
     name : str, optional
-        Name of the result; by default the name of the class.
+        Name of the result; the default is the class name.
 
     Returns
     -------
     BinomialAudit
-        With `epsilon`, `mu`, `claimed` and `holds`.
+        Result with `epsilon`, `mu`, `claimed` and `holds`.
 
     References
     ----------
@@ -166,16 +167,16 @@ def audit_privacy(
 
 
 class _TestErrors(NamedTuple):
-    """Errors of a test that detects runs on one of the two data sets.
+    """Errors of a test that detects runs on one of the two datasets.
 
     Attributes
     ----------
     false_alarms : int
-        Number of detections among the runs on the other data set.
+        Number of detections among the runs on the other dataset.
     misses : int
-        Number of runs on the data set itself that are not detected.
+        Number of undetected runs on the dataset itself.
     n_runs : int
-        Number of runs on each of the two data sets.
+        Number of runs on each of the two datasets.
     """
 
     false_alarms: int
@@ -186,15 +187,15 @@ class _TestErrors(NamedTuple):
 def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[float, bool]:
     """Return the threshold and the direction (above) of the test with the largest bounds.
 
-    Candidates are quantiles of the statistic in both directions. They are ranked by the bound of μ
-    first: for most of them the bound of ε at a small δ is 0.
+    The candidates are quantiles of the statistic in both directions. The candidates are ranked by
+    the bound on μ first, since the bound on ε at a small δ is 0 for most candidates.
 
     Parameters
     ----------
     values : ndarray of float64, shape (2, n_runs)
-        Statistic of the runs on `rows` and on the neighbour.
+        Values of the statistic for the runs on `rows` and on the neighbour.
     delta : float
-        δ at which ε is bounded.
+        Value of δ at which ε is bounded.
     confidence : float
         Confidence level of the bounds.
     """
@@ -202,7 +203,7 @@ def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[fl
     candidates = list(itertools.product(thresholds.tolist(), (True, False)))
 
     def mu_and_epsilon(candidate: tuple[float, bool]) -> tuple[float, float]:
-        """Return the bounds of μ and ε for a threshold and a direction."""
+        """Return the bounds on μ and ε for a threshold and a direction."""
         epsilon, mu = _lower_bounds(_test_errors(values, *candidate), delta, confidence)
         return mu, epsilon
 
@@ -215,7 +216,7 @@ def _test_errors(values: Floats, threshold: float, above: bool) -> _TestErrors:
     Parameters
     ----------
     values : ndarray of float64, shape (2, n_runs)
-        Statistic of the runs on `rows` and on the neighbour.
+        Values of the statistic for the runs on `rows` and on the neighbour.
     threshold : float
         Threshold of the statistic.
     above : bool
@@ -255,7 +256,7 @@ def _fit_with_loss(
     """Return a fitted estimator, and the privacy loss ln P / P' of its ledger's outputs.
 
     P and P' are the probabilities of the outputs on `rows` and on `neighbour`. A replay on
-    `neighbour` gives the inputs that P' depends on.
+    `neighbour` provides the inputs on which P' depends.
     """
     with Recorder() as recorder:
         fitted = make_estimator().fit(**rows)

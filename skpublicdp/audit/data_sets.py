@@ -1,4 +1,4 @@
-"""All data sets over a tiny domain, and their neighbours."""
+"""All datasets over a tiny domain, and their neighbours."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ import numpy as np
 from skpublicdp.data.tables import is_frame, take_rows
 
 PersonKinds = tuple[int, ...]
-"""A data set: the kind of the person at each position, an index into `Domain.kinds`."""
+"""A dataset, given by the kind of the person at each position as an index into `Domain.kinds`."""
 
 
 class Domain:
-    """All possible data sets of n persons over a finite set of rows.
+    """All possible datasets of n persons over a finite set of rows.
 
     Parameters
     ----------
     values : array-like or frame
         All possible feature vectors of a row.
     labels : sequence or None
-        All possible labels of a row; None without labels.
+        All possible labels of a row, or None if there are no labels.
     n : int
         Number of persons.
     rows_per_person : int or None
-        Number of rows of each person; None if a row is a person and there are no groups.
+        Number of rows of each person, or None if each row is a person and there are no groups.
     ordered : bool
-        Whether data sets with the same persons in another order are different.
+        Whether datasets that contain the same persons in different orders are distinct.
 
     Attributes
     ----------
     kinds : list of tuple of (int, int or None)
-        All possible persons: for each of their rows, the index of its value and of its label.
+        All possible persons, each given by the value index and the label index of every row.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Domain:
 
     @property
     def size(self) -> int:
-        """Number of possible data sets."""
+        """Number of possible datasets."""
         n_kinds = len(self.kinds)
         if self.ordered:
             return int(n_kinds**self.n)
@@ -63,17 +63,17 @@ class Domain:
         return itertools.combinations_with_replacement(kinds, self.n)
 
     def sample(self, count: int, rng: np.random.Generator) -> list[PersonKinds]:
-        """Return `count` data sets: first one with uneven frequencies of kinds, then random ones.
+        """Return `count` datasets: one with uneven frequencies of kinds, then random datasets.
 
-        With equal frequencies of all kinds, sums over rows can be 0. Steps that depend on these
+        If all kinds have equal frequencies, sums over rows can be 0. Steps that depend on these
         sums would then not be tested.
         """
-        # quadratic quantiles: low kinds are frequent, high ones are rare
+        # quadratic quantiles: low kinds are frequent, high kinds are rare
         shares = (np.arange(self.n) / self.n) ** 2
         uneven = rng.permutation((len(self.kinds) * shares).astype(int)).tolist()
         data_sets = [tuple(uneven if self.ordered else sorted(uneven))]
         while len(data_sets) < count:
-            # few kinds at first, so that rows are repeated, and more in later data sets
+            # few kinds at first, so rows are repeated, and more kinds in later datasets
             n_kinds = min(len(self.kinds), 2 + len(data_sets))
             kinds = rng.choice(len(self.kinds), n_kinds, replace=False)
             persons = rng.choice(kinds, self.n).tolist()
@@ -81,9 +81,9 @@ class Domain:
         return data_sets
 
     def neighbours(self, data_set: PersonKinds) -> list[PersonKinds]:
-        """Return all data sets with one person replaced at the same position.
+        """Return all datasets with one person replaced at the same position.
 
-        Without an order, only the first of several equal persons is replaced.
+        If the order is irrelevant, only the first of several equal persons is replaced.
         """
         neighbours: dict[PersonKinds, None] = {}  # an ordered set
         for position, kind in itertools.product(range(self.n), range(len(self.kinds))):
@@ -94,11 +94,11 @@ class Domain:
         return list(neighbours)
 
     def canonical(self, data_set: PersonKinds) -> PersonKinds:
-        """Return the data set as the iteration yields it: sorted, unless the order matters."""
+        """Return the dataset in the form that iteration yields, sorted unless order matters."""
         return data_set if self.ordered else tuple(sorted(data_set))
 
     def arguments(self, data_set: PersonKinds) -> dict[str, Any]:
-        """Return the arguments of `fit` for a data set: `X`, and `y` and `groups` if any."""
+        """Return the arguments of `fit` for a dataset: `X`, and `y` and `groups` if present."""
         rows = [row for kind in data_set for row in self.kinds[kind]]
         arguments = {"X": _select_rows(self._values, [value for value, _ in rows])}
         if self._labels is not None:
@@ -108,11 +108,11 @@ class Domain:
         return arguments
 
     def values(self) -> Any:
-        """Return one row for each possible feature vector, as an array or a frame."""
+        """Return one row for each possible feature vector, as an array or a DataFrame."""
         return _select_rows(self._values, list(range(len(self._values))))
 
 
 def _select_rows(values: Any, positions: list[int]) -> Any:
-    """Return the rows of an array or a frame at some positions, with a new index."""
+    """Return the rows of an array or a DataFrame at given positions, with a new index."""
     rows = take_rows(values, np.array(positions, dtype=np.intp))
     return rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows

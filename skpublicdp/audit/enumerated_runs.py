@@ -1,4 +1,4 @@
-"""Enumeration of all outcomes of the draws of a fit, with bounds of their probabilities."""
+"""Enumeration of all outcomes of the draws of a fit, with bounds on their probabilities."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class TooManyOutcomesError(ValueError):
 
 
 class EnumeratedRun(Recorder):
-    """Replays one combination of outcomes, with bounds of its exact probability.
+    """Replay of one combination of outcomes, with bounds on its exact probability.
 
-    Noise is not enumerated: every noisy table is `NOISY_VALUE`. Its privacy loss follows from the
-    recorded exact inputs.
+    Noise is not enumerated: every noisy table is filled with `NOISY_VALUE`. The privacy loss of the
+    noise follows from the recorded exact inputs.
 
     Parameters
     ----------
     prefix : tuple
-        Outcomes of the first calls. Later calls take their first possible outcome.
+        Outcomes of the first calls. Later calls use their first possible outcome.
 
     Attributes
     ----------
     lower, upper : Fraction
-        Bounds of the probability of this combination.
+        Lower and upper bound on the probability of this combination.
     result : object
         Return value of the code that was run.
     path : tuple
@@ -47,7 +47,10 @@ class EnumeratedRun(Recorder):
     """
 
     NOISY_VALUE = 100
-    """Value of every cell of a noisy table. All runs have the same, so that they are comparable."""
+    """Value of every cell of a noisy table.
+
+    All runs use the same value, so that they are comparable.
+    """
     MAX_OUTCOMES = 50_000
     """Maximum number of outcomes of a single draw or choice."""
 
@@ -65,7 +68,7 @@ class EnumeratedRun(Recorder):
         Parameters
         ----------
         bounds : dict
-            Lower and upper bound of the probability of each possible outcome.
+            Lower and upper bound on the probability of each possible outcome.
         """
         position = len(self.path)
         if position < len(self._prefix):
@@ -82,7 +85,7 @@ class EnumeratedRun(Recorder):
     def draw_member(
         self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any
     ) -> Any:
-        """Return the path of the member that this combination has, for a small enough family."""
+        """Return the path of this combination's member, for a sufficiently small family."""
         self._check_number(family.size)
         try:
             bounds = _cached_probabilities(pickle.dumps((family, epsilon, sensitivity)))
@@ -91,26 +94,27 @@ class EnumeratedRun(Recorder):
         return self.next_outcome(bounds)
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
-        """Return the same noisy table for all data sets."""
+        """Return the same noisy table for all datasets."""
         return np.full_like(table, self.NOISY_VALUE)
 
     def draw_uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
-        """Return the integer of this combination."""
+        """Return this combination's integer."""
         self._check_number(bound)
         probability = Fraction(1, bound)
         return self.next_outcome(dict.fromkeys(range(bound), (probability, probability)))
 
     def choose_positions(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
-        """Return the positions of this combination.
+        """Return the positions chosen in this combination.
 
         Parameters
         ----------
         kind : {"subset", "order", "indices"}
-            k of n positions without repetition, a permutation of n, or k of n with repetition.
+            k of n positions without repetition, a permutation of n positions, or k of n positions
+            with repetition.
         sizes : tuple of int
             (n, k), or (n,) for a permutation.
         sample, ledger
-            As in the base class; not used.
+            As in the base class, but not used.
         """
         possible: Iterable[tuple[int, ...]]
         if kind == "order":
@@ -155,7 +159,8 @@ def enumerate_runs(
     Parameters
     ----------
     code : callable
-        Fits an estimator. Its return value is stored as `result` of the run.
+        Function that fits an estimator. The return value of the function is stored as `result` of
+        the run.
     run_type : type
         `EnumeratedRun` or a subclass.
     max_runs : int, optional
@@ -164,12 +169,12 @@ def enumerate_runs(
     Returns
     -------
     list of EnumeratedRun
-        One for each combination. Their probabilities add up to 1.
+        One run for each combination. The probabilities of all runs sum to 1.
 
     Raises
     ------
     TooManyOutcomesError
-        If there are more combinations.
+        If there are more than `max_runs` combinations.
     """
     runs: list[Any] = []
     prefixes: list[tuple[Any, ...]] = [()]
@@ -182,6 +187,6 @@ def enumerate_runs(
             raise TooManyOutcomesError(
                 f"There are more than {max_runs:g} combinations of outcomes."
             )
-    # the lower bounds of the probabilities add up to 1, up to their precision
+    # the lower bounds on the probabilities sum to 1, up to their precision
     assert 1 - Fraction(1, 10**9) < sum(run.lower for run in runs) <= 1
     return runs

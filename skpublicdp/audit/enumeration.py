@@ -1,4 +1,4 @@
-"""Verification by enumeration of all outcomes, over all data sets and their neighbours."""
+"""Verification by enumeration of all outcomes, over all datasets and their neighbours."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from skpublicdp.audit.verifier import Verifier
 from skpublicdp.typing import Floats
 
 RunsByPath = dict[Any, EnumeratedFit]
-"""Runs of one data set, by the outcomes of their calls."""
+"""Runs of one dataset, by the outcomes of their calls."""
 
 ProbabilityBounds = dict[bytes, tuple[Any, Any]]
-"""Lower and upper bound of the probability of each observation, by its digest."""
+"""Lower and upper bound on the probability of each observation, by its digest."""
 
 
 MAX_LOG_RATIO = 700.0
@@ -34,7 +34,7 @@ BISECTION_STEPS = 80
 
 
 def verify_by_enumeration(verifier: Verifier) -> None:
-    """Enumerate the outcomes of all data sets, and compare each pair of neighbours."""
+    """Enumerate the outcomes of all datasets, and compare each pair of neighbours."""
     max_runs = verifier.max_fits / verifier.domain.size
     runs_of_set: dict[PersonKinds, list[Any]] = {}
     for data_set in verifier.domain:
@@ -69,10 +69,11 @@ def verify_by_enumeration(verifier: Verifier) -> None:
 def _compare_calls(
     verifier: Verifier, runs: RunsByPath, neighbour_runs: RunsByPath, noisy: bool
 ) -> None:
-    """Compare the mechanism calls of two data sets, for runs with equal outcomes.
+    """Compare the mechanism calls of two datasets, for runs with equal outcomes.
 
-    With noise, the privacy loss of each pair of runs is added to the attained ε. Without, the
-    probabilities are compared elsewhere, and only the ledger entries are checked here.
+    If there is noise, the privacy loss of each pair of runs is included in the attained ε.
+    Otherwise, the probabilities are compared elsewhere, and only the ledger entries are checked
+    here.
     """
     if noisy:
         for path, run in runs.items():
@@ -88,7 +89,7 @@ def _compare_noisy_runs(
 ) -> None:
     """Compare one run with the neighbour's run of equal outcomes, and update the attained ε.
 
-    The privacy loss of draws is exact, and the loss of noise is bounded by its sensitivity.
+    The privacy loss of draws is exact, and the loss of noise is bounded using its sensitivity.
     """
     if path not in neighbour_runs:
         verifier.add_certainty("a draw has members that are missing on a neighbouring data set")
@@ -146,7 +147,7 @@ def _explain_difference(runs: RunsByPath, neighbour_runs: RunsByPath) -> str:
 
 
 def _observation_probabilities(runs: list[Any]) -> ProbabilityBounds:
-    """Return bounds of the probability of each distinct observation, summed over runs."""
+    """Return bounds on the probability of each distinct observation, summed over runs."""
     bounds: ProbabilityBounds = {}
     for run in runs:
         lower, upper = bounds.get(run.result.digest, (0, 0))

@@ -1,4 +1,4 @@
-"""Lower bounds on ε from counts of correct guesses, by exact binomial tests."""
+"""Lower bounds on ε from numbers of correct guesses, using exact binomial tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import binom
 
 MAX_EPSILON = 50.0
-"""Upper end of the search for ε. No attack on fewer than e^50 rows can prove more."""
+"""Upper end of the search for ε. No attack on fewer than e^50 rows can prove a larger ε."""
 
 
 def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]:
@@ -38,7 +38,8 @@ def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]
     >>> [round(end, 3) for end in clopper_pearson(0, 10, 0.95)]
     [0.0, 0.308]
     """
-    # `scipy.stats.binomtest` searches the ends up to an absolute error: too coarse for small ones
+    # `scipy.stats.binomtest` searches the ends up to an absolute error, which is too coarse for
+    # small ends
     tail = (1 - level) / 2
     low = beta_distribution.ppf(tail, successes, n - successes + 1) if successes else 0.0
     high = beta_distribution.isf(tail, successes + 1, n - successes) if successes < n else 1.0
@@ -48,17 +49,17 @@ def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]
 def epsilon_lower_bound(
     n_correct: int, n_guesses: int, n_pairs: int, delta: float, failure: float
 ) -> float:
-    """Return a lower confidence bound of ε from the number of correct guesses, by bisection.
+    """Return a lower confidence bound on ε from the number of correct guesses, by bisection.
 
-    Every ε below the bound is refuted: at this ε, `n_correct` or more correct guesses have a
-    probability below `failure`.
+    Every ε below the bound is rejected: for this ε, the probability of `n_correct` or more correct
+    guesses is below `failure`.
 
     Parameters
     ----------
     n_correct, n_guesses, n_pairs : int
         Numbers of correct guesses, of guesses, and of all pairs.
     delta : float
-        δ of the release.
+        Privacy parameter δ of the release.
     failure : float
         Probability with which the bound may fail.
     """
@@ -75,10 +76,10 @@ def epsilon_lower_bound(
 def _guess_probability(
     n_correct: int, n_guesses: int, n_pairs: int, epsilon: float, delta: float
 ) -> float:
-    """Return an upper bound of the probability of `n_correct` or more correct guesses.
+    """Return an upper bound on the probability of `n_correct` or more correct guesses.
 
-    The guesses are about a release with (ε, δ)-differential privacy. See Steinke, Nasr and
-    Jagielski (2023), Theorem 5.1, and Theorem 5.2 with δ above 0.
+    The guesses concern a release with (ε, δ)-differential privacy. See Steinke, Nasr and Jagielski
+    (2023), Theorem 5.1, and Theorem 5.2 for δ above 0.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Lower bound on the privacy loss of a receipt's event, independent of `accounting` on purpose."""
+"""Lower bound on the privacy loss of an event, deliberately independent of `accounting`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ MAX_OPTION_CASES = 64
 
 
 def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
-    """Return the privacy losses that mechanisms of an event can attain.
+    """Return the privacy losses that mechanisms with a given event can attain.
 
-    There is one result for each combination of options: an `Either` event states that one of
+    There is one result for each combination of options, since an `Either` event states that one of
     several mechanisms is used.
 
     Parameters
     ----------
     event : Event
-        Event of a receipt.
+        Privacy event of a receipt.
     pure : bool
-        Whether the claim has δ = 0. Then a draw may lose its whole ε. In a composition with δ above
-        0, the loss of a draw lies between -ε/2 and ε/2.
+        Whether the claim has δ = 0. In this case, a draw may lose its entire ε. In a composition
+        with δ above 0, the loss of a draw lies between -ε/2 and ε/2.
 
     Returns
     -------
     list of PrivacyLosses
-        The claim must cover each of them.
+        The losses, each of which the claim must cover.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Canonical form of everything observable of a fit, for exact comparison."""
+"""Canonical form of everything observable about a fit, for exact comparison."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ OBSERVATION_NAMES = {
     "look": "look(estimator)",
     "sample": "estimator.sample(5)",
 }
-"""Names of the parts of `Observation.shown` in findings; the others are methods applied to rows."""
+"""Names used in findings for the parts of `Observation.shown`; other parts are method names.
+"""
 
 SCALAR_TYPES = (type(None), bool, int, str, bytes, complex)
 
 MAX_SHOWN_CHARACTERS = 60
-"""Texts of values are cut to fewer characters than this in findings."""
+"""Texts of values are truncated to fewer characters than this in findings."""
 
 PICKLE_PROTOCOL = 4
 
@@ -48,13 +49,13 @@ def canonical_form(value: Any) -> Form:
     Parameters
     ----------
     value : object
-        Any object. Its attributes and the variables in the closures of functions are included,
-        recursively.
+        The object to convert. The object's attributes and the variables in the closures of
+        functions are included, recursively.
 
     Returns
     -------
     tuple
-        (type, value) of a scalar, else (type, ((name, form), ...)).
+        (type, value) for a scalar, and (type, ((name, form), ...)) otherwise.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def canonical_form(value: Any) -> Form:
 
 
 def describe_difference(first: Form, second: Form, path: str = "") -> str:
-    """Return the path and the two values of the first difference of two forms, or "".
+    """Return the path and the two values of the first difference between two forms, or "".
 
     Examples
     --------
@@ -90,12 +91,12 @@ def describe_difference(first: Form, second: Form, path: str = "") -> str:
 
 
 def first_difference(first: Form, second: Form) -> str:
-    """Return a description of the first difference of two fits, in terms of the estimator.
+    """Return a description of the first difference between two fits, in terms of the estimator.
 
     Parameters
     ----------
     first, second : tuple
-        Canonical forms of `Observation.shown`. A difference of errors is described first.
+        Canonical forms of `Observation.shown`. A difference between errors is described first.
 
     Examples
     --------
@@ -124,7 +125,7 @@ def _path_step(name: str) -> str:
 def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str) -> str:
     """Return a description of the first entry in which two arrays differ.
 
-    If their types or shapes differ, these are described instead.
+    If the types or shapes of the arrays differ, these are described instead.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ def _readable(form: Form) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return the representation of a value, cut to `MAX_SHOWN_CHARACTERS`."""
+    """Return the representation of a value, truncated to `MAX_SHOWN_CHARACTERS`."""
     text = repr(value)
     if len(text) < MAX_SHOWN_CHARACTERS:
         return text
@@ -174,7 +175,10 @@ def _short(value: Any) -> str:
 
 
 class _CanonicalReader:
-    """Reader of canonical forms. Each object is read once, even if it is referenced repeatedly."""
+    """Reader that computes canonical forms.
+
+    Each object is read once, even if it is referenced repeatedly.
+    """
 
     def __init__(self) -> None:
         self._form_of_id: dict[int, Form] = {}
@@ -200,7 +204,7 @@ class _CanonicalReader:
         return form
 
     def _parts(self, value: Any) -> Any:
-        """Return the named parts of an object: entries, attributes or the state of its pickle."""
+        """Return the named parts of an object: entries, attributes or its pickle state."""
         if isinstance(value, np.ndarray):
             return self._array_parts(value)
         if isinstance(value, PrivacyBudget):  # its ledger has times, which differ between fits
@@ -233,7 +237,7 @@ class _CanonicalReader:
         return (("type", ("str", dtype_and_shape)), ("values", ("bytes", content)))
 
     def _pickled_state(self, value: Any) -> dict[str, Any]:
-        """Return the state that a pickle would contain."""
+        """Return the state that a pickle of the object would contain."""
         try:
             reduced = value.__reduce_ex__(PICKLE_PROTOCOL)
         except TypeError:  # a lock or an iterator
@@ -249,12 +253,12 @@ class _CanonicalReader:
 
 
 class Observation:
-    """Everything a fit reveals: attributes, answers, printed text, warnings, logs and errors.
+    """Everything that a fit reveals: attributes, answers, printed text, warnings, logs and errors.
 
     Attributes
     ----------
     shown : dict
-        The observed values, by the keys of `OBSERVATION_NAMES` and by names of methods.
+        The observed values, by the keys of `OBSERVATION_NAMES` and by method names.
     failure : BaseException or None
         Exception raised by the fit.
     """
@@ -267,7 +271,7 @@ class Observation:
     def recording_output(self) -> Iterator[None]:
         """Return a context that records warnings, errors, printed text and log records.
 
-        An exception inside the context is stored in `failure` and not raised.
+        An exception inside the context is stored in `failure` instead of being raised.
         """
         printed, records = io.StringIO(), _LogTexts()
         root = logging.getLogger()
@@ -297,11 +301,11 @@ class Observation:
         Parameters
         ----------
         fitted : object
-            The fitted object.
+            The fitted object to observe.
         X : array-like or data frame, shape (n_new, n_features)
             Rows that are passed to its methods.
         look : callable or None
-            Returns further observable values of the fitted object.
+            Function that returns further observable values of the fitted object.
         """
         html_method = getattr(type(fitted), "_repr_html_", None)
         module = getattr(html_method, "__module__", "sklearn")
@@ -324,12 +328,12 @@ class Observation:
 
 
 class _LogTexts(logging.Handler):
-    """Handler that collects the texts of log records."""
+    """Logging handler that collects the texts of log records."""
 
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Append the text of a record."""
+        """Append the text of a log record."""
         self.texts.append(record.getMessage())

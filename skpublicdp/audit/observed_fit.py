@@ -23,20 +23,20 @@ from skpublicdp.privacy.ledger import Ledger, in_public_computation
 BITS_PER_WORD = 64
 
 SOURCE_SEED = 20
-"""Seed of all recorded sources of bits, so that a verification is repeatable."""
+"""Seed of all recorded sources of bits, which makes verifications reproducible."""
 
 
 class RecordedBits:
-    """Repeatable random bits whose requests are counted.
+    """Reproducible random bits whose requests are counted.
 
     Parameters
     ----------
     recorder : FitRecorder
-        Counts the requests.
+        Recorder that counts the requests.
     secure : bool
-        Whether the source replaces one of the operating system, as opposed to a seeded one.
+        Whether the source replaces a source of the operating system, as opposed to a seeded source.
     number : int
-        Number of the source within the fit, part of its seed.
+        Number of the source within the fit, which is part of its seed.
     """
 
     def __init__(self, recorder: FitRecorder, secure: bool, number: int) -> None:
@@ -45,13 +45,13 @@ class RecordedBits:
         self._generator = np.random.Generator(np.random.PCG64([SOURCE_SEED, number]))
 
     def bits(self, count: int) -> int:
-        """Return an integer uniform on ``range(2**count)``."""
+        """Return an integer that is uniform on ``range(2**count)``."""
         self._recorder.n_bits += count
         n_bytes = -(-count // 8)  # rounded up; surplus bits are shifted out
         return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` integers uniform on ``range(2**64)``."""
+        """Return `count` integers that are uniform on ``range(2**64)``."""
         self._recorder.n_bits += BITS_PER_WORD * count
         return np.frombuffer(self._generator.bytes(8 * count), dtype="<u8").astype(np.uint64)
 
@@ -67,7 +67,7 @@ class FitRecorder(Recorder):
     Parameters
     ----------
     *args : object
-        Arguments of the base class.
+        Positional arguments of the base class.
     budget : PrivacyBudget, optional
         Budget that must be charged before the first draw or noise.
 
@@ -104,9 +104,9 @@ class FitRecorder(Recorder):
             self.faults.append("a global random generator was used")
 
     def _source(self, random_state: Any = None) -> RandomBits:
-        """Return a source of counted random bits; it replaces `random_bits` of the ledger.
+        """Return a source of counted random bits, which replaces the ledger's `random_bits`.
 
-        The source of a seeded ledger in a public computation is the seeded one.
+        In a public computation, a seeded ledger keeps its seeded source.
         """
         if in_public_computation() and random_state is not None:
             return random_bits(random_state)
@@ -114,14 +114,14 @@ class FitRecorder(Recorder):
         return RecordedBits(self, random_state is None, len(self.states))
 
     def _reporting_bypass(self, source_type: Any, name: str) -> Callable[..., Any]:
-        """Return the method `name` of a class of random bits, changed to report each call.
+        """Return the method `name` of a random bits class, modified to report each call.
 
         The ledger's own source is replaced, so a call of the original class bypasses the ledger.
         """
         original = getattr(source_type, name)
 
         def draw_bits(bits: Any, count: int) -> Any:
-            """Return random bits of the original method; a fault unless public rows need them."""
+            """Return the original random bits, and add a fault unless public rows need them."""
             if bits.secure or not in_public_computation():
                 self.faults.append("randomness did not come from the ledger's source")
             return original(bits, count)
@@ -129,7 +129,7 @@ class FitRecorder(Recorder):
         return draw_bits
 
     def _replacements(self) -> dict[str, Callable[..., Any]]:
-        """Return the replacements of ledger methods by the base class, and one of `Ledger.seed`."""
+        """Return the base class's replacements of ledger methods, plus one of `Ledger.seed`."""
         recorder, original = self, Ledger.seed
 
         def seed(self: Ledger, count: int = 31) -> int | None:
@@ -145,7 +145,7 @@ class FitRecorder(Recorder):
         return {**super()._replacements(), "seed": seed}
 
     def record_call(self, kind: str, exact_input: Any, outcome: Any) -> None:
-        """Record one call with the number of random bits drawn since the call before.
+        """Record one call with the number of random bits drawn since the previous call.
 
         A draw or noise before the budget was charged is added to `faults`.
         """
@@ -162,7 +162,7 @@ class NoiselessRecorder(FitRecorder):
     """Recorder without noise, so that later steps depend on the exact integers."""
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
-        """Return the exact integers in place of noisy ones."""
+        """Return the exact integers instead of noisy integers."""
         return table.copy()
 
 
@@ -171,19 +171,19 @@ class EnumeratedFit(FitRecorder, EnumeratedRun):
 
 
 def _global_states() -> tuple[object, ...]:
-    """Return the states of the global generators of NumPy and of the standard library."""
+    """Return the states of the global random generators of NumPy and the standard library."""
     name, keys, *counters = np.random.get_state(legacy=True)  # noqa: NPY002 - other code may use it
     return name, np.asarray(keys).tobytes(), tuple(counters), random.getstate()
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedFit:
-    """Everything observable of one fit.
+    """Everything observable about a single fit.
 
     Attributes
     ----------
     shown : tuple
-        Everything observable, as `canonical_form` returns it.
+        Everything observable, in the form that `canonical_form` returns.
     receipt : PrivacyReceipt or None
         Receipt of the fit.
     failure : Exception or None
@@ -196,7 +196,7 @@ class ObservedFit:
 
     @property
     def digest(self) -> bytes:
-        """Hash of everything observable, to find equal fits among many."""
+        """Hash of everything observable, used to find equal fits among many."""
         return sha256(pickle.dumps(self.shown)).digest()
 
 
@@ -212,20 +212,20 @@ def fit_once(
     Parameters
     ----------
     make_estimator : callable
-        Returns a new estimator.
+        Function that returns a new estimator.
     rows : dict
-        Arguments of `fit` that belong to a data set.
+        Arguments of `fit` that belong to a dataset.
     fit_params : dict
-        Further arguments of `fit`. They are copied before the fit.
+        Additional arguments of `fit`. The arguments are copied before the fit.
     X_new : array-like or data frame, shape (n_new, n_features)
         Rows for the methods of the fitted estimator.
     look : callable or None
-        Returns further observable values of the fitted estimator.
+        Function that returns further observable values of the fitted estimator.
 
     Raises
     ------
     TooManyOutcomesError
-        If a draw has too many outcomes to enumerate. Other errors are recorded.
+        If a draw has too many outcomes to enumerate. Other errors are recorded instead of raised.
     """
     observation, estimator, fit_params = Observation(), None, copy.deepcopy(fit_params)
     with observation.recording_output():

@@ -1,8 +1,8 @@
-"""Composition of measured privacy losses, independent of `accounting` on purpose.
+"""Composition of measured privacy losses, intentionally independent of `accounting`.
 
-If the privacy loss of a step lies in [low, high], δ is largest when the loss takes these two values
-only. The reason: δ is the mean of a convex function of e^(-loss), and e^(-loss) has mean 1. The μ²
-of Gaussian steps add up (Dong, Roth and Su 2019, Corollary 3.3).
+If the privacy loss of a step lies in [low, high], δ is largest when the loss only takes these two
+values. The reason is that δ is the mean of a convex function of e^(-loss), and e^(-loss) has mean
+1. The μ² of Gaussian steps are additive (Dong, Roth and Su 2019, Corollary 3.3).
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from scipy.special import log_ndtr, ndtr
 from skpublicdp.typing import Floats
 
 MAX_LOSS_ATOMS = 1 << 12
-"""Maximum number of exact atoms. With more, privacy losses are rounded up to a grid."""
+"""Maximum number of exact atoms.
+
+If there are more atoms, privacy losses are rounded up to a grid.
+"""
 
 N_GRID_LOSSES = MAX_LOSS_ATOMS // 4
-"""Number of steps of this grid."""
+"""Number of steps of the grid for privacy losses."""
 
 
 def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
-    """Return the δ of Gaussian noise at some ε (Balle and Wang 2018, Theorem 8).
+    """Return the δ of Gaussian noise at a given ε (Balle and Wang 2018, Theorem 8).
 
     Examples
     --------
@@ -34,14 +37,14 @@ def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
     epsilon = np.asarray(epsilon, dtype=np.float64)
     if mu == 0:
         return np.asarray(np.maximum(0.0, -np.expm1(epsilon)))
-    # e^ε Φ(-ε/μ - μ/2), in logarithms against overflow
+    # e^ε Φ(-ε/μ - μ/2), computed in logarithms to prevent overflow
     subtrahend = np.exp(np.minimum(epsilon + log_ndtr(-epsilon / mu - mu / 2), 0.0))
     return np.asarray(np.maximum(0.0, ndtr(mu / 2 - epsilon / mu) - subtrahend))
 
 
 @dataclass
 class PrivacyLosses:
-    """Privacy losses of several mechanism calls, each given the outputs of the calls before.
+    """Privacy losses of several mechanism calls, each conditional on the outputs of earlier calls.
 
     Attributes
     ----------
@@ -55,13 +58,13 @@ class PrivacyLosses:
     mu_squared: float = 0.0
 
     def swapped(self) -> PrivacyLosses:
-        """Return the losses with the two data sets exchanged."""
+        """Return the losses with the two datasets exchanged."""
         return PrivacyLosses([(-high, -low) for low, high in self.ends], self.mu_squared)
 
     def key(self) -> tuple[object, ...]:
-        """Return a hashable key, equal for losses that compose to the same ε and δ.
+        """Return a hashable key that is equal for losses that compose to the same ε and δ.
 
-        The order of losses and calls without loss do not matter. Values are rounded to 12 digits.
+        The key ignores the order of losses and calls without loss. Values are rounded to 12 digits.
         """
         rounded = ((round(low, 12), round(high, 12)) for low, high in self.ends)
         nonzero = sorted(pair for pair in rounded if pair != (0.0, 0.0))
@@ -98,7 +101,8 @@ def _delta(losses: PrivacyLosses, epsilon: float) -> float:
 def _mixture_delta(atoms: tuple[Floats, Floats], mu: float, epsilon: float) -> float:
     """Return the δ at ε of discrete losses composed with Gaussian noise.
 
-    Given the discrete loss, the Gaussian noise has to stay within ε minus this loss.
+    Conditional on the discrete loss, the loss of the Gaussian noise must not exceed ε minus this
+    loss.
     """
     losses, probabilities = atoms
     return float(probabilities @ gaussian_delta(mu, epsilon - losses))
@@ -110,7 +114,7 @@ def _atoms(ends: Iterable[tuple[float, float]]) -> tuple[Floats, Floats]:
     Returns
     -------
     losses, probabilities : ndarray of float64, shape (n_atoms,)
-        Above `MAX_LOSS_ATOMS`, losses are rounded up to a grid, so that δ is an upper bound.
+        Above `MAX_LOSS_ATOMS`, losses are rounded up to a grid, which makes δ an upper bound.
     """
     losses: Floats = np.zeros(1)
     probabilities: Floats = np.ones(1)

@@ -1,7 +1,7 @@
 """Record and replay of mechanism calls: a recorder between a fit and its ledger.
 
 An estimator obtains private answers only through `Ledger`. If the same answers are replayed in the
-fits of two neighbouring data sets, both fits must agree in everything else (Cebere, Erb,
+fits of two neighbouring datasets, both fits must agree in everything else (Cebere, Erb,
 Desfontaines, Bellet and Fitzsimons 2026, arXiv 2602.17454).
 """
 
@@ -27,7 +27,7 @@ class MechanismCall:
     Attributes
     ----------
     kind : {"draw", "noise", "subset", "order", "indices", "uniform", "seed"}
-        Method of the ledger; a draw is an exponential mechanism.
+        Kind of the ledger method; a draw is an exponential mechanism.
     exact_input : Family, ndarray of int64, int or tuple of int
         Input computed from private rows: the family of a draw, the integers before noise, or the
         sizes of a random choice.
@@ -36,9 +36,9 @@ class MechanismCall:
     name : str
         Name of the ledger entry.
     event : Event or None
-        Event of the ledger entry; None without an entry.
+        Privacy event of the ledger entry, or None if there is no entry.
     sensitivity : Sensitivity or int or None
-        Sensitivity of the input of a draw or of noise, for one person.
+        Sensitivity, for one person, of the input of a draw or of noise.
     spread : Fraction or None
         Scale of Laplace noise, or variance of Gaussian noise.
     epsilon : Fraction or None
@@ -46,9 +46,10 @@ class MechanismCall:
     bits : int
         Number of random bits that were consumed.
     rows_per_person : int
-        Number of rows of a person that the event covers.
+        Number of rows per person that the event covers.
     secret : bool
-        Whether one theorem pays for the whole fit, so that the draw itself is not released.
+        Whether a single theorem accounts for the entire fit, in which case the draw itself is not
+        released.
     """
 
     kind: str
@@ -65,9 +66,9 @@ class MechanismCall:
 
     @property
     def cost(self) -> Fraction:
-        """Privacy cost, computed from the call itself and not from its ledger entry.
+        """Privacy cost, computed from the call itself rather than its ledger entry.
 
-        It is ε for a draw or Laplace noise, μ² for Gaussian noise, and 0 for random choices.
+        The cost is ε for a draw or Laplace noise, μ² for Gaussian noise, and 0 for random choices.
         """
         if self.kind == "draw":
             assert self.epsilon is not None
@@ -96,10 +97,10 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def unless_public(original: Callable[..., Any], replacement: Callable[..., Any]) -> Any:
-    """Return a method of `Ledger` that is replaced except for seeded draws from public rows.
+    """Return a replacement for a method of `Ledger`, except for seeded draws from public rows.
 
-    Seeded draws are a fixed function of their inputs. So if a private row decided one of them, the
-    fits of neighbours would differ.
+    Seeded draws are a fixed function of their inputs. Therefore, if a private row affected one of
+    these draws, the fits of neighbours would differ.
     """
 
     def method(self: Ledger, *args: Any, **kwargs: Any) -> Any:
@@ -113,12 +114,12 @@ def unless_public(original: Callable[..., Any], replacement: Callable[..., Any])
 class Recorder:
     """Context that records all mechanism calls, or replays given outcomes in order.
 
-    It patches all ledgers of the process, for a single thread.
+    The context patches all ledgers of the process and only supports a single thread.
 
     Parameters
     ----------
     outcomes : iterable, optional
-        Outcomes to replay, from an earlier recording. By default the mechanisms draw new ones.
+        Outcomes to replay, from an earlier recording. By default, the mechanisms draw new outcomes.
 
     Attributes
     ----------
@@ -167,8 +168,8 @@ class Recorder:
     def _replacements(self) -> dict[str, Callable[..., Any]]:
         """Return the functions that replace methods of `Ledger`, by name.
 
-        `draw` and `add_noise` note the entry of the call in `_pending`. The samplers, which the
-        original methods call, add the numbers and record the call.
+        `draw` and `add_noise` store the entry of the call in `_pending`. The samplers, which are
+        called by the original methods, add the numbers and record the call.
         """
         recorder = self
         originals = {name: getattr(Ledger, name) for name in (*LEDGER_METHODS, *LEDGER_SAMPLERS)}
@@ -191,7 +192,7 @@ class Recorder:
             path = recorder.draw_member(
                 family, epsilon, sensitivity, originals["_sample_member"], self
             )
-            # one event pays for the whole fit: its draws are not released
+            # one event accounts for the entire fit: its draws are not released
             is_secret = self._remaining is None and self._plan == self._root._plan
             recorder._pending |= {
                 "sensitivity": sensitivity,
@@ -224,7 +225,7 @@ class Recorder:
             """Return the replacement of `Ledger.subset`, `Ledger.order` or `Ledger.indices`."""
 
             def choose(self: Ledger, *sizes: int) -> Any:
-                """Return chosen positions, and record the call."""
+                """Return the chosen positions, and record the call."""
                 outcome = recorder.choose_positions(kind, sizes, originals[kind], self)
                 recorder.record_call(kind, sizes, outcome)
                 return outcome
@@ -241,36 +242,36 @@ class Recorder:
         }
 
     def record_call(self, kind: str, exact_input: Any, outcome: Any) -> None:
-        """Record one call, with the entry that `draw` or `add_noise` noted before."""
+        """Record one call, with the entry previously stored by `draw` or `add_noise`."""
         entry = self._pending if kind in ("draw", "noise") else {}
         self.calls.append(MechanismCall(kind, exact_input, outcome, **entry))
         self._pending = {}
 
     # Hooks for subclasses. `sample` is the original, unbound method of `Ledger`, which draws a new
-    # outcome; without a replay the base class calls it.
+    # outcome; without a replay, the base class calls it.
 
     def draw_member(
         self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any
     ) -> Any:
-        """Return the path of the drawn member: the next replayed one, or a new draw."""
+        """Return the path of the drawn member: the next replayed path, or a new draw."""
         if self._replayed is not None:
             return next(self._replayed)
         return sample(ledger, family, epsilon, sensitivity)
 
     def noise_scale(self, spread: Any) -> Any:
-        """Return the scale (Laplace) or variance (Gaussian) to use in place of the ledger's."""
+        """Return the scale (Laplace) or variance (Gaussian) that replaces the ledger's value."""
         return spread
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
-        """Return the table with noise: the next replayed one, or a new one."""
+        """Return the table with noise: the next replayed table, or a new table."""
         if self._replayed is not None:
             return next(self._replayed)
         return table + sample(ledger, event, spread, table)
 
     def draw_uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
-        """Return an integer below a bound: the next replayed one, or a new one."""
+        """Return an integer below a bound: the next replayed integer, or a new integer."""
         return next(self._replayed) if self._replayed is not None else sample(ledger, bound)
 
     def choose_positions(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
-        """Return the chosen positions: the next replayed ones, or a new choice."""
+        """Return the chosen positions: the next replayed positions, or a new choice."""
         return next(self._replayed) if self._replayed is not None else sample(ledger, *sizes)

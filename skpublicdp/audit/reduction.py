@@ -22,32 +22,32 @@ def reduce_public_data(
     labelled: bool = False,
     random_state: Any = None,
 ) -> ReducedLearner:
-    """Return a private learner, without public rows, made from a semi-private learner.
+    """Return a private learner, without public rows, constructed from a semi-private learner.
 
-    If the semi-private learner were accurate with few public rows, the private learner would be
-    accurate as well. Thresholds have no accurate private learner. So a semi-private learner of
-    thresholds needs at least of the order of 1/alpha public rows.
+    If the semi-private learner were accurate with few public rows, the private learner would also
+    be accurate. However, thresholds have no accurate private learner. Therefore, a semi-private
+    learner of thresholds requires a number of public rows that is at least of order 1/alpha.
 
     Parameters
     ----------
     learner : classifier
-        Its `fit` takes `X_public`, and `y_public` if `labelled`.
+        Classifier whose `fit` has a parameter `X_public`, and `y_public` if `labelled`.
     dummy : callable
-        Takes a number of rows and a RandomState and returns features of dummy rows, shape
-        (n, n_features): D0 of the paper. Their labels are fair coin tosses.
+        Function that accepts a number of rows and a RandomState and returns features of dummy rows,
+        shape (n, n_features): D0 of the paper. The labels of dummy rows are fair coin tosses.
     n_private : int
-        Number of private rows of `learner`, real rows and dummies.
+        Number of private rows of `learner`, including real rows and dummies.
     n_public : int
-        Number of public rows of `learner`, all of them dummies.
+        Number of public rows of `learner`, all of which are dummies.
     labelled : bool, default=False
         Whether the public dummies have labels (Remark 1 of the paper).
     random_state : int, RandomState or None, default=None
-        Chooses the positions of the real rows. Privacy holds for any value.
+        Determines the positions of the real rows. Privacy holds for any value.
 
     Returns
     -------
     ReducedLearner
-        A classifier, with `fit(X, y)` and `predict`.
+        A classifier with methods `fit(X, y)` and `predict`.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def reduce_public_data(
 
     See Also
     --------
-    skpublicdp.guarantees.n_public_lower : The resulting bound of the number of public rows.
+    skpublicdp.guarantees.n_public_lower : The resulting lower bound on the number of public rows.
 
     References
     ----------
@@ -98,7 +98,7 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     learner, dummy, n_private, n_public, labelled, random_state
-        See `reduce_public_data`.
+        Parameters as in `reduce_public_data`.
 
     Attributes
     ----------
@@ -131,11 +131,11 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Private rows. Each is used at most once, so that the result is as private as the learner
-            (Claim 4.5). With the paper's ``n_private / (10 n_public)`` rows, they run out with
-            probability below 0.01.
+            Private rows. Each row is used at most once, so the result is as private as the learner
+            (Claim 4.5). With ``n_private / (10 n_public)`` rows, as in the paper, the rows run out
+            with probability below 0.01.
         y : array-like of shape (n,)
-            Labels, with two distinct values unless the learner has `classes`.
+            Labels, with two distinct values unless the learner has a parameter `classes`.
 
         Returns
         -------
@@ -196,19 +196,19 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 def _mark_real_rows(n: int, n_real: int, p_real: float, generator: Any) -> NDArray[np.bool_]:
     """Return a mask of the rows of a sample that are real rather than dummies.
 
-    Each row is real with probability `p_real`. The sample ends after the last real row that is
-    available (Algorithm 3, step 2), so the mask has at most n entries.
+    Each row is real with probability `p_real`. The sample ends after the last available real row
+    (Algorithm 3, step 2), so the mask has at most n entries.
 
     Parameters
     ----------
     n : int
-        Maximum number of rows of the sample.
+        Maximum number of rows in the sample.
     n_real : int
         Number of available real rows.
     p_real : float
         Probability that a row is real.
     generator : RandomState
-        Source of randomness.
+        Source of randomness for the mask.
     """
     is_real: NDArray[np.bool_] = generator.random_sample(n) < p_real
     n_used = np.cumsum(is_real)

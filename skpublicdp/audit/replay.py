@@ -25,17 +25,17 @@ AttainedByLosses = dict[tuple[object, ...], tuple[float, float]]
 """Attained ε and δ of a replay, by the key of its losses."""
 
 MAX_NEIGHBOURS = 24
-"""Maximum number of neighbours that one recording is compared with."""
+"""Maximum number of neighbours that are compared with one recording."""
 
 N_PAIRED_KINDS = 3
 """Number of kinds of rows that are replaced in pairs."""
 
 
 def verify_by_replay(verifier: Verifier) -> None:
-    """Record the fits of sampled data sets, and replay them on themselves and on neighbours.
+    """Record the fits of sampled datasets, and replay them on themselves and on neighbours.
 
-    The number of data sets follows from `max_fits`. Each is recorded with noise and without:
-    exact integers reach branches that noise would hide.
+    The number of datasets is determined by `max_fits`. Each dataset is recorded with and without
+    noise, since exact integers reach branches that noise would hide.
     """
     domain, verifier.witness = verifier.domain, verifier.witness or REPLAY
     rng = np.random.default_rng(0)
@@ -70,16 +70,16 @@ def verify_by_replay(verifier: Verifier) -> None:
 def _compare_replay(
     verifier: Verifier, recorder: Any, fit: ObservedFit, data_set: PersonKinds, sides: str
 ) -> PrivacyLosses | None:
-    """Replay the outcomes of a recording on a data set, and return the losses of its calls.
+    """Replay the outcomes of a recording on a dataset, and return the losses of its calls.
 
-    Returns None if the two fits make different calls, which is a finding.
+    The result is None if the two fits make different calls, which is a finding.
 
     Parameters
     ----------
     recorder, fit : FitRecorder, ObservedFit
-        The recording.
+        The recorder and the fit of the recording.
     data_set : tuple of int
-        Data set that is fitted with the recorded outcomes.
+        Dataset that is fitted with the recorded outcomes.
     sides : {NEIGHBOURS, REPEATED}
         Name of the two fits in findings.
     """
@@ -103,17 +103,18 @@ def _compare_replay(
 def _add_attained(
     verifier: Verifier, losses: PrivacyLosses, random_roles: bool, attained_by: AttainedByLosses
 ) -> None:
-    """Add the ε and δ that the losses of a replay attain.
+    """Add the ε and δ attained by the losses of a replay.
 
     Parameters
     ----------
     losses : PrivacyLosses
         Losses of all calls of the replay.
     random_roles : bool
-        Whether rows had secret random roles. The claim may then rest on their secrecy, which a
-        replay with equal roles does not have.
+        Whether rows had secret random roles. The claim may then depend on the secrecy of the roles,
+        which is absent in a replay with equal roles.
     attained_by : dict
-        Results so far, changed in place: equal losses are composed once, since that is slow.
+        Results so far, updated in place: equal losses are composed only once, since composition is
+        slow.
     """
     assert verifier.claimed is not None
     epsilon, delta = verifier.claimed
@@ -130,9 +131,9 @@ def _add_attained(
 def _check_row_order(
     verifier: Verifier, base: PersonKinds, recorder: Any, fit: ObservedFit
 ) -> None:
-    """Check that reversing the rows changes no result.
+    """Check that reversing the rows does not change any result.
 
-    Sums of integers do not depend on the order of rows, but sums of floats may.
+    Sums of integers do not depend on the order of rows, whereas sums of floats may.
     """
     depends_on_order = verifier.domain.ordered or verifier.domain.rows_per_person
     if _has_random_roles(recorder) or depends_on_order:
@@ -150,10 +151,10 @@ def _check_row_order(
 
 
 def _check_additivity(verifier: Verifier, base: PersonKinds, recorder: Any) -> None:
-    """Check that tables are additive: the contribution of a row depends on no other row.
+    """Check that tables are additive: the contribution of a row does not depend on other rows.
 
-    For an additive table f, f(a, b) - f(a', b) - f(a, b') + f(a', b') = 0. The first two rows
-    are equal, so that rounding errors of the two replacements would add up.
+    For an additive table f, f(a, b) - f(a', b) - f(a, b') + f(a', b') = 0. The first two rows are
+    equal, so any rounding errors of the two replacements would add up.
     """
     n_kinds = len(verifier.domain.kinds)
     for kind in range(min(n_kinds, N_PAIRED_KINDS) if len(base) > 1 else 0):
@@ -184,5 +185,5 @@ def _public_calls(recorder: Any) -> list[tuple[Any, ...]]:
 
 
 def _has_random_roles(recorder: Any) -> bool:
-    """Indicate whether a fit chose rows at random, such as a subsample or an order."""
+    """Return whether a fit chose rows at random, such as a subsample or an order."""
     return any(call.kind in RANDOM_ROLE_CALLS for call in recorder.calls)

@@ -25,17 +25,17 @@ class IncomparableError(Exception):
 
 
 def error_range(family: Family, neighbour: Family) -> tuple[Integers, Integers]:
-    """Return the smallest and the largest difference of any member's errors on two data sets.
+    """Return the smallest and the largest difference between any member's errors on two datasets.
 
     Parameters
     ----------
     family, neighbour : Family
-        Families of the same form, with the errors on two neighbouring data sets.
+        Families of the same form, with the errors on two neighbouring datasets.
 
     Returns
     -------
     low, high : ndarray of int64, shape of the batch
-        Extremes over all members of the errors of `family` minus the errors of `neighbour`.
+        Extremes, over all members, of the errors of `family` minus the errors of `neighbour`.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _error_ranges(
 
 
 def _check_same_weights(prior: Any, neighbour_prior: Any) -> None:
-    """Raise IncomparableError unless two priors are equal; None stands for equal weights."""
+    """Raise IncomparableError unless two priors are equal; None represents equal weights."""
     if (prior is None) != (neighbour_prior is None) or (
         prior is not None and list(prior) != list(neighbour_prior)
     ):
@@ -102,8 +102,8 @@ def _check_same_weights(prior: Any, neighbour_prior: Any) -> None:
 def log_partition_function(family: Family, rate: float) -> Floats:
     """Return ln Σ prior e^(-rate errors) over the members, for each family of the batch.
 
-    This normalises the exponential mechanism, which draws a member with probability in proportion
-    to prior e^(-rate errors). The rate is ε / (2 sensitivity).
+    The result is the log normaliser of the exponential mechanism, which draws a member with
+    probability proportional to prior e^(-rate errors). The rate is ε / (2 sensitivity).
 
     Examples
     --------
@@ -130,7 +130,7 @@ def log_partition_function(family: Family, rate: float) -> Floats:
 
 
 def _weights(prior: Any) -> Any:
-    """Return prior weights as floats for `logsumexp`; None stands for equal weights."""
+    """Return prior weights as floats for `logsumexp`; None represents equal weights."""
     return None if prior is None else np.asarray(prior, dtype=np.float64)
 
 
@@ -160,14 +160,14 @@ def member_errors(family: Family, path: Any) -> int:
 def log_noise(call: MechanismCall, noise: Integers) -> float:
     """Return the log probability of discrete Laplace or rounded Gaussian noise, up to a constant.
 
-    Rounded Gaussian noise is k with probability Φ((k + 1/2) / σ) - Φ((k - 1/2) / σ).
+    Rounded Gaussian noise equals k with probability Φ((k + 1/2) / σ) - Φ((k - 1/2) / σ).
     """
     assert call.spread is not None
     spread = float(call.spread)
     if not call.gaussian:
         return -float(np.abs(noise).sum()) / spread
     sigma = math.sqrt(spread)
-    # by symmetry at -|k|, since differences of Φ are accurate in the lower tail only
+    # by symmetry at -|k|, since differences of Φ are only accurate in the lower tail
     distance = np.abs(noise.astype(np.float64))
     log_upper, log_lower = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
     return float((log_upper + np.log(-np.expm1(log_lower - log_upper))).sum())
@@ -179,15 +179,16 @@ def add_loss(losses: PrivacyLosses, call: MechanismCall, neighbour_call: Mechani
     Parameters
     ----------
     losses : PrivacyLosses
-        Losses of the calls before.
+        Losses of the earlier calls.
     call, neighbour_call : MechanismCall
-        The same call on two neighbouring data sets.
+        The same call on two neighbouring datasets.
 
     Returns
     -------
     float
         Ratio of the largest loss to the loss that the ledger entry states; at most 1 if the entry
-        is correct. For Gaussian noise, the ratio of the μ². Random choices have no loss.
+        is correct. For Gaussian noise, the ratio of the μ² values. Random choices have no privacy
+        loss.
 
     Raises
     ------
@@ -219,10 +220,11 @@ def add_loss(losses: PrivacyLosses, call: MechanismCall, neighbour_call: Mechani
 def _add_draw_loss(
     losses: PrivacyLosses, call: MechanismCall, neighbour_call: MechanismCall
 ) -> float:
-    """Add the privacy loss of an exponential mechanism to `losses`, and return as `add_loss` does.
+    """Add the privacy loss of an exponential mechanism to `losses`, and return its ratio.
 
-    The loss of a member is ln(Z' / Z) - rate (errors - errors'), with the partition functions Z
-    and Z' of the two families. Its ends follow from the range of the difference of errors.
+    The loss of a member is ln(Z' / Z) - rate (errors - errors'), with the partition functions Z and
+    Z' of the two families. The extreme losses follow from the range of the difference between the
+    errors.
     """
     assert call.epsilon is not None
     low, high = (int(end) for end in error_range(call.exact_input, neighbour_call.exact_input))
@@ -238,14 +240,14 @@ def _add_draw_loss(
 
 
 def _ratio(loss: float, paid: Any) -> float:
-    """Return the loss divided by the loss that a ledger entry states; infinite without an entry."""
+    """Return the loss divided by the loss stated in a ledger entry; infinite without an entry."""
     if not loss:
         return 0.0
     return loss / float(paid) if paid else math.inf
 
 
 def entry_mismatch(call: MechanismCall) -> str:
-    """Return a description of the mismatch between a call and its ledger entry; "" without one."""
+    """Return a description of any mismatch between a call and its ledger entry, otherwise ""."""
     if call.kind not in ("draw", "noise"):
         return ""
     if call.event is None:

@@ -15,7 +15,8 @@ from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.typing import Floats
 
 CellPredicate = Callable[[Any, Any], Any]
-"""Maps queries and rows to an indicator of the queries that hold, shape (n_queries, n_rows)."""
+"""Function that maps queries and rows to a mask of satisfied queries, (n_queries, n_rows).
+"""
 
 
 class TracingRates(NamedTuple):
@@ -26,9 +27,9 @@ class TracingRates(NamedTuple):
     threshold : float
         Rows with a higher score are classified as members.
     fpr : float
-        False positive rate: fraction of the non-members that are classified as members.
+        False positive rate: fraction of non-members that are classified as members.
     tpr : float
-        True positive rate: fraction of the members that are classified as members.
+        True positive rate: fraction of members that are classified as members.
     fpr_interval, tpr_interval : tuple of float
         Confidence intervals (Clopper and Pearson 1934) of the false positive rate in the
         population, and of the true positive rate among all members of this release.
@@ -43,16 +44,16 @@ class TracingRates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TracingAttack:
-    """Membership scores of an attack, their error rates and a lower bound of ε.
+    """Membership scores of an attack, their error rates and a lower bound on ε.
 
-    The scores depend on private rows without noise: do not publish them.
+    The scores depend on private rows without noise, so they must not be published.
 
     Attributes
     ----------
     member_scores : ndarray of shape (n_members,)
         Scores of members. A higher score is evidence for membership.
     non_member_scores : ndarray of shape (n_non_members,)
-        Scores of rows that were not used.
+        Scores of rows that were not used in the release.
     """
 
     member_scores: Floats
@@ -77,7 +78,7 @@ class TracingAttack:
         thresholds = np.unique(np.concatenate([self.member_scores, self.non_member_scores]))
 
         def rates_above(scores: Floats) -> Floats:
-            """Return sorted fractions of scores above each threshold, and 1 for one below all."""
+            """Return the sorted fractions of scores above each threshold, plus a final 1."""
             n_at_or_below = np.searchsorted(np.sort(scores), thresholds, side="right")
             return np.sort(np.append(1 - n_at_or_below / len(scores), 1.0))
 
@@ -89,21 +90,21 @@ class TracingAttack:
         Parameters
         ----------
         fpr : float, default=0.01
-            Largest false positive rate, in [0, 1).
+            Maximum false positive rate, in [0, 1).
         level : float, default=0.95
-            Confidence level of each interval by itself, in (0, 1).
+            Confidence level of each individual interval, in (0, 1).
 
         Returns
         -------
         TracingRates
             Rates at the lowest threshold whose false positive rate is at most `fpr`. Both intervals
-            are exact: the threshold is an order statistic of the non-members' scores, and given the
-            release and the threshold, the members are a random sample of all members.
+            are exact, since the threshold is an order statistic of the non-members' scores and,
+            given the release and the threshold, the members are a random sample of all members.
 
         Raises
         ------
         ValueError
-            If a parameter is out of its range.
+            If a parameter is out of range.
         """
         if not 0 <= fpr < 1:
             raise ValueError(f"fpr must lie in [0, 1); got {fpr!r}.")
@@ -122,38 +123,39 @@ class TracingAttack:
         )
 
     def epsilon_lower(self, level: float = 0.95, *, delta: float = 0.0) -> float:
-        """Return a lower confidence bound of the release's ε; 0 if the attack proves no loss.
+        """Return a lower confidence bound on the release's ε, or 0 if the attack proves no loss.
 
         Parameters
         ----------
         level : float, default=0.95
             Confidence level of the bound, in (0, 1).
         delta : float, default=0.0
-            δ of the release.
+            Privacy parameter δ of the release.
 
         Returns
         -------
         float
             With probability `level`, the release is not (ε, δ)-differentially private (replace one
-            row) for any smaller ε. A single release is enough, see Notes.
+            row) for any smaller ε. A single release is sufficient, see Notes.
 
         Raises
         ------
         ValueError
-            If a parameter is out of its range.
+            If a parameter is out of range.
 
         Notes
         -----
         Each member is paired with a non-member, and the attacker guesses which of the two was used.
-        Given the pairs, a fair coin for each decided it. Given the answers and all earlier coins, a
-        guess about an ε-differentially private release is correct with probability at most
-        e^ε / (1 + e^ε). So the number of correct ones among r guesses is stochastically at most
-        Binomial(r, e^ε / (1 + e^ε)) [1]_, and the bound follows as in Clopper and Pearson. The
-        attacker may abstain: guesses are made about all pairs, and about the half, quarter and so
-        on with the largest differences of scores. Each of these has an equal part of 1 - `level`.
+        Given the pairs, a fair coin toss decided the member of each pair. Given the answers and all
+        earlier coin tosses, a guess about an ε-differentially private release is correct with
+        probability at most e^ε / (1 + e^ε). The number of correct guesses among r guesses is
+        therefore stochastically dominated by Binomial(r, e^ε / (1 + e^ε)) [1]_, and the bound
+        follows as in Clopper and Pearson. The attacker may abstain: guesses are made about all
+        pairs, and about the half, the quarter and so on with the largest score differences. Each of
+        these sets of guesses has an equal part of 1 - `level`.
 
-        Members and non-members must be independent rows of one population, in random order. The
-        other rows of the data must not depend on which of them are members.
+        Members and non-members must be independent rows from one population, in random order. The
+        other rows of the data must not depend on which rows are members.
 
         References
         ----------
@@ -171,7 +173,7 @@ class TracingAttack:
         best_bound = 0.0
         for min_guesses in guess_counts:
             is_guessed = np.abs(differences) >= descending[min_guesses - 1]
-            # a tie counts as an incorrect guess, so that the order of rows does not matter
+            # a tie is counted as an incorrect guess, so the order of rows does not matter
             n_correct = int(np.count_nonzero(differences[is_guessed] > 0))
             n_guesses = int(np.count_nonzero(is_guessed))
             failure = (1 - level) / len(guess_counts)  # union bound
@@ -185,16 +187,16 @@ class TracingAttack:
         Parameters
         ----------
         epsilon : float, default=None
-            Shades the region of the rates that ε-differential privacy allows.
+            If given, the region of rates that ε-differential privacy allows is shaded.
         name : str, default=None
             Name of the attacked release in the legend.
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
 
         Returns
         -------
         plotting.TracingDisplay
-            The display.
+            The display that was created.
         """
         from skpublicdp import plotting  # matplotlib is optional
 
@@ -211,50 +213,52 @@ def tracing_attack(
     reference: Any,
     holds: CellPredicate | None = None,
 ) -> TracingAttack:
-    """Infer from the answers of many queries which rows they were computed from.
+    """Infer from the answers to many queries which rows were used to compute them.
 
-    The attacker has the answers, the row of a person, and reference rows of the population. The
-    score of the row measures how far the answers deviate from the population towards this row,
-    relative to the covariance of rows. With enough accurate answers, members have higher scores
-    (Theorems 13 and 14 of [1]_). With differentially private answers, the attack is limited by
-    ε, for any number of queries.
+    The attacker has the answers, the row of a person, and reference rows from the population. The
+    score of the row measures how far the answers deviate from the population in the direction of
+    this row, relative to the covariance of rows. If there are enough accurate answers, members have
+    higher scores (Theorems 13 and 14 of [1]_). With differentially private answers, the attack is
+    limited by ε, regardless of the number of queries.
 
     Parameters
     ----------
     release : PAPQueryRelease, callable or array-like of shape (n_queries,)
         A fitted release, a function from `Q` to answers in [0, 1], or the answers.
     Q : array-like, DataFrame, dict or list of dict
-        Queries.
+        The queries that were answered.
     members : array-like or DataFrame, shape (n_members, n_features)
-        Private rows that the answers were computed from, or a random sample of them.
+        Private rows from which the answers were computed, or a random sample of these rows.
     non_members : array-like or DataFrame, shape (n_non_members, n_features)
-        Rows of the same population that were not used.
+        Rows from the same population that were not used in the release.
     reference : array-like or DataFrame, shape (n_reference, n_features)
-        At least two further rows of the population. With more rows the attack is more accurate.
+        At least two additional rows from the population. More rows make the attack more accurate.
     holds : callable, default=None
-        Takes `Q` and rows and returns which queries hold for which rows, shape (n_queries, n_rows).
-        The default is the method `holds` of a fitted release.
+        Function that accepts `Q` and rows and returns which queries hold for which rows, shape
+        (n_queries, n_rows). The default is the method `holds` of a fitted release.
 
     Returns
     -------
     TracingAttack
-        The scores, with a ROC curve and a lower bound of ε.
+        The scores, with a ROC curve and a lower bound on ε.
 
     Raises
     ------
     ValueError
-        If `holds` is needed and missing, shapes do not fit, or there are too few rows.
+        If `holds` is needed and missing, if shapes do not match, or if there are too few rows.
 
     See Also
     --------
-    skpublicdp.guarantees.n_query_release_lower : Rows needed for accurate private answers.
+    skpublicdp.guarantees.n_query_release_lower : Number of rows required for accurate private
+    answers.
 
     Notes
     -----
-    Let q be the released answers and y the answers of a single row. Over the reference rows, y has
-    mean μ and covariance C. The score is ``(y - μ) · C^-1 (q - μ)``, the most powerful linear
-    score. If the answers of a row are independent with equal variances, it is the inner product of
-    Dwork et al. [2]_. C is estimated with shrinkage towards a multiple of the identity [3]_.
+    Let q denote the released answers and y the answers of a single row. Over the reference rows, y
+    has mean μ and covariance C. The score is ``(y - μ) · C^-1 (q - μ)``, the most powerful linear
+    score. If the answers of a row are independent with equal variances, the score is the inner
+    product of Dwork et al. [2]_. C is estimated with shrinkage towards a multiple of the identity
+    [3]_.
 
     References
     ----------
@@ -320,14 +324,14 @@ def tracing_attack(
 
 
 def _released_answers(release: Any, Q: Any) -> Floats:
-    """Return the checked answers to the queries `Q`, shape (n_queries,).
+    """Return the validated answers to the queries `Q`, shape (n_queries,).
 
     Parameters
     ----------
     release : PAPQueryRelease, callable or array-like of shape (n_queries,)
         A fitted release, a function from `Q` to answers, or the answers themselves.
     Q : object
-        Queries, as `tracing_attack` takes them.
+        Queries in a format that `tracing_attack` accepts.
     """
     if isinstance(release, PAPQueryRelease):
         release = release.answer(Q)
@@ -344,15 +348,16 @@ def _released_answers(release: Any, Q: Any) -> Floats:
 def _solve_shrunk_covariance(centred: Floats, vector: Floats) -> Floats:
     """Return C^-1 v for the Ledoit-Wolf estimate C of the covariance of centred rows.
 
-    C = (1 - s) S + s m I, with the sample covariance S, its mean eigenvalue m and the shrinkage s.
-    By the Woodbury identity only matrices of n_rows by n_rows are computed.
+    C = (1 - s) S + s m I, where S is the sample covariance, m is its mean eigenvalue and s is the
+    shrinkage. Because of the Woodbury identity, only matrices of size n_rows by n_rows are
+    computed.
 
     Parameters
     ----------
     centred : ndarray of float64, shape (n_rows, n_queries)
         Answers of the reference rows minus their mean.
     vector : ndarray of float64, shape (n_queries,)
-        The vector v.
+        The vector v in the product.
     """
     n, p = centred.shape
     gram = centred @ centred.T / n

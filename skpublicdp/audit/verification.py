@@ -1,4 +1,4 @@
-"""Result of a verification, and the names of the methods of verification."""
+"""Result of a verification, and the names of the verification methods."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ SAMPLES = "samples"
 ERRORS = "errors"
 
 FLOAT_TOLERANCE = 1e-9
-"""Relative tolerance of attained ε and δ, which are floats."""
+"""Relative tolerance for attained ε and δ, which are floats."""
 
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """Claimed privacy of an estimator, and its attained privacy on tiny data sets.
+    """Claimed privacy of an estimator, and its attained privacy on tiny datasets.
 
     Attributes
     ----------
     name : str
         Name of the verified estimator or mechanism.
     claimed, claimed_delta : float
-        ε and δ of the receipt.
+        The ε and δ stated in the receipt.
     attained : float
-        The smallest ε that holds at the claimed δ on all compared pairs of neighbours. With the
-        witness "all outcomes" it is exact, over everything observable. Otherwise it follows from
-        the changes of the mechanisms' inputs between neighbours. Infinite if neighbours are
-        distinguishable with certainty.
+        The smallest ε that holds at the claimed δ for all compared pairs of neighbours. With the
+        witness "all outcomes", the value is exact and covers everything observable. Otherwise, the
+        value is computed from the changes of the mechanisms' inputs between neighbours. The value
+        is infinite if neighbours are distinguishable with certainty.
     attained_delta : float
         The smallest δ at the claimed ε, computed in the same way.
     witness : {"all outcomes", "all draws, noise by sensitivity", "replay", "samples", "errors"}
         Method of verification. "samples" compares a mechanism with its distribution, and "errors"
-        compares error messages; these two have findings only.
+        compares error messages; these two methods only produce findings.
     n_data_sets, n_pairs, n_fits : int
-        Numbers of data sets, of compared pairs of neighbours, and of fits.
+        Numbers of datasets, of compared pairs of neighbours, and of fits.
     uses : tuple of dict
-        One for each mechanism call: its name (``use``), its ``kind``, and the largest ``share`` of
-        its paid privacy loss that a pair of neighbours attained.
+        One dict for each mechanism call: its name (``use``), its ``kind``, and the largest
+        ``share`` of its paid privacy loss that a pair of neighbours attained.
     findings : tuple of str
-        Violations that were found, in words.
+        Descriptions of the violations that were found.
 
     See Also
     --------
@@ -67,12 +67,12 @@ class Verification:
         return not self.findings and self.attained <= self.claimed * (1 + FLOAT_TOLERANCE)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each mechanism call, for a data frame.
+        """Return one dict for each mechanism call, to create a DataFrame.
 
         Returns
         -------
         list of dict
-            With the keys ``use``, ``kind`` and ``share``.
+            Dicts with the keys ``use``, ``kind`` and ``share``.
         """
         return [dict(use) for use in self.uses]
 

@@ -1,4 +1,4 @@
-"""One verification: its fits, the checks of every single fit, and what was found so far."""
+"""A single verification: its fits, the checks of each fit, and the results so far."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.budget import PrivacyBudget
 
 GRID_TOLERANCE = 0.02
-"""Relative error of δ of many steps, from the grid of their privacy losses."""
+"""Relative error of δ over many steps, due to the grid of privacy losses."""
 
 MAX_FINDINGS = 8
 """Maximum number of findings of a verification."""
 
 MAX_FAILURES = 8
-"""Number of data sets that are tried until a fit succeeds."""
+"""Maximum number of datasets that are tried until a fit succeeds."""
 
 
 class Verifier:
-    """Checks every single fit of a verification, and collects the results of all comparisons.
+    """Checks each individual fit of a verification, and collects the results of all comparisons.
 
-    The methods of verification, `verify_by_enumeration` and `verify_by_replay`, fit through it and
-    report to it what a pair of neighbours attained.
+    The verification methods `verify_by_enumeration` and `verify_by_replay` fit estimators through
+    this object and report the losses attained by pairs of neighbours.
 
     Parameters
     ----------
     make_estimator : callable
-        Returns a new estimator.
+        Function that returns a new estimator.
     domain : Domain
-        Data sets to verify.
+        Datasets to verify.
     fit_params : dict
-        Further arguments of `fit`, equal for all data sets.
+        Additional arguments of `fit`, equal for all datasets.
     look : callable or None
-        Returns further observable values of a fitted estimator.
+        Function that returns further observable values of a fitted estimator.
     max_fits : int
         Approximate maximum number of fits.
 
     Attributes
     ----------
     claimed : tuple of (float, float) or None
-        ε and δ of the receipt, once a fit has succeeded.
+        The ε and δ of the receipt, available once a fit has succeeded.
     witness : str
-        Method of verification.
+        Verification method.
     n_sets, n_pairs : int
-        Numbers of data sets and of compared pairs of neighbours.
+        Numbers of datasets and of compared pairs of neighbours.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Verifier:
         )  # fmt: skip
 
     def record_success(self) -> tuple[PersonKinds, Any]:
-        """Return a data set on which `fit` succeeds, and the recorder of this fit."""
+        """Return a dataset on which `fit` succeeds, and the recorder of this fit."""
         failure = None
         for data_set in self.domain.sample(MAX_FAILURES, np.random.default_rng(1)):
             recorder, fit = self.record(data_set)
@@ -113,14 +113,14 @@ class Verifier:
         ) from failure
 
     def add_finding(self, finding: str) -> None:
-        """Add a finding, unless there are `MAX_FINDINGS` already."""
+        """Add a finding, unless there are already `MAX_FINDINGS` findings."""
         if len(self._findings) < MAX_FINDINGS:
             self._findings[finding] = None
 
     # fits
 
     def fit(self, data_set: PersonKinds) -> ObservedFit:
-        """Return everything observable of a fit of one data set, and count the fit."""
+        """Return everything observable about a fit to one dataset, and count the fit."""
         self._n_fits += 1
         arguments = self.domain.arguments(data_set)
         return fit_once(self._make, arguments, self._fit_params, self._X_new, self._look)
@@ -142,7 +142,7 @@ class Verifier:
         return recorder, fit
 
     def replay(self, outcomes: Any, data_set: PersonKinds) -> tuple[Any, ObservedFit]:
-        """Return the recorder and the fit of a data set with given outcomes of all mechanisms."""
+        """Return the recorder and the fit of a dataset with given outcomes of all mechanisms."""
         with FitRecorder(outcomes) as recorder:
             fit = self.fit(data_set)
         return recorder, fit
@@ -216,7 +216,7 @@ class Verifier:
                 self.add_finding("the receipt calls seeded randomness secure")
 
     def _parameters(self) -> dict[str, Any]:
-        """Return the parameters of a new estimator; none if it has no `get_params`."""
+        """Return the parameters of a new estimator, or no parameters if it has no `get_params`."""
         parameters: dict[str, Any] = getattr(self._make(), "get_params", dict)()
         return parameters
 
@@ -233,7 +233,7 @@ class Verifier:
     # privacy losses
 
     def add_attained(self, epsilon: float, delta: float = 0.0) -> None:
-        """Add the ε and δ that a pair of neighbours attained."""
+        """Add the ε and δ attained by a pair of neighbours."""
         self._attained = max(self._attained, epsilon)
         self._attained_delta = max(self._attained_delta, delta)
 
@@ -248,21 +248,21 @@ class Verifier:
         calls: list[MechanismCall],
         neighbour_calls: list[MechanismCall],
     ) -> None:
-        """Add the losses of all calls of two neighbours to `losses`, in place.
+        """Add the losses of all calls for two neighbours to `losses`, in place.
 
         Each loss is compared with the ledger entry of its call.
 
         Parameters
         ----------
         losses : PrivacyLosses
-            Changed in place.
+            Losses that are updated in place.
         calls, neighbour_calls : list of MechanismCall
-            Calls of the same mechanisms, on neighbouring data sets.
+            Calls of the same mechanisms, on neighbouring datasets.
 
         Raises
         ------
         IncomparableError
-            If the calls are not of the same mechanisms.
+            If the calls belong to different mechanisms.
         """
         if len(calls) != len(neighbour_calls):
             raise IncomparableError("neighbouring data sets make different mechanism calls")
@@ -272,7 +272,8 @@ class Verifier:
             after_secret = after_secret or call.secret  # a secret draw may relabel all rows
             if call.kind not in ("draw", "noise") or after_secret:
                 continue
-            # an inner learner that pays for one row per person is changed by all rows of a person
+            # an inner learner that accounts for one row per person is affected by all rows of a
+            # person
             uncovered_rows = max(1, protected_rows / call.rows_per_person)
             # group privacy: ε grows linearly in the number of rows, μ² quadratically
             share /= uncovered_rows ** (2 if call.gaussian else 1)

@@ -1,4 +1,4 @@
-"""verify_privacy: claimed and attained privacy over all neighbours of tiny data."""
+"""verify_privacy: claimed and attained privacy over all neighbours of tiny datasets."""
 
 from __future__ import annotations
 
@@ -30,64 +30,64 @@ def verify_privacy(
 ) -> Verification:
     """Compare the claimed privacy of an estimator with its attained privacy on tiny data.
 
-    If the outcomes of all draws can be enumerated, the estimator is fitted to every data set of n
-    rows of a tiny domain, once for each combination of outcomes. The probability of everything
-    observable is then known exactly. Otherwise it is fitted to a sample of data sets. Its released
-    values are replayed in fits of neighbours: everything else must be equal, and the inputs of
-    mechanisms may differ by at most the declared sensitivity.
+    If the outcomes of all draws can be enumerated, the estimator is fitted to every dataset of n
+    rows from a tiny domain, once for each combination of outcomes. The probability of everything
+    observable is then known exactly. Otherwise, the estimator is fitted to a sample of datasets.
+    The estimator's released values are replayed in fits of neighbours: everything else must be
+    equal, and the inputs of mechanisms may differ by at most the declared sensitivity.
 
-    Both methods also check each use of private rows. It must have a ledger entry, written before
-    it, that pays exactly for it. Its randomness must come from the ledger's source, and the receipt
-    must cover it.
+    Both methods also check each use of private rows. Each use must have a ledger entry that was
+    written in advance and states its exact cost. The randomness of each use must come from the
+    ledger's source, and the receipt must cover it.
 
     Parameters
     ----------
     make_estimator : callable
-        Returns a new estimator, preferably with ``random_state=None``. It must use private rows
-        through `skpublicdp.privacy.ledger.Ledger`. It should have a receipt `privacy_` after
-        `fit`; without one, its claim is ε = 0.
+        Function that returns a new estimator, preferably with ``random_state=None``. The estimator
+        must access private rows through `skpublicdp.privacy.ledger.Ledger`. After `fit`, it should
+        have a receipt `privacy_`; without a receipt, its claim is ε = 0.
     domain : array-like or data frame, shape (k, n_features)
         All possible feature vectors of a row.
     n : int
         Number of private rows, or of persons.
     labels : sequence, optional
-        All possible labels of a row. Without it `fit` gets no `y`.
+        All possible labels of a row. If `labels` is omitted, `fit` is called without `y`.
     fit_params : dict, optional
-        Further arguments of `fit`, such as `X_public`, equal for all data sets. If one of them is
-        an array of length n, the order of rows is part of the data set.
+        Additional arguments of `fit`, such as `X_public`, equal for all datasets. If one of these
+        arguments is an array of length n, the order of rows is part of the dataset.
     rows_per_person : int, optional
-        Number of rows of each person. With it, neighbours differ in a person instead of a row, and
-        `fit` gets `groups`.
+        Number of rows of each person. If given, neighbours differ in a person instead of a row, and
+        `groups` is passed to `fit`.
     look : callable, optional
-        Takes a fitted estimator and returns further observable values. Attributes, `repr`,
-        warnings, errors, printed text and predictions are always observed.
+        Function that accepts a fitted estimator and returns further observable values. Attributes,
+        `repr`, warnings, errors, printed text and predictions are always observed.
     max_fits : int, default=2000
         Approximate maximum number of fits.
     name : str, optional
-        Name of the result; by default the name of the class.
+        Name of the result; the default is the class name.
 
     Returns
     -------
     Verification
-        With `holds`, `claimed`, `attained`, `witness` and `findings`.
+        Result with `holds`, `claimed`, `attained`, `witness` and `findings`.
 
     Raises
     ------
     ValueError
-        If `fit` fails on every data set. Also if the outcomes are too many to enumerate and some
-        draws are not released, as in `LabelBoostClassifier`: these draws cannot be replayed.
+        If `fit` fails on every dataset. Also if there are too many outcomes to enumerate and some
+        draws are not released, as in `LabelBoostClassifier`, since these draws cannot be replayed.
     TypeError
         If `make_estimator` is neither a class nor a function.
 
     See Also
     --------
-    audit_privacy : A lower bound of ε from many runs, based on released values only.
+    audit_privacy : A lower bound on ε from many runs, based on released values only.
 
     Notes
     -----
-    `Ledger` is patched during the verification, so no other estimator may be fitted meanwhile. A
-    verification covers the given domain only; the proofs cover larger ones. Running times are not
-    observed.
+    `Ledger` is patched during the verification, so no other estimator may be fitted at the same
+    time. A verification only covers the given domain; the proofs cover larger domains. Running
+    times are not observed.
 
     References
     ----------
@@ -126,11 +126,11 @@ def verify_privacy(
 
 
 def _run_checks(verifier: Verifier) -> None:
-    """Enumerate all outcomes if possible, replay recorded outcomes otherwise, and check budgets."""
+    """Enumerate all outcomes if possible, otherwise replay recorded outcomes, and check budgets."""
     data_set, recorder = verifier.record_success()
     noisy = any(call.kind == "noise" for call in recorder.calls)
     _, claimed_delta = verifier.claimed or (0.0, 0.0)
-    # noise is bounded by its sensitivity, which gives no exact δ
+    # noise is bounded by its sensitivity, which does not determine an exact δ
     if not (noisy and claimed_delta):
         try:
             verify_by_enumeration(verifier)

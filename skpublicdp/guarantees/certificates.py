@@ -1,4 +1,4 @@
-"""Certificates: error bounds of one private draw, on the scored rows."""
+"""Certificates: error bounds of a single private draw on the scored rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 def excess_error(
     cover_size: int, n: int, epsilon: float, beta: float, sensitivity: int = 1
 ) -> float:
-    """Return a bound on the excess empirical error of a private draw over the best of the cover.
+    """Return a bound on a private draw's excess empirical error over the best member of the cover.
 
     Parameters
     ----------
     cover_size : int
-        Number of equally likely hypotheses. Under a prior, the sum of the weights divided by the
-        smallest one, rounded up (`Family.effective_size`).
+        Number of equally likely hypotheses. With a prior, the sum of the weights divided by the
+        smallest weight, rounded up (`Family.effective_size`).
     n : int
         Number (total weight) of the scored rows.
     epsilon : float
@@ -28,8 +28,9 @@ def excess_error(
     Returns
     -------
     float
-        ``2 * sensitivity * (ln(cover_size) + ln(1 / beta)) / (epsilon * n)``: with probability at
-        least 1 - beta, the excess error of the drawn hypothesis on the rows is at most this.
+        ``2 * sensitivity * (ln(cover_size) + ln(1 / beta)) / (epsilon * n)``. With probability at
+        least 1 - beta, the excess error of the drawn hypothesis on the rows does not exceed this
+        value.
 
     References
     ----------
@@ -48,24 +49,24 @@ MAX_DRAW_ERRORS = (0.015, 0.015 / 3, 0.015 / 9)
 
 
 def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
-    """Return the number of draws among which a search of a cover divides its budget.
+    """Return the number of draws among which a cover search divides its privacy budget.
 
     Parameters
     ----------
     cover_size : int
-        Number of equally likely hypotheses of a round.
+        Number of equally likely hypotheses in a round.
     n : int
-        Number of the scored rows. For weighted rows, their total weight in units of the weight of
-        a private row.
+        Number of scored rows. For weighted rows, their total weight in units of a private row's
+        weight.
     epsilon : float
-        Privacy budget of all rounds.
+        Privacy budget of all rounds together.
 
     Returns
     -------
     int
-        2 if ``2 ln(cover_size) / (epsilon n)``, the excess error of a single draw, is at most
-        0.015; 3 if it is at most a third of that; 4 if it is at most a ninth; otherwise 1. This is
-        a heuristic that depends on public numbers only.
+        The number is 2 if ``2 ln(cover_size) / (epsilon n)``, the excess error of a single draw, is
+        at most 0.015. The number is 3 if this error is at most a third of 0.015, 4 if it is at most
+        a ninth, and 1 otherwise. The rule is a heuristic that depends only on public numbers.
 
     Examples
     --------
@@ -78,20 +79,20 @@ def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bound on the excess error of a private draw on the scored rows, from public numbers only.
+    """Bound on the excess error of a private draw on the scored rows, based on public numbers only.
 
-    It holds for the scored rows and relative to the cover. The `guarantee_` of an estimator is for
-    the population and relative to the whole class.
+    The bound applies to the scored rows and is relative to the cover. In contrast, the `guarantee_`
+    of an estimator applies to the population and is relative to the entire class.
 
     Attributes
     ----------
     excess_error : float
         Upper bound on the error of the drawn hypothesis minus the error of the best member of the
-        cover, as a fraction of the scored rows. At 1 or above it is no restriction.
+        cover, as a fraction of the scored rows. A bound of 1 or more is vacuous.
     probability : float
-        Probability with which the bound holds, over the randomness of the draw.
+        Probability, over the randomness of the draw, with which the bound holds.
     effective_size : int
-        The `cover_size` of `excess_error`: the inverse of the prior probability of the least likely
+        The `cover_size` of `excess_error`: the inverse prior probability of the least likely
         hypothesis, rounded up.
     """
 
@@ -100,7 +101,7 @@ class Certificate:
     effective_size: int
 
     def at(self, beta: float) -> float:
-        """Return the bound on the excess error that holds with probability 1 - beta instead.
+        """Return the excess error bound that holds with probability 1 - beta instead.
 
         The bound is proportional to ln(effective_size / beta), see `excess_error`.
         """

@@ -1,4 +1,4 @@
-"""Growth function and VC dimension, and the sample sizes that they give."""
+"""Growth function and VC dimension, and the resulting sample sizes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ MAX_VC_DIMENSION = 1 << 16
 """Maximum VC dimension for which sample sizes are computed."""
 
 MAX_EXACT_DIMENSION = 64
-"""Maximum VC dimension at which `log_growth` adds up the binomials of Sauer's bound."""
+"""Maximum VC dimension at which `log_growth` sums the binomial coefficients of Sauer's bound."""
 
 
 class HasGrowth(Protocol):
-    """A hypothesis class that bounds its own growth function."""
+    """A hypothesis class that provides a bound on its own growth function."""
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return an upper bound on the number of labelings of m rows by the class."""
+        """Return an upper bound on the number of labellings of m rows by the class."""
 
 
 def growth_function(m: int, d: int) -> int:
-    """Return the largest number of labelings of m rows by a class of VC dimension d (Sauer).
+    """Return the maximum number of labellings of m rows by a class of VC dimension d (Sauer).
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def growth_function(m: int, d: int) -> int:
     Returns
     -------
     int
-        The sum of the binomials C(m, k) over k <= d.
+        The sum of the binomial coefficients C(m, k) over k <= d.
 
     References
     ----------
@@ -60,21 +60,21 @@ def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
     Parameters
     ----------
     hypotheses : HypothesisClass
-        A class with a method ``growth(m, n_features)``, which returns an upper bound on its number
-        of labelings of m rows.
+        A class with a method ``growth(m, n_features)`` that returns an upper bound on the number of
+        labellings of m rows.
     n_features : int
         Number of features.
 
     Returns
     -------
     int
-        The largest v with ``growth(v, n_features) >= 2^v``, since more than v rows cannot be
-        shattered. It is the VC dimension if `growth` is exact.
+        The largest v with ``growth(v, n_features) >= 2^v``, since larger sets of rows cannot be
+        shattered. The bound equals the VC dimension if `growth` is exact.
 
     Raises
     ------
     TypeError
-        If the class has no method `growth`.
+        If the class does not have a method `growth`.
     ValueError
         If the bound exceeds 65536.
 
@@ -110,38 +110,38 @@ def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
 def n_public(
     alpha: float, beta: float, d: int, *, realizable: bool = False, constants: str = "paper"
 ) -> int:
-    """Return the number of public rows whose dichotomies cover the class to within alpha.
+    """Return the number of public rows whose dichotomies form a cover of radius alpha.
 
     Parameters
     ----------
     alpha : float
-        Radius, in (0, 1): every member of the class disagrees with some member of the cover on at
-        most this share of the population.
+        Radius, in (0, 1): every rule of the class disagrees with some rule of the cover on at most
+        this fraction of the population.
     beta : float
         Probability, in (0, 1), with which the cover may fail.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
     realizable : bool, default=False
-        Whether only one fixed member needs to be covered: the one that makes no error. Then every
-        rule that agrees with it on the rows errs on at most alpha of the population. So it is also
-        the number of labelled rows from which a class is learned without privacy if a member makes
-        no error.
+        Whether only one fixed rule needs to be covered: the rule that makes no error. In this case,
+        every rule that agrees with it on the rows has an error of at most alpha in the population.
+        This number of labelled rows therefore also suffices to learn the class without privacy if
+        some rule makes no error.
     constants : {"paper", "tight"}, default="paper"
-        The constants of the paper, or smaller ones.
+        The constants of the paper, or smaller constants.
 
     Returns
     -------
     int
-        With the paper's constants, the smallest m from which on
-        ``2 (2em/d)^(2d) exp(-alpha m / 4) <= beta``, its inequality (1). With the tight ones, the
-        smallest m from which on ``2 growth_function(2m, d)^2 <= beta 2^(alpha m)``, see
-        `dichotomies_radius`. If `realizable`, the exponent 2d is d, and the tight inequality is ``4
-        growth_function(2m, d) <= beta 2^(alpha m)``.
+        With the paper's constants, the smallest m such that ``2 (2em/d)^(2d) exp(-alpha m / 4) <=
+        beta``, inequality (1) of the paper, holds for m and all larger numbers. With the tight
+        constants, the smallest m such that ``2 growth_function(2m, d)^2 <= beta 2^(alpha m)`` holds
+        for m and all larger numbers, see `dichotomies_radius`. If `realizable`, the exponent 2d is
+        replaced by d, and the tight inequality is ``4 growth_function(2m, d) <= beta 2^(alpha m)``.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or `constants` is another word.
+        If a number is out of range, or `constants` is invalid.
 
     References
     ----------
@@ -167,7 +167,7 @@ def n_public(
         return smallest_integer(
             lambda m: n_rules * log_growth(2 * m, d) + log_failure <= alpha * m * math.log(2)
         )
-    # the left side of the inequality decreases from this m on, where it exceeds 1
+    # the left side of the inequality decreases for larger m, and exceeds 1 here
     start = math.ceil(4 * n_rules * d / alpha)
     return smallest_integer(lambda m: _radius(m, beta, d, n_rules) <= alpha, start=start)
 
@@ -180,20 +180,21 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
     m : int
         Number of public rows.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     missed : float, default=0.0
-        Radius of the cover on the m rows, if it is coarser than all dichotomies: the share of the
-        rows on which a member of the class may disagree with the nearest member of the cover.
+        Radius of the cover on the m rows, if the cover does not represent all dichotomies: the
+        fraction of the rows on which a rule of the class may disagree with the nearest rule of the
+        cover.
 
     Returns
     -------
     float
-        ``r = 4 (ln(2 / beta) + 2d ln(2em / d)) / m``, at most 1. Below m = d/2 it is 1, since
-        Sauer's bound and inequality (1) need 2m >= d. With `missed` it is ``missed + sqrt(missed r)
-        + r`` at half of beta, by relative deviations of the disagreements, which have at most
-        ``growth_function(m, d)^2`` dichotomies.
+        ``r = 4 (ln(2 / beta) + 2d ln(2em / d)) / m``, capped at 1. Below m = d/2, the radius is 1,
+        since Sauer's bound and inequality (1) require 2m >= d. With `missed`, the radius is
+        ``missed + sqrt(missed r) + r`` at half of beta. The formula follows from relative
+        deviations of the disagreements, which have at most ``growth_function(m, d)^2`` dichotomies.
 
     References
     ----------
@@ -214,16 +215,16 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
 def _radius(m: int, beta: float, d: int, n_rules: int = 2) -> float:
     """Return the alpha at which inequality (1) of Alon, Bassily and Moran (2019) is an equality.
 
-    It is for pairs of rules. With `n_rules` = 1 one of the two is fixed.
+    The inequality applies to pairs of rules. With `n_rules` = 1, one of the two rules is fixed.
     """
     return 4 * (math.log(2 / beta) + n_rules * d * (1 + math.log(2 * m / d))) / m
 
 
 def population_share_bound(share: float, m: int, beta: float) -> float:
-    """Return an upper bound on a share of the population, given the same share of m sampled rows.
+    """Return an upper bound on a population fraction, given the fraction among m sampled rows.
 
-    The bound holds with probability 1 - beta, by Chernoff's bound: the share of the rows is below
-    p - t with probability at most exp(-m t^2 / 2p).
+    The bound holds with probability 1 - beta. By Chernoff's bound, the fraction among the rows is
+    below p - t with probability at most exp(-m t^2 / 2p).
 
     Examples
     --------
@@ -238,24 +239,25 @@ def population_share_bound(share: float, m: int, beta: float) -> float:
 
 
 def n_uniform(alpha: float, beta: float, d: int) -> int:
-    """Return the number of rows with which all empirical errors are near the population errors.
+    """Return the number of rows at which all empirical errors are close to the population errors.
 
-    This is uniform convergence to within alpha over a class. It is a sample size for learning
-    without privacy, the baseline of the other sample sizes.
+    The result corresponds to uniform convergence to within alpha over a class. The result is a
+    sample size for learning without privacy, which serves as a baseline for the other sample sizes.
 
     Parameters
     ----------
     alpha : float
-        Maximum difference between an error on the rows and in the population, in (0, 1).
+        Maximum difference, in (0, 1), between the empirical error and the population error.
     beta : float
-        Probability, in (0, 1), with which some member may differ by more.
+        Probability, in (0, 1), with which the difference may be larger for some rule.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
 
     Returns
     -------
     int
-        The smallest m from which on ``4 growth_function(2m, d) exp(-alpha^2 m / 8) <= beta``.
+        The smallest m such that ``4 growth_function(2m, d) exp(-alpha^2 m / 8) <= beta`` holds for
+        m and all larger numbers.
 
     References
     ----------
@@ -272,10 +274,11 @@ def n_uniform(alpha: float, beta: float, d: int) -> int:
 
 
 def smallest_integer(holds: Callable[[int], bool], start: int = 1) -> int:
-    """Return the smallest integer from `start` on that satisfies a monotone condition.
+    """Return the smallest integer, starting from `start`, that satisfies a monotone condition.
 
-    `holds` must be true for all integers above one for which it is true. The search doubles the
-    integer until it holds, and then bisects. It does not end if the condition never holds.
+    If `holds` is true for some integer, it must be true for all larger integers. The search doubles
+    the integer until the condition is satisfied, and then bisects. The search does not terminate if
+    the condition is never satisfied.
     """
     low, high = int(start) - 1, int(start)
     while not holds(high):
@@ -287,7 +290,7 @@ def smallest_integer(holds: Callable[[int], bool], start: int = 1) -> int:
 
 
 def log_growth(m: int, d: int) -> float:
-    """Return ln(growth_function(m, d)), or for large d an upper bound on it in constant time."""
+    """Return ln(growth_function(m, d)), or for large d an upper bound in constant time."""
     if m <= d:
         return m * math.log(2)
     if d <= MAX_EXACT_DIMENSION:
@@ -297,7 +300,7 @@ def log_growth(m: int, d: int) -> float:
 
 
 def check_ranges(**arguments: float) -> None:
-    """Raise ValueError unless each keyword argument is in the range that its name implies.
+    """Raise ValueError unless each keyword argument is in the range implied by its name.
 
     alpha, beta and delta must lie in (0, 1), and all other numbers must be positive and finite.
     """

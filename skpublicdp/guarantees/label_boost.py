@@ -1,6 +1,6 @@
 """Error bounds and sample sizes of LabelBoost and of active learning by subsampling.
 
-The proofs are in docs/proofs/label_boost.md.
+The bounds are proved in docs/proofs/label_boost.md.
 """
 
 from __future__ import annotations
@@ -15,27 +15,28 @@ from skpublicdp.guarantees.growth import check_ranges, log_growth, n_uniform, sm
 from skpublicdp.guarantees.sample_size import SampleSize
 
 LogCount = Callable[[int], float]
-"""Upper bound on the logarithm of the number of labelings of some number of rows."""
+"""Function that returns an upper bound on the logarithm of the number of labellings of n rows."""
 
 MAX_BASE_ROWS = 2**60
-"""Number of rows at which the error of a `BaseAccuracy` must be small enough for a search."""
+"""Number of rows at which the error of a `BaseAccuracy` must be small enough, or a search fails."""
 
 
 @dataclass(frozen=True)
 class BaseAccuracy:
     """Declared accuracy of a base learner of `LabelBoostClassifier`.
 
-    It is an assumption, which is not checked. No privacy depends on it.
+    The accuracy is an assumption and is not checked. The privacy guarantee does not depend on it.
 
     Parameters
     ----------
     error : callable
         ``error(n, epsilon, beta)`` bounds the fraction of its own n rows on which the base learner
-        errs, for every n rows of two labels that some rule of the class of LabelBoost labels. With
-        this ε the bound may fail with probability `beta`. It must not increase with n.
+        makes errors. The bound must apply to any n rows with two labels that are assigned by a rule
+        of LabelBoost's hypothesis class. For this ε, the bound may fail with probability `beta`.
+        The bound must not increase with n.
     vc_dimension : int
-        Upper bound of the VC dimension of the rules that the base learner can return, at least 1.
-        For example, it is the number of cells of a histogram.
+        Upper bound on the VC dimension of the rules that the base learner can return, at least 1.
+        For a histogram, for example, it is the number of cells.
 
     Raises
     ------
@@ -44,7 +45,7 @@ class BaseAccuracy:
 
     See Also
     --------
-    n_label_boost : Rows that LabelBoost needs around a base learner.
+    n_label_boost : Number of rows that LabelBoost requires with a given base learner.
 
     References
     ----------
@@ -73,21 +74,21 @@ class BaseAccuracy:
             raise ValueError(f"vc_dimension must be an integer >= 1; got {d!r}.")
 
     def error_on_rows(self, n: int, epsilon: float, beta: float) -> float:
-        """Return the declared bound, at most 1.
+        """Return the declared error bound, capped at 1.
 
         Parameters
         ----------
         n : int
-            Rows of the base learner.
+            Number of rows of the base learner.
         epsilon : float
-            Its privacy budget.
+            Privacy budget of the base learner.
         beta : float
             Probability, in (0, 1), with which the bound may fail.
 
         Returns
         -------
         float
-            Fraction of these rows.
+            Bound on the fraction of these rows.
 
         Raises
         ------
@@ -108,7 +109,7 @@ class BaseAccuracy:
         Parameters
         ----------
         alpha : float
-            Fraction of the rows, in (0, 1), on which the base learner may err.
+            Maximum fraction of the rows, in (0, 1), on which the base learner makes errors.
         beta : float
             Probability, in (0, 1), with which the bound may fail.
         epsilon : float, default=1.0
@@ -122,7 +123,7 @@ class BaseAccuracy:
         Raises
         ------
         ValueError
-            If the declared bound does not fall to `alpha`.
+            If the declared bound never decreases to `alpha`.
         """
         check_ranges(alpha=alpha, beta=beta, epsilon=epsilon)
         return self._n_rows(
@@ -130,7 +131,7 @@ class BaseAccuracy:
         )
 
     def _n_rows(self, is_enough: Callable[[int], bool], target: str) -> int:
-        """Return the smallest number of rows that is enough, which `target` describes."""
+        """Return the smallest sufficient number of rows; `target` describes the requirement."""
         if not is_enough(MAX_BASE_ROWS):
             raise ValueError(
                 "The error of BaseAccuracy must decrease with the number of rows, but no number "
@@ -140,16 +141,16 @@ class BaseAccuracy:
 
 
 class LabellerDraw(NamedTuple):
-    """Sizes and ε of the draw of the exponential mechanism by which a round relabels rows.
+    """Sizes and ε of the exponential mechanism's draw in a round of relabelling.
 
     Attributes
     ----------
     n_scored : int
-        Labelled rows whose errors are the scores of the draw.
+        Number of labelled rows whose errors are the scores of the draw.
     n_listed : int
-        Rows whose labelings are enumerated; the scored rows are among them.
+        Number of rows whose labellings are enumerated, including the scored rows.
     epsilon : float
-        ε of the exponential mechanism.
+        Privacy budget ε of the exponential mechanism.
     """
 
     n_scored: int
@@ -160,27 +161,27 @@ class LabellerDraw(NamedTuple):
 def labeller_error(
     labellers: Sequence[LabellerDraw], log_n_labelings: LogCount, beta: float
 ) -> float:
-    """Return a bound on the excess error of the last labeller over the best member of the class.
+    """Return a bound on the excess error of the last labeller over the best rule of the class.
 
     Parameters
     ----------
     labellers : sequence of LabellerDraw
-        First to last, at least one. The first is scored by true labels, each later one by the
-        labels of its predecessor.
+        One or more draws, first to last. The first draw is scored by true labels, and each later
+        draw is scored by the labels of its predecessor.
     log_n_labelings : callable
-        Upper bound on the logarithm of the number of labelings of some number of rows.
+        Function that returns an upper bound on the logarithm of the number of labellings of n rows.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
 
     Returns
     -------
     float
-        A sum of bounds that fail with probability b = beta / (2 r + 1) each, for r labellers.
-        For the first one, with s scored rows of N, and L for `log_n_labelings`: ``2 (L(N) + ln(1 /
-        b)) / (epsilon s)`` for the draw (Proposition A.1), plus ``1 / s + sqrt((s + 1) (L(2 s) +
-        ln(2 / b))) / s`` and ``sqrt(ln(1 / b) / (2 s))`` for sampling. For each later one some
-        labeling has no error, so it is the same bound for the draw, which
-        `relative_deviation_bound` for pairs of members extends to the population.
+        A sum of bounds that each fail with probability b = beta / (2 r + 1), for r labellers. Let L
+        denote `log_n_labelings`, and let the first labeller have N rows, s of which are scored. Its
+        terms are ``2 (L(N) + ln(1 / b)) / (epsilon s)`` for the draw (Proposition A.1), plus ``1 /
+        s + sqrt((s + 1) (L(2 s) + ln(2 / b))) / s`` and ``sqrt(ln(1 / b) / (2 s))`` for sampling.
+        For each later labeller, some labelling has no error. The same bound for the draw therefore
+        applies, and `relative_deviation_bound` for pairs of rules extends it to the population.
 
     References
     ----------
@@ -194,7 +195,7 @@ def labeller_error(
     """
     beta_share = beta / (2 * len(labellers) + 1)
     s = labellers[0].n_scored
-    # sampling error of the first labeller: uniform over the class, then of the best member
+    # sampling error of the first labeller: uniform over the class, then of the best rule
     total = (1 + math.sqrt((s + 1) * (log_n_labelings(2 * s) + math.log(2 / beta_share)))) / s
     total += math.sqrt(math.log(1 / beta_share) / (2 * s))
     for position, (n_scored, n_listed, epsilon) in enumerate(labellers):
@@ -214,7 +215,7 @@ def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float
     Parameters
     ----------
     error : float
-        Share of the n rows on which the rules disagree.
+        Fraction of the n rows on which the rules disagree.
     n : int
         Number of rows.
     log_pairs : float
@@ -225,8 +226,8 @@ def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float
     Returns
     -------
     float
-        ``x + L / 2 + sqrt(x L + L^2 / 4)`` with ``L = 4 (log_pairs + ln(4 / beta)) / n``, by
-        relative deviations. The same bound holds with population and rows exchanged.
+        ``x + L / 2 + sqrt(x L + L^2 / 4)`` with ``L = 4 (log_pairs + ln(4 / beta)) / n``, based on
+        relative deviations. The same bound holds if the population and the rows are exchanged.
 
     References
     ----------
@@ -252,67 +253,68 @@ def n_label_boost(
     constants: str = "paper",
     most_rows: int | None = None,
 ) -> SampleSize:
-    """Return the numbers of rows that LabelBoost needs around a base learner.
+    """Return the numbers of rows that LabelBoost requires with a given base learner.
 
     Parameters
     ----------
     alpha : float
-        Excess error in the population over the best member, in (0, 1).
+        Excess population error over the best rule of the class, in (0, 1).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
         Privacy budget of the fit; at most 1 with the paper's constants.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
     n_base : int or BaseAccuracy
-        Rows with which the base learner, at epsilon = 1, has an error of at most alpha/11 with
-        probability at least 1 - beta/2; with the tight constants, of at most alpha/4 on its rows
-        with probability at least 1 - beta/4. Its rules are members of the class. With the tight
-        constants it may be the declared accuracy of any base learner, whose rules need not be
-        members of the class.
+        Number of rows with which the base learner, at epsilon = 1, has an error of at most alpha/11
+        with probability at least 1 - beta/2. With the tight constants, its error on its own rows
+        must be at most alpha/4 with probability at least 1 - beta/4. The base learner must return
+        rules of the class. With the tight constants, the declared accuracy of any base learner is
+        also accepted, and its rules need not belong to the class.
     realizable : bool, default=False
-        Whether some member of the class makes no error.
+        Whether some rule of the class makes no error.
     constants : {"paper", "tight"}, default="paper"
-        The constants of `LabelBoostClassifier`.
+        The constants used by `LabelBoostClassifier`.
     most_rows : int, optional
-        Maximum number of rows that one round can relabel. For `LabelBoostClassifier` it is 255 with
-        `Rectangles` over two columns, 2048 with `Halfspaces` of two columns, 11584 with `Intervals`
-        or `Rectangles` of one column, and unlimited with other classes and with `Rectangles` that
-        have few `cuts`. ``None`` means unlimited.
+        Maximum number of rows that one round can relabel. For `LabelBoostClassifier`, this number
+        is 255 with `Rectangles` on two columns, 2048 with `Halfspaces` on two columns, and 11584
+        with `Intervals` or `Rectangles` on one column. It is unlimited with other classes and with
+        `Rectangles` that have few `cuts`. ``None`` means that there is no limit.
 
     Returns
     -------
     SampleSize
-        Labelled and unlabelled rows.
+        Numbers of labelled and unlabelled rows.
 
     Raises
     ------
     ValueError
-        If a number is out of range, for example an `epsilon` above 1 with the paper's constants,
-        or if a round would relabel more than `most_rows` rows.
+        If a number is out of range, for example an `epsilon` above 1 with the paper's constants, or
+        if a round would relabel more than `most_rows` rows.
 
     Notes
     -----
-    *The paper's constants.* Let a = alpha/11 and b = beta/2. At epsilon = 1 the numbers are 90000
-    n_base unlabelled and 96000 d / a ln(2240 / (a b)) labelled rows (Claim 4.9 and Lemma 4.12). For
-    a realizable class, `LabelBoostClassifier(constants="paper")` with a and b as its `alpha` and
-    `beta` refuses fewer rows. For the agnostic case, where the paper has O(·), there are also at
-    least 100 ``n_uniform(a / 20, b / 8, d)`` labelled rows. Then the first labeller, drawn by a
-    hundredth of them, is within 3 a/20 of the best: a/20 for the draw, and twice a/20 for sampling.
-    Later rounds copy it as in the paper. This needs a first round, even if the base learner has
-    enough rows without one. Both numbers are divided by the rate q = (e^epsilon - 1) / (e - 1) at
-    which subsampling each kind of rows gives epsilon. The paper's Claim 4.3 has q = epsilon / (3 +
+    *The paper's constants.* Let a = alpha/11 and b = beta/2. At epsilon = 1, the numbers are 90000
+    n_base unlabelled rows and 96000 d / a ln(2240 / (a b)) labelled rows (Claim 4.9 and Lemma
+    4.12). For a realizable class, `LabelBoostClassifier(constants="paper")` with a and b as its
+    `alpha` and `beta` rejects fewer rows. In the agnostic case, for which the paper states O(·), at
+    least 100 ``n_uniform(a / 20, b / 8, d)`` labelled rows are also required. The first labeller,
+    which is drawn using one hundredth of these rows, is then within 3 a/20 of the best rule: a/20
+    for the draw, and twice a/20 for sampling. Later rounds imitate the first labeller as in the
+    paper. This argument requires a first round, even if the base learner has enough rows without
+    one. Both numbers are divided by the sampling rate q = (e^epsilon - 1) / (e - 1), at which
+    subsampling each kind of rows results in epsilon. Claim 4.3 of the paper uses q = epsilon / (3 +
     e).
 
     *The tight constants.* There is one round, with half of epsilon as the parameter of the draw and
-    half for the base learner. The base learner gets N rows: at least n_base at its budget, and
-    enough that an error of alpha/4 on them is at most alpha/2 in the population
-    (`relative_deviation_bound`). With a `BaseAccuracy` its error on N rows at its budget takes the
-    place of alpha/4. Enough of them are labelled for a `labeller_error` of at most
-    alpha/2. For a realizable class it is also enough that `relative_deviation_bound` of the error
-    of the draw is at most alpha/2. The sampling rates q of labelled and q' of unlabelled rows solve
-    q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) = e^epsilon - 1 and q' (4 e^(epsilon/2) - 1) =
-    e^epsilon - 1.
+    the other half for the base learner. The base learner receives N rows: at least n_base at its
+    budget, and enough rows for an error of alpha/4 on these rows to be at most alpha/2 in the
+    population (`relative_deviation_bound`). With a `BaseAccuracy`, the base learner's error on N
+    rows at its budget replaces alpha/4. Enough of these rows are labelled for a `labeller_error` of
+    at most alpha/2. For a realizable class, it is also sufficient that `relative_deviation_bound`
+    of the error of the draw is at most alpha/2. The sampling rates q of labelled rows and q' of
+    unlabelled rows solve q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) = e^epsilon - 1 and q' (4
+    e^(epsilon/2) - 1) = e^epsilon - 1.
 
     References
     ----------
@@ -358,12 +360,12 @@ def n_label_boost(
 
 
 def n_labelled_paper(alpha: float, beta: float, d: int) -> int:
-    """Return the number of labelled rows that is enough for every round of Algorithm 3.
+    """Return the number of labelled rows that suffices for every round of Algorithm 3.
 
     Parameters
     ----------
     alpha, beta : float
-        Error of the base learner, and the probability with which it may be exceeded.
+        Error of the base learner, and the probability with which the error may be exceeded.
     d : int
         VC dimension of the class.
 
@@ -395,8 +397,8 @@ def _tight_sizes(
 ) -> SampleSize:
     """Return the sample sizes of `n_label_boost` with the tight constants, see its Notes.
 
-    The parameters are as there. `max_rows` is the maximum number of rows that one round can
-    relabel.
+    The parameters are the same as in `n_label_boost`. `max_rows` is the maximum number of rows that
+    one round can relabel.
     """
 
     def log_n_labelings(n: int) -> float:
@@ -432,7 +434,7 @@ def _tight_sizes(
         return relative_deviation_bound(draw_error, s, log_pairs, beta / 8) <= alpha / 2
 
     labelled = smallest_integer(is_enough_for_draw)
-    # at most half of the relabelled rows are labelled before
+    # at most half of the relabelled rows have a label before the round
     _check_relabelled(max(base_rows, 2 * labelled), max_rows)
     unlabelled = max(base_rows - labelled, 0)
     # the sampling rates q and q' in the Notes of `n_label_boost`
@@ -448,7 +450,7 @@ def _tight_sizes(
 
 
 def _check_relabelled(n: int, max_rows: int | None) -> None:
-    """Raise ValueError if n rows of a round are more than its hypothesis class can relabel."""
+    """Raise ValueError if the n rows of a round exceed the maximum that its class can relabel."""
     if max_rows is not None and n > max_rows:
         raise ValueError(
             f"LabelBoost would have to relabel {n} rows in one round, but most_rows is {max_rows}. "
@@ -459,27 +461,28 @@ def _check_relabelled(n: int, max_rows: int | None) -> None:
 def n_subsampling(
     n: int, epsilon: float, epsilon_base: float = 1.0, *, roles: str = "random"
 ) -> int:
-    """Return the size of a pool from which n subsampled rows have a given privacy budget.
+    """Return the pool size from which n subsampled rows have a given privacy budget.
 
     Parameters
     ----------
     n : int
-        Rows of the base learner, labelled and unlabelled together.
+        Number of rows of the base learner, labelled and unlabelled together.
     epsilon : float
         Privacy budget of the subsampled base learner; at most 1 with the paper's roles.
     epsilon_base : float, default=1.0
         Privacy budget of the base learner.
     roles : {"random", "paper"}, default="random"
-        How the labelled rows are chosen among the n rows: uniformly, or as the first ones in the
-        order of the pool.
+        How the labelled rows are chosen among the n rows: uniformly at random, or as the first rows
+        in the order of the pool.
 
     Returns
     -------
     int
-        Pool size. With random roles it is n (e^epsilon_base - 1) / (e^epsilon - 1), which is exact.
-        With the paper's roles it is n (3 + e^(2 epsilon_base)) / epsilon, the paper's constant. The
-        number of labels does not depend on epsilon, so with ``n_label_boost`` at epsilon = 1 as the
-        base learner it is the same for every epsilon (Theorem 5.8).
+        Size of the pool. With random roles, the size is n (e^epsilon_base - 1) / (e^epsilon - 1),
+        which is exact. With the paper's roles, it is n (3 + e^(2 epsilon_base)) / epsilon, using
+        the paper's constant. The number of labels does not depend on epsilon: with
+        ``n_label_boost`` at epsilon = 1 as the base learner, it is the same for every epsilon
+        (Theorem 5.8).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Lower bounds on sample sizes, for every algorithm; proofs in docs/proofs/lower_bounds.md."""
+"""Lower bounds on the sample sizes of all algorithms; proofs in docs/proofs/lower_bounds.md."""
 
 from __future__ import annotations
 
@@ -22,49 +22,50 @@ def n_public_lower(
 ) -> int:
     """Return a lower bound on the public rows of every semi-private learner of thresholds.
 
-    It holds for every class of infinite Littlestone dimension.
+    The bound applies to every class of infinite Littlestone dimension.
 
     Parameters
     ----------
     alpha : float
-        Excess error, in (0, 1), over the best member of the class in every population. For a
-        release, the largest error of an answer; answers are shares, in [0, 1].
+        Excess error, in (0, 1), over the best rule of the class in every population. For a release,
+        the maximum error of an answer, where answers are fractions in [0, 1].
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     pure : bool, default=False
-        Whether the learner is purely differentially private, δ = 0. The bound then holds for every
-        class that no pure private learner learns, for example thresholds over infinite domains.
+        Whether the learner is purely differentially private, with δ = 0. The bound then applies to
+        every class that cannot be learned with pure privacy, for example thresholds over infinite
+        domains.
     release : bool or "any", default=False
         Whether the algorithm answers queries instead of learning: all thresholds (True), or all
-        members of a class for which the bound on learners holds ("any", Theorem 15).
+        queries of a class to which the bound on learners applies ("any", Theorem 15).
 
     Returns
     -------
     int
-        The smallest m with ``(1 - p)^m < 1 - t + b``, about ``(t - b) t / alpha``. Here t is 1/16,
-        or 1/10 if `pure`, p = alpha / t, or 4 alpha / t for a release, and b = beta, or 2 beta for
-        "any", where ``<=`` takes the place of ``<``. If b >= t or p >= 1 no bound is proved, and it
-        is 0. It holds for every number of private rows.
+        The smallest m with ``(1 - p)^m < 1 - t + b``, approximately ``(t - b) t / alpha``. Here t
+        is 1/16, or 1/10 if `pure`; p = alpha / t, or 4 alpha / t for a release; and b = beta, or 2
+        beta for "any", where ``<`` is replaced by ``<=``. If b >= t or p >= 1, no bound has been
+        proved and the result is 0. The bound holds for any number of private rows.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or `release` is another string.
+        If a number is out of range, or `release` is an invalid string.
 
     Notes
     -----
-    The bound for "any" needs ε < 0.05 and δ <= 1/(200 n^2 ln n) for the release, half of the
-    numbers below, since the learner of Lemma 17 takes two releases and a noisy count.
+    The bound for "any" requires ε < 0.05 and δ <= 1/(200 n^2 ln n) for the release, half of the
+    values below, since the learner of Lemma 17 uses two releases and a noisy count.
 
-    The bound holds at ε <= 0.1 and δ <= 1/(100 n^2 ln n) for n private rows, and for every class of
-    infinite Littlestone dimension, for example thresholds of the reals. There are finitely many
-    numbers of 64 bits; for these the bound is about learners with too few private rows to exploit
-    that.
+    The bound applies if ε <= 0.1 and δ <= 1/(100 n^2 ln n) for n private rows, and to every class
+    of infinite Littlestone dimension, for example thresholds on the reals. There are finitely many
+    64-bit numbers. For these numbers, the bound applies to learners with too few private rows to
+    exploit this.
 
     The paper mixes rows with probability p = 1/(100 m) and states m > 1/(1600 alpha) for beta =
-    1/18. Its failure probabilities, 1/18 and twice 0.01, add up to more than the required 1/16. The
-    exact sum with p = alpha / t gives 1/(2296 alpha) for this beta, and 1/(248 alpha) for small
-    beta. `skpublicdp.audit.reduce_public_data` runs the reduction.
+    1/18. The paper's failure probabilities, 1/18 and twice 0.01, add up to more than the required
+    1/16. The exact sum with p = alpha / t gives 1/(2296 alpha) for this beta, and 1/(248 alpha) for
+    small beta. `skpublicdp.audit.reduce_public_data` performs the reduction.
 
     References
     ----------
@@ -99,7 +100,7 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), for the realizable case.
+        Population error, in (0, 1), in the realizable case.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     d : int
@@ -109,13 +110,13 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
     -------
     int
         The maximum of ``ln(2 (beta + 1 / k)) / ln(1 - k alpha / (d - 1))`` over integers k, and of
-        ``ln(2 beta) / ln(1 - alpha)``. For d = 1 no bound is proved, and it is 0.
+        ``ln(2 beta) / ln(1 - alpha)``. For d = 1, no bound has been proved and the result is 0.
 
     Notes
     -----
-    The paper cites (d - 1) / (16 alpha) for every beta < 1/2, which cannot hold near 1/2, since a
-    fair coin is right with probability 1/2. Here a small beta gives (d - 1) / (5.5 alpha), and beta
-    = 1/4 gives (d - 1) / (27.8 alpha).
+    The paper cites (d - 1) / (16 alpha) for every beta < 1/2. The cited bound cannot hold for beta
+    near 1/2, since a fair coin is correct with probability 1/2. The bound of this function is (d -
+    1) / (5.5 alpha) for small beta and (d - 1) / (27.8 alpha) for beta = 1/4.
 
     References
     ----------
@@ -132,7 +133,7 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
         return 0
     bounds = [math.log(2 * beta) / math.log1p(-alpha)] if 2 * beta < 1 else [0.0]
     # The hard population has rare rows of total mass k alpha, which must be below 1. Every k gives
-    # a valid bound (none for k <= 2), so it is enough to try integers below 64.
+    # a valid bound (none for k <= 2), so it suffices to try integers below 64.
     for k in range(3, min(64, math.ceil(1 / alpha))):
         unseen_share = 2 * (beta + 1 / k)
         if unseen_share < 1:
@@ -154,23 +155,23 @@ def n_active_lower(
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), for the realizable case.
+        Population error, in (0, 1), in the realizable case.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
-        Privacy budget of the rule and the queried positions together.
+        Combined privacy budget of the rule and the queried positions.
     delta : float, default=0.0
-        δ of this budget; a positive one needs `pool`.
+        δ of this privacy budget. A positive δ requires `pool`.
     pool : int, default=None
         Number of rows from which the learner queries labels.
     domain_size : int, default=None
-        Number of possible rows. By default the domain is the reals.
+        Number of possible rows. The default domain is the reals.
 
     Returns
     -------
     int
         ``exp(-epsilon) ((1 - sqrt(beta))^2 / (2 alpha) - pool delta)``, rounded up and at least 0.
-        On a domain of T points, ``exp(-epsilon) ((1 - beta / (1 - c / b)) T / b - pool delta)``
+        For a domain of T points, ``exp(-epsilon) ((1 - beta / (1 - c / b)) T / b - pool delta)``
         with c = floor(2 alpha T) + 1, maximised over the integers b <= T.
 
     Raises
@@ -180,9 +181,10 @@ def n_active_lower(
 
     Notes
     -----
-    Without privacy of the transcript log2(1/alpha) labels are enough. The proof differs from the
-    paper's, whose constant is ``exp(-2 epsilon) (1 - 25 beta / 9) / (9 alpha)``. It redraws one row
-    instead of swapping two, so that ε counts once, and needs no concentration inequality.
+    If the transcript need not be private, log2(1/alpha) labels suffice. The proof differs from the
+    paper's proof, whose constant is ``exp(-2 epsilon) (1 - 25 beta / 9) / (9 alpha)``. The proof
+    redraws one row instead of swapping two rows. Therefore, ε counts only once and no concentration
+    inequality is needed.
 
     References
     ----------
@@ -197,15 +199,15 @@ def n_active_lower(
     if delta and pool is None:
         raise ValueError(f"pool must be given if delta is positive; got delta = {delta!r}.")
     success = 1 - math.sqrt(beta)
-    # In the hard population the threshold is uniform on a part of the domain. The bound holds for
-    # every size of this part, so the best one counts. All sizes are shares of the domain.
+    # In the hard population, the threshold is uniform on a part of the domain. The bound holds for
+    # every size of this part, so the best size is used. All sizes are fractions of the domain.
     accurate_share = 2 * alpha  # thresholds with an error of at most alpha
     threshold_shares = [1 / success * 2 * alpha]
     if domain_size is not None:
         check_ranges(domain_size=domain_size)
         n_accurate = math.floor(2 * alpha * domain_size) + 1
         accurate_share = n_accurate / domain_size
-        # the bound has one maximum, so an integer next to it or the whole domain is the best
+        # the bound has one maximum, so an integer next to it or the entire domain is the best
         optimum = math.floor(n_accurate / success)
         threshold_shares = [
             n_thresholds / domain_size for n_thresholds in (optimum, optimum + 1, domain_size)
@@ -234,32 +236,34 @@ def n_query_release_lower(
     Parameters
     ----------
     alpha : float
-        Largest error of an answer, in (0, 1). Answers are shares, in [0, 1]. The paper's answers
-        are in [-1, 1], so its alpha is twice this one.
+        Maximum error of an answer, in (0, 1). Answers are fractions in [0, 1]. The paper's answers
+        are in [-1, 1], so its alpha is twice as large.
     beta : float
         Probability, in (0, 1), with which some answer may have a larger error.
     epsilon : float
         Privacy budget.
     p : int
-        Number of columns. The share of ones of each is released.
+        Number of columns. The release contains the fraction of ones in each column.
     m : int
         Number of public rows.
     delta : float, default=None
-        ``None`` means 1/(4n) as in the theorem, where n is the returned number.
+        ``None`` means 1/(4n), as in the theorem, where n is the returned number.
 
     Returns
     -------
     int
-        Private rows; 0 if the public ones may be enough. See Notes for the constants.
+        Number of private rows, or 0 if the public rows may be sufficient. See Notes for the
+        constants.
 
     Notes
     -----
     Let a = 2 alpha and ``g = 1/3 - a^2 - 7 beta / 3 - (a + 2 beta) (π / 4) sqrt(m) - 2 sqrt(2 m
     beta / (3 p))``. Then ``n (c (a + 2 beta) sqrt(2 p / 3) + 11 k δ p / 12) >= g p`` for (c, k) =
-    (sinh ε, 1 + exp(-ε)) and for (exp(ε) / 2, 1). So either m is at least of the order of
-    1/alpha^2, where g becomes 0, or n of the order of sqrt(p) / (ε alpha). The paper's proof, by
-    the attack of Dwork et al., has no constants. This one bounds the sum of the attack's scores.
-    The hard population has column means that are uniform on [-1, 1].
+    (sinh ε, 1 + exp(-ε)) and for (exp(ε) / 2, 1). Therefore, either m is at least of the order
+    1/alpha^2, where g becomes 0, or n is at least of the order sqrt(p) / (ε alpha). The paper's
+    proof, which uses the attack of Dwork et al., does not state constants. The proof used here
+    bounds the sum of the attack's scores. In the hard population, the column means are uniform on
+    [-1, 1].
 
     References
     ----------
@@ -285,7 +289,7 @@ def n_query_release_lower(
     public_score = accurate_score + failure_score
     private_score = 1 / 3 - a**2 - 7 / 3 * beta - public_score  # g in the Notes
     bounds = [0.0]
-    # c and k in the Notes: two bounds on the score of a row, of which the better one counts
+    # c and k in the Notes: two bounds on the score of a row, of which the better bound is used
     for c, k in (
         (math.sinh(epsilon), 1 + math.exp(-epsilon)),
         (math.exp(epsilon) / 2, 1.0),

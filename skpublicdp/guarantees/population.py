@@ -1,7 +1,7 @@
 """Bounds on the population error of a rule drawn from a public cover.
 
-They add a term for the cover, one for the draw and one for sampling. All numbers are public. The
-proofs are in docs/proofs/guarantees.md.
+Each bound is the sum of a term for the cover, a term for the draw and a term for sampling. All
+numbers are public. The bounds are proved in docs/proofs/guarantees.md.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from skpublicdp.guarantees.growth import check_ranges
 class Cuts(NamedTuple):
     """Resolution of a cover of rules that cut single columns (thresholds, boxes, trees).
 
-    The representative of a rule has each of its cuts moved to the nearest cut of the cover.
+    The representative of a rule is obtained by moving each cut of the rule to the nearest cut of
+    the cover.
 
     Attributes
     ----------
     per_rule : int
-        Maximum number of cuts of a rule; 0 if every rule of the class is in the cover.
+        Maximum number of cuts in a rule, or 0 if every rule of the class is in the cover.
     columns : int
-        Number of columns that may be cut.
+        Number of columns in which cuts are allowed.
     rows : int
         Number of public rows.
     missed : int
         Maximum number of public rows between a cut and the nearest cut of the cover, or the end of
         the column.
     allowed : int
-        Upper bound on `missed` that depends on the number of public rows only.
+        Upper bound on `missed` that depends only on the number of public rows.
     merged : bool
         Whether cuts of different columns that split the rows into the same two sets share a
         representative.
@@ -48,19 +49,20 @@ class Cuts(NamedTuple):
 
     @property
     def radius(self) -> float:
-        """Maximum share of public rows on which a rule and its representative disagree."""
+        """Maximum fraction of public rows on which a rule and its representative disagree."""
         return min(1.0, self.per_rule * self.missed / self.rows)
 
 
 class Promise(NamedTuple):
-    """Bound on the excess error of a fitted learner in the population, with its explanation.
+    """Bound on the excess population error of a fitted learner, with its explanation.
 
     Attributes
     ----------
     bound : float or None
-        Bound on the excess error over the best of the class, at most 1; None if none is proved.
+        Bound on the excess error over the best rule of the class, at most 1, or None if no bound
+        has been proved.
     reason : str
-        The terms of the bound, or the reason why no bound is proved.
+        The terms of the bound, or the reason why no bound has been proved.
     """
 
     bound: float | None
@@ -71,35 +73,35 @@ def capped_guarantee(bound: float, reason: str) -> Promise:
     """Return a guarantee whose bound is capped at 1, the largest possible error.
 
     `reason` is a sentence without its full stop. If the cap applies, a second sentence states that
-    the bound is no restriction.
+    the bound is vacuous.
     """
     if bound < 1:
         return Promise(bound, f"{reason}.")
-    return Promise(1.0, f"{reason}. Errors are at most 1, so this is no bound for so few rows.")
+    return Promise(1.0, f"{reason}. Errors are at most 1, so this bound is vacuous.")
 
 
 def dichotomies_radius(m: int, beta: float, growth: int) -> float:
-    """Return the radius in the population of a cover with one member per dichotomy of m rows.
+    """Return the population radius of a cover with one member per dichotomy of m rows.
 
     Parameters
     ----------
     m : int
-        Number of rows, drawn independently.
+        Number of independently drawn rows.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     growth : int
-        Number of labelings of 2m rows by the class, or an upper bound on it.
+        Number of labellings of 2m rows by the class, or an upper bound.
 
     Returns
     -------
     float
-        ``b / m``, at most 1, with the smallest integer b with ``growth^2 / 2^b <= beta``. No member
-        of the class disagrees with its representative on a larger share of the population.
+        ``b / m``, capped at 1, with the smallest integer b such that ``growth^2 / 2^b <= beta``. No
+        rule of the class disagrees with its representative on a larger fraction of the population.
 
     Notes
     -----
-    It is for classes with two labels. This is Lemma 3.3 of the paper with tighter constants;
-    `cover_radius` has the paper's constants.
+    The bound applies to classes with two labels. The bound is Lemma 3.3 of the paper with tighter
+    constants; `cover_radius` uses the paper's constants.
 
     References
     ----------
@@ -115,7 +117,7 @@ def dichotomies_radius(m: int, beta: float, growth: int) -> float:
 
 
 def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int = 0) -> float:
-    """Return the radius of a cover by cuts at public values, for rules of few single-column cuts.
+    """Return the radius of a cover by cuts at public values, for rules with few single-column cuts.
 
     Parameters
     ----------
@@ -124,10 +126,10 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     cuts : int
-        Maximum number of cuts of a rule: 1 for a threshold, 2 for an interval, 3 for a tree of
+        Maximum number of cuts in a rule: 1 for a threshold, 2 for an interval, 3 for a tree of
         depth 2.
     columns : int, default=1
-        Number of columns that may be cut.
+        Number of columns in which cuts are allowed.
     missed : int, default=0
         Maximum number of public rows between a cut and the nearest cut of the cover; 0 if the cover
         has a cut in every gap. It must not depend on the rows.
@@ -135,10 +137,11 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
     Returns
     -------
     float
-        ``cuts * t``, at most 1. No rule disagrees with its representative on a larger share of the
-        population. The probability mass between two values of a column with `missed` values between
-        them is at most a Beta(missed + 1, m - missed) variable. It exceeds t with probability
-        ``beta / (columns * (m - missed + 1))``, for a union bound over all pairs and columns.
+        ``cuts * t``, capped at 1. No rule disagrees with its representative on a larger fraction of
+        the population. If `missed` values of a column lie between two values, the probability mass
+        between the two values is bounded by a Beta(missed + 1, m - missed) variable. This variable
+        exceeds t with probability ``beta / (columns * (m - missed + 1))``, which permits a union
+        bound over all pairs and columns.
 
     References
     ----------
@@ -159,22 +162,22 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
 
 
 def uniform_error(m: int, beta: float, growth: int) -> float:
-    """Return a bound on the difference of empirical and population error, uniform over a class.
+    """Return a uniform bound on the difference between empirical and population errors of a class.
 
     Parameters
     ----------
     m : int
-        Number of rows, drawn independently.
+        Number of independently drawn rows.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     growth : int
-        Number of labelings of 2m rows by the class, or an upper bound on it.
+        Number of labellings of 2m rows by the class, or an upper bound.
 
     Returns
     -------
     float
-        ``1 / m + sqrt((m + 1) ln(2 growth / beta)) / m``, at most 1. The bound is one-sided: it
-        holds for either sign of the difference.
+        ``1 / m + sqrt((m + 1) ln(2 growth / beta)) / m``, capped at 1. The bound is one-sided: it
+        applies to either sign of the difference.
 
     References
     ----------
@@ -199,14 +202,14 @@ def sampling_error(n: int, beta: float, size: int) -> float:
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     size : int
-        Number of members.
+        Number of rules in the cover.
 
     Returns
     -------
     float
-        ``sqrt(ln(3 size / beta) / 2n) + sqrt(ln(3 / 2 beta) / 2n)``. With probability 1 - beta/3
-        the error of no member is underestimated by more than the first term. With probability 1 - 2
-        beta/3 the error of the best member is overestimated by at most the second.
+        ``sqrt(ln(3 size / beta) / 2n) + sqrt(ln(3 / 2 beta) / 2n)``. With probability 1 - beta/3,
+        the error of no rule is underestimated by more than the first term. With probability 1 - 2
+        beta/3, the error of the best rule is overestimated by at most the second term.
 
     References
     ----------
@@ -238,21 +241,21 @@ def finite_excess(
     epsilon : float
         Privacy budget.
     size : int
-        Number of hypotheses, all equally likely.
+        Number of hypotheses, which are all equally likely.
     best_error : float, optional
-        Error of the best member in the population, or an upper bound on it, in [0, 1); 0 in the
-        realizable case. It is an assumption, and must not be computed from private rows. Without it
-        nothing is assumed.
+        Population error of the best rule, or an upper bound, in [0, 1); 0 in the realizable case.
+        This error is an assumption and must not be computed from private rows. By default, nothing
+        is assumed.
 
     Returns
     -------
     float
         Without `best_error`, the sum of `excess_error` at beta/4 and `sampling_error` at 3 beta/4,
-        of order ``1 / sqrt(n)``. `n_finite` is its inverse.
+        which is of order ``1 / sqrt(n)``. `n_finite` is the inverse of this function.
 
-        With `best_error` L, a bound on the error of the drawn rule minus L. It is the number above,
-        1 - L or the small-error bound, whichever is smallest. The small-error bound is of order
-        ``sqrt(L r) + r`` with ``r = ln(size / beta) (1 + 1 / epsilon) / n``.
+        With `best_error` L, a bound on the error of the drawn rule minus L. The returned bound is
+        the smallest of the bound above, 1 - L and the small-error bound. The small-error bound is
+        of order ``sqrt(L r) + r`` with ``r = ln(size / beta) (1 + 1 / epsilon) / n``.
 
     Raises
     ------
@@ -263,9 +266,9 @@ def finite_excess(
     -----
     The small-error bound is the minimum of ``(1 - exp(-c - t q)) / (1 - exp(-t)) - L`` over t in
     (0, epsilon/2], with ``c = ln(2 size / beta) / n``. Here q is Bernstein's bound, at beta/2, on
-    the share of errors of the best member on the rows. If L = 0, then q = 0, ``c = ln(size / beta)
-    / n`` and t = epsilon/2. If the best member of a class has error L and the family is a cover of
-    radius r, its best member has an error of at most L + r.
+    the fraction of rows on which the best rule makes errors. If L = 0, then q = 0, ``c = ln(size /
+    beta) / n`` and t = epsilon/2. If the best rule of a class has error L and the family is a cover
+    of radius r, the best rule of the family has an error of at most L + r.
 
     References
     ----------
@@ -293,13 +296,13 @@ def finite_excess(
 def _small_error_excess(n: int, beta: float, epsilon: float, size: int, best_error: float) -> float:
     """Return the small-error bound of `finite_excess`.
 
-    Every t in (0, epsilon/2] gives a valid bound, so the accuracy of the minimization decides how
-    sharp the bound is and not whether it holds. The bound is quasiconvex in t.
+    Every t in (0, epsilon/2] gives a valid bound, so inaccurate minimization only makes the bound
+    less tight, not invalid. The bound is quasiconvex in t.
     """
     max_t = epsilon / 2
     if best_error == 0:
         return _tilted_error(max_t, 0.0, (math.log(size) - math.log(beta)) / n)
-    # half of beta for the errors of the best member on the rows (Bernstein), half for the draw
+    # half of beta for the errors of the best rule on the rows (Bernstein), half for the draw
     log_failure = math.log(2 / beta)
     variance = best_error * (1 - best_error)
     third = log_failure / (3 * n)

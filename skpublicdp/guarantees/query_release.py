@@ -16,7 +16,7 @@ from skpublicdp.guarantees.growth import (
 )
 
 MAX_PMW_ROUNDS = 2048
-"""Maximum number of rounds. More take minutes, and the error bound hardly improves."""
+"""Maximum number of rounds. More rounds take minutes, and the error bound hardly improves."""
 
 PMW_ROUND_CHOICES = (*range(1, 16), *(int(16 * 2 ** (i / 4)) for i in range(29)))
 """Numbers of rounds to compare: 1 to 15, then 16 to 2048 in steps of a factor of 2^(1/4)."""
@@ -32,46 +32,46 @@ def n_query_release(
     *,
     constants: str = "paper",
 ) -> int:
-    """Return the number of private rows with which all queries of a class are answered.
+    """Return the number of private rows required to answer all queries of a class.
 
     Parameters
     ----------
     alpha : float
-        Largest error of an answer, in (0, 1). Answers are shares, in [0, 1]. The paper's answers
-        are in [-1, 1], so its alpha is twice this one.
+        Maximum error of an answer, in (0, 1). Answers are fractions in [0, 1]. The paper's answers
+        are in [-1, 1], so its alpha is twice as large.
     beta : float
         Probability, in (0, 1), with which some answer may have a larger error.
     epsilon, delta : float
-        Privacy budget. For the paper's constants both are in (0, 1), the range of its lemma. For
-        the tight ones delta may be 0.
+        Privacy budget. With the paper's constants, both are in (0, 1), the range of its lemma. With
+        the tight constants, delta can be 0.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
     dual : int, optional
-        VC dimension of the dual class; by default Assouad's bound 2^(d+1) - 1.
+        VC dimension of the dual class; the default is Assouad's bound 2^(d+1) - 1.
     constants : {"paper", "tight"}, default="paper"
         The constants of the paper, or of ``PAPQueryRelease(method="pmw")``.
 
     Returns
     -------
     int
-        Private rows needed together with m public ones. H = ``growth_function(m, d)`` is the number
-        of dichotomies of the public rows, and X = ``growth_function(H, dual)`` the number of cells
-        that they generate.
+        Number of private rows required in addition to m public rows. Let H = ``growth_function(m,
+        d)`` be the number of dichotomies of the public rows, and X = ``growth_function(H, dual)``
+        the number of cells that they generate.
 
         - *Paper*: m is ``n_public(alpha / 2, beta / 2, d)``. The number is ``200 sqrt(ln X ln(2 /
-          delta)) (ln H + ln(256 ln X / (alpha^2 beta))) / (epsilon alpha^2)``, Lemma 7 with its
-          constants at half of the paper's alpha and beta.
+          delta)) (ln H + ln(256 ln X / (alpha^2 beta))) / (epsilon alpha^2)``, which is Lemma 7
+          with its constants at half of the paper's alpha and beta.
         - *Tight*: m is ``n_public(alpha / 4, beta / 2, d, constants="tight")``. The number is the
           smallest n at which the error of the rounds plus ``sqrt(ln(8 H / beta) / 2n)`` for
-          sampling is at most 3 alpha/4, each at beta/4. Then `guarantee_` of the release is at most
-          alpha, if its cover has a member for each dichotomy and its `alpha` is ``None`` or the
-          same.
+          sampling is at most 3 alpha/4, each at beta/4. The `guarantee_` of the release is then at
+          most alpha, if its cover has a member for each dichotomy and its `alpha` is ``None`` or
+          the same alpha.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or if no number of rows is enough with the tight constants,
-        since there are at most 2048 rounds.
+        If a number is out of range, or if no number of rows suffices with the tight constants
+        because there are at most 2048 rounds.
 
     References
     ----------
@@ -122,34 +122,34 @@ def n_release_learner(
     d: int,
     dual: int | None = None,
 ) -> int:
-    """Return the number of private rows of a learner from releases of features.
+    """Return the number of private rows of a learner based on released label parts.
 
     Parameters
     ----------
     alpha : float
-        Excess error in the population over the best query of the class as a classifier, in (0, 1).
+        Excess population error, in (0, 1), over the best query of the class used as a classifier.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon, delta : float
-        Privacy budget of all releases together; delta may be 0.
+        Total privacy budget of all releases. delta can be 0.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
     dual : int, optional
-        VC dimension of the dual class; by default Assouad's bound 2^(d+1) - 1.
+        VC dimension of the dual class; the default is Assouad's bound 2^(d+1) - 1.
 
     Returns
     -------
     int
         ``n_query_release(2 alpha / 13, beta / 4, epsilon / 3, delta / 3, d, dual,
-        constants="tight")``, together with ``n_public(alpha / 26, beta / 8, d,
+        constants="tight")``, in addition to ``n_public(alpha / 26, beta / 8, d,
         constants="tight")`` public rows. The three releases of `query_release.label_parts` use the
-        same rows. `query_release.learner_from_label_parts` then has a guarantee of at most alpha:
+        same rows. The guarantee of `query_release.learner_from_label_parts` is then at most alpha:
         six times 2 alpha/13 for the answers, and at most alpha/13 for the cover of the class.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or if no number of rows is enough, since there are at most 2048
+        If a number is out of range, or if no number of rows suffices because there are at most 2048
         rounds.
 
     References
@@ -169,16 +169,16 @@ def n_release_learner(
 
 
 def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) -> int:
-    """Return the number of private rows with which noisy counts answer p binary columns.
+    """Return the number of private rows required to answer p binary columns with noisy counts.
 
-    The queries are the decision stumps of p binary columns: the share of ones of each column. No
-    public rows are needed. The noise is that of `Ledger.add_noise`.
+    The queries are decision stumps on p binary columns: the fraction of ones in each column. No
+    public rows are required. The noise is generated by `Ledger.add_noise`.
 
     Parameters
     ----------
     alpha : float
-        Largest error of an answer, in (0, 1). Answers are shares, in [0, 1]. The paper's answers
-        are in [-1, 1], so its alpha is twice this one.
+        Maximum error of an answer, in (0, 1). Answers are fractions in [0, 1]. The paper's answers
+        are in [-1, 1], so its alpha is twice as large.
     beta : float
         Probability, in (0, 1), with which some answer may have a larger error.
     epsilon, delta : float
@@ -190,9 +190,9 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
     -------
     int
         The smallest n at which ``sqrt(ln(4 p / beta) / 2n)`` for sampling plus the largest of p
-        noise terms, divided by n, is at most alpha. Each of the two fails with probability at most
-        beta/2. The order is ``log(p) / alpha^2 + sqrt(p log p) / (epsilon alpha)`` with Gaussian
-        noise, and ``log(p) / alpha^2 + p log(p) / (epsilon alpha)`` with Laplace noise.
+        noise terms, divided by n, is at most alpha. Each of these two bounds fails with probability
+        at most beta/2. The order is ``log(p) / alpha^2 + sqrt(p log p) / (epsilon alpha)`` with
+        Gaussian noise, and ``log(p) / alpha^2 + p log(p) / (epsilon alpha)`` with Laplace noise.
 
     Raises
     ------
@@ -201,16 +201,16 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
 
     Notes
     -----
-    Replacing a row changes each of p counts by at most 1, so the sensitivity is sqrt(p) in the
-    Euclidean norm and p in absolute values. A rounded Gaussian number is larger than ``σ Φ⁻¹(1 -
-    beta / 4p) + 1/2`` in absolute value with probability at most beta / 2p, for ``σ = sqrt(p) /
-    μ``. A discrete Laplace number of scale p / epsilon is larger than ``p ln(4 p / beta) /
-    epsilon`` with at most that probability.
+    Replacing a row changes each of p counts by at most 1, so the L2 sensitivity is sqrt(p) and the
+    L1 sensitivity is p. The absolute value of a rounded Gaussian variable exceeds ``σ Φ⁻¹(1 - beta
+    / 4p) + 1/2`` with probability at most beta / 2p, for ``σ = sqrt(p) / μ``. A discrete Laplace
+    variable of scale p / epsilon exceeds ``p ln(4 p / beta) / epsilon`` in absolute value with at
+    most the same probability.
 
     See Also
     --------
-    n_query_release : For classes with infinitely many queries, with public rows.
-    n_query_release_lower : The matching lower bound, for every algorithm.
+    n_query_release : For classes with infinitely many queries, using public rows.
+    n_query_release_lower : The matching lower bound for all algorithms.
 
     References
     ----------
@@ -246,24 +246,24 @@ def n_pmw_rows(
     rows_per_person: int = 1,
     enough: float | None = None,
 ) -> int:
-    """Return the number of private rows with which multiplicative weights err at most `error`.
+    """Return the number of private rows for which multiplicative weights have a given error bound.
 
-    The error is the sum of the bounds `pmw_error` and `release_sampling_error`, each at beta / 4.
+    The bound `error` is the sum of `pmw_error` and `release_sampling_error`, each at beta / 4.
 
     Parameters
     ----------
     error : float
-        Largest error of an answer; it must be above `min_pmw_error`.
+        Maximum error of an answer, which must be above `min_pmw_error`.
     beta : float
-        Probability of which each of the two bounds gets a quarter.
+        Failure probability, of which each of the two bounds receives a quarter.
     epsilon, delta : float
-        Privacy budget of all rounds.
+        Total privacy budget of all rounds.
     n_queries : int
         Size of the cover.
     log_cells : float
         Natural logarithm of the size of the representative domain.
     rows_per_person : int, default=1
-        Maximum number of private rows of a person.
+        Maximum number of private rows per person.
     enough : float, optional
         The `alpha` of `choose_n_rounds`.
     """
@@ -273,7 +273,7 @@ def n_pmw_rows(
         n_rounds = choose_n_rounds(
             n, n_queries, log_cells, epsilon, rho, beta / 4, rows_per_person, enough
         )
-        # a little less than by zCDP composition, so that the release gets at least this much
+        # slightly less than by zCDP composition, so the release is guaranteed at least this much
         round_epsilon = (1 - 2**-10) * approximate_round_budget(n_rounds, epsilon, rho)
         round_error = pmw_error(
             n_rounds, round_epsilon, n, n_queries, log_cells, beta / 4, rows_per_person
@@ -284,14 +284,14 @@ def n_pmw_rows(
 
 
 def min_pmw_error(log_cells: float) -> float:
-    """Return the smallest error bound of multiplicative weights: of all rounds, without noise."""
+    """Return the smallest error bound of multiplicative weights, after all rounds without noise."""
     return math.sqrt(max(log_cells, math.log(2)) / (2 * MAX_PMW_ROUNDS))
 
 
 def release_sampling_error(n: int, n_queries: int, beta: float, rows_per_person: int = 1) -> float:
     """Return a bound on the sampling error of all answers, which fails with probability beta/4.
 
-    It is Hoeffding's inequality on both sides, for n / rows_per_person independent rows.
+    The bound is the two-sided Hoeffding inequality for n / rows_per_person independent rows.
     """
     n_independent = n / rows_per_person
     return math.sqrt((math.log(8 * n_queries) - math.log(beta)) / (2 * n_independent))
@@ -307,31 +307,32 @@ def choose_n_rounds(
     rows_per_person: int = 1,
     alpha: float | None = None,
 ) -> int:
-    """Return the number of rounds of multiplicative weights with the smallest error bound.
+    """Return the number of multiplicative weights rounds with the smallest error bound.
 
     Parameters
     ----------
     n : int
-        Private rows.
+        Number of private rows.
     n_queries : int
         Size of the cover.
     log_cells : float
         Natural logarithm of the size of the representative domain.
     epsilon : float
-        Privacy budget of all rounds.
+        Privacy budget of all rounds together.
     rho : float
-        Budget of all rounds in zCDP; 0 for δ = 0.
+        zCDP budget of all rounds together; 0 if δ = 0.
     beta : float
         Probability with which the bound may fail.
     rows_per_person : int, default=1
-        Maximum number of private rows of a person.
+        Maximum number of private rows per person.
     alpha : float, optional
-        Sufficient error. The rounds end when their error without noise is alpha / 2.
+        Error that is considered sufficient. The rounds end when the error without noise reaches
+        alpha / 2.
 
     Returns
     -------
     int
-        The best of `PMW_ROUND_CHOICES`, or fewer if `alpha` needs fewer.
+        The best of `PMW_ROUND_CHOICES`, or a smaller number if `alpha` requires fewer rounds.
     """
 
     def error(n_rounds: int) -> float:
@@ -350,7 +351,7 @@ def choose_n_rounds(
 def approximate_round_budget(rounds: int, epsilon: float, rho: float) -> float:
     """Return the largest ε of one of several rounds, by basic or by zCDP composition.
 
-    A draw at ε₀ is ε₀²/8-zCDP, so that all rounds together may use ε₀ = √(8 ρ / rounds).
+    A draw with ε₀ satisfies ε₀²/8-zCDP, so each round can use ε₀ = √(8 ρ / rounds).
     """
     return max(epsilon / rounds, math.sqrt(8 * rho / rounds))
 
@@ -364,11 +365,11 @@ def pmw_error(
     beta: float,
     rows_per_person: int = 1,
 ) -> float:
-    """Return a bound on the largest error of the averaged weights, as a share of the private rows.
+    """Return a bound on the maximum error of the averaged weights, as a fraction of private rows.
 
-    With probability 1 - beta the error of every query is at most √(ln N / 2T) for T rounds on N
-    cells, plus the error of the draws. For k queries the latter is (2 / ε₀) ln(2k T / β) rows at ε₀
-    per round, times the rows of a person, plus one row for rounding.
+    With probability 1 - beta, the error of every query is at most √(ln N / 2T) for T rounds on N
+    cells, plus the error of the draws. For k queries and ε₀ per round, the error of the draws is (2
+    / ε₀) ln(2k T / β) rows, multiplied by the number of rows per person, plus one row for rounding.
     """
     draw_rows = 2 * rows_per_person / round_epsilon * math.log(2 * n_queries * rounds / beta)
     return math.sqrt(max(log_cells, math.log(2)) / (2 * rounds)) + (draw_rows + 1) / n

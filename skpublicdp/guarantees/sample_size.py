@@ -20,28 +20,28 @@ from skpublicdp.guarantees.population import finite_excess, sampling_error
 def n_finite(
     alpha: float, beta: float, epsilon: float, size: int, *, realizable: bool = False
 ) -> int:
-    """Return the number of private rows that one draw from a public finite family needs.
+    """Return the number of private rows that one draw from a public finite family requires.
 
     Parameters
     ----------
     alpha : float
-        Excess error over the best member in the population, in (0, 1).
+        Excess population error over the best member, in (0, 1).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
         Privacy budget.
     size : int
-        Number of hypotheses, all equally likely.
+        Number of hypotheses, which are all equally likely.
     realizable : bool, default=False
-        Whether some member makes no error in the population. This is an assumption. Then the number
-        is of order 1/alpha and 1/(epsilon alpha) instead of 1/alpha^2.
+        Whether some hypothesis makes no error in the population. This is an assumption. The number
+        of rows is then of order 1/alpha and 1/(epsilon alpha) instead of 1/alpha^2.
 
     Returns
     -------
     int
-        The smallest n for which `finite_excess` is at most alpha. The paper has O(·). If
-        `realizable`, with a `best_error` of 0: at most ``ln(size / beta) / -ln(1 - alpha (1 -
-        exp(-epsilon / 2)))``, rounded up.
+        The smallest n for which `finite_excess` is at most alpha. The paper only states O(·). If
+        `realizable`, `finite_excess` uses a `best_error` of 0, and the number is at most ``ln(size
+        / beta) / -ln(1 - alpha (1 - exp(-epsilon / 2)))``, rounded up.
 
     Raises
     ------
@@ -70,19 +70,19 @@ def n_finite(
 
 
 def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
-    """Return the smallest ε at which one draw from a public finite family is good enough.
+    """Return the smallest ε at which one draw from a public finite family is accurate enough.
 
     Parameters
     ----------
     alpha : float
-        Excess error over the best member in the population, in (0, 1).
+        Excess population error over the best member, in (0, 1).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     n : int
         Number of private rows.
     size : int
-        Number of hypotheses, all equally likely. For the cover of `SemiPrivateClassifier` on m
-        public rows it is at most ``growth_function(m, d)``.
+        Number of hypotheses, which are all equally likely. For the cover of `SemiPrivateClassifier`
+        on m public rows, the number is at most ``growth_function(m, d)``.
 
     Returns
     -------
@@ -92,11 +92,11 @@ def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
     Raises
     ------
     ValueError
-        If the sampling error of `n` rows alone is at least alpha, so that no ε is enough.
+        If the sampling error of `n` rows alone is at least alpha, in which case no ε suffices.
 
     See Also
     --------
-    skpublicdp.query_release.epsilon_for : The ε of a release of tables or of a CDF.
+    skpublicdp.query_release.epsilon_for : The ε needed to release tables or a CDF.
 
     References
     ----------
@@ -127,41 +127,42 @@ def n_private(
     realizable: bool = False,
     constants: str = "paper",
 ) -> int:
-    """Return the number of private rows that the semi-private learner needs.
+    """Return the number of private rows that the semi-private learner requires.
 
     Parameters
     ----------
     alpha : float
-        Excess error over the best member of the class in the population, in (0, 1).
+        Excess population error over the best rule of the class, in (0, 1).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
         Privacy budget.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
     realizable : bool, default=False
-        Whether some member of the class makes no error in the population. This is an assumption.
-        Then the number is of order 1/(epsilon alpha) instead of 1/alpha^2, up to logarithms.
+        Whether some rule of the class makes no error in the population. This is an assumption. The
+        number of rows is then of order 1/(epsilon alpha) instead of 1/alpha^2, up to logarithms.
     constants : {"paper", "tight"}, default="paper"
-        The constants of `n_public`.
+        The constants used by `n_public`.
 
     Returns
     -------
     int
-        Private rows needed together with ``n_public(alpha / 2, beta / 2, d, constants=constants)``
-        public ones. The paper has O(·). As in its proof, half of alpha and beta is for the cover.
-        The other half is for `n_finite` on a cover with one hypothesis for each dichotomy of the m
-        public rows, at most ``growth_function(m, d)``.
+        Number of private rows required in addition to ``n_public(alpha / 2, beta / 2, d,
+        constants=constants)`` public rows. The paper only states O(·). As in its proof, half of
+        alpha and beta is assigned to the cover. The other half is assigned to `n_finite` on a cover
+        with one hypothesis for each dichotomy of the m public rows, at most ``growth_function(m,
+        d)``.
 
-        If `realizable`, together with ``n_public(alpha / 2, beta / 2, d, realizable=True,
-        constants=constants)`` public ones. Some member of their cover then errs on at most alpha/2
-        of the population. The number is the smallest n for which `finite_excess` with this
-        `best_error` is at most alpha/2, at beta/2.
+        If `realizable`, the number of public rows is ``n_public(alpha / 2, beta / 2, d,
+        realizable=True, constants=constants)``. Some rule of the cover then has an error of at most
+        alpha/2 in the population. In this case, the number is the smallest n for which
+        `finite_excess` with this `best_error` is at most alpha/2, at beta/2.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or `constants` is another word.
+        If a number is out of range, or `constants` is invalid.
 
     References
     ----------
@@ -189,14 +190,14 @@ def n_private(
 
 
 class SampleSize(NamedTuple):
-    """Numbers of labelled and unlabelled private rows that a learner needs.
+    """Numbers of labelled and unlabelled private rows that a learner requires.
 
     Attributes
     ----------
     labelled : int
-        Rows with a label.
+        Number of rows with a label.
     unlabelled : int
-        Further rows without a label.
+        Number of additional rows without a label.
     """
 
     labelled: int
@@ -206,38 +207,40 @@ class SampleSize(NamedTuple):
 def n_generic_learner(
     alpha: float, beta: float, epsilon: float, d: int, domain_size: int
 ) -> SampleSize:
-    """Return the numbers of rows that the generic semi-supervised learner needs.
+    """Return the numbers of rows that the generic semi-supervised learner requires.
 
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), for the realizable case.
+        Population error, in (0, 1), in the realizable case.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
         Privacy budget.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
     domain_size : int
         Number of possible rows (features only).
 
     Returns
     -------
     SampleSize
-        Labelled and unlabelled rows. The paper has O(·). These numbers use the fifths of its proof.
-        `n_blr_learner` and `n_quantile_learner` are for the sanitizers of this package, and far
-        smaller.
+        Numbers of labelled and unlabelled rows. The paper only states O(·). These numbers follow
+        its proof, which divides alpha and beta into fifths. `n_blr_learner` and
+        `n_quantile_learner` apply to the sanitizers of this package and return far smaller numbers.
 
-        - Both numbers are at least ``n_uniform(alpha / 5, beta / 5, d)``. The paper has 1250 d /
-          alpha^2 ln(25 / (alpha beta)), which the inequality of Vapnik and Chervonenkis does not
-          give for all alpha and beta.
-        - The sanitizer draws l = 5000 v / alpha^2 ln(10 / alpha) points by the exponential
-          mechanism. They answer all h ⊕ f to within alpha/5: half of it since l points can
-          (Theorem B.6 at alpha/10), half for the draw. It needs 20 (l ln(domain_size) + ln(5 /
-          beta)) / (epsilon alpha) unlabelled rows. Here v is the VC dimension of {h ⊕ f}, whose
-          dichotomies are made of two each: the largest v with ``growth_function(v, d)^2 >= 2^v``.
-        - The final draw needs 10 ln(5 growth_function(l, d) / beta) / (epsilon alpha) labelled
-          rows, by Sauer's lemma. The paper has l instead of the logarithm, hence its alpha^3.
+        - Both numbers are at least ``n_uniform(alpha / 5, beta / 5, d)``. The paper states 1250 d /
+          alpha^2 ln(25 / (alpha beta)), which does not follow from the inequality of Vapnik and
+          Chervonenkis for all alpha and beta.
+        - The sanitizer draws l = 5000 v / alpha^2 ln(10 / alpha) points with the exponential
+          mechanism. These points answer all h ⊕ f to within alpha/5: half of this error is the
+          accuracy that l points can achieve (Theorem B.6 at alpha/10), and the other half is due to
+          the draw. The sanitizer requires 20 (l ln(domain_size) + ln(5 / beta)) / (epsilon alpha)
+          unlabelled rows. Here v is the VC dimension of {h ⊕ f}, whose dichotomies combine two
+          dichotomies each: the largest v with ``growth_function(v, d)^2 >= 2^v``.
+        - By Sauer's lemma, the final draw requires 10 ln(5 growth_function(l, d) / beta) / (epsilon
+          alpha) labelled rows. The paper uses l instead of the logarithm, which explains its
+          alpha^3.
 
     References
     ----------

@@ -1,6 +1,6 @@
-"""Error bounds of sanitizers in the population, and sample sizes of learners that use them.
+"""Population error bounds of sanitizers, and sample sizes of learners that use sanitizers.
 
-The proofs are in docs/proofs/guarantees.md.
+The bounds are proved in docs/proofs/guarantees.md.
 """
 
 from __future__ import annotations
@@ -13,28 +13,34 @@ from skpublicdp.guarantees.growth import check_ranges, growth_function, smallest
 from skpublicdp.guarantees.sample_size import SampleSize, n_finite
 
 COUNT_SHARE = Fraction(2, 5)
-"""Share of a column's budget for the noisy counts. The rest is divided equally among the levels."""
+"""Fraction of a column's privacy budget for the noisy counts.
+
+The rest of the budget is divided equally among the levels.
+"""
 
 SPURIOUS_PROBABILITY = 0.05
 """Probability that the noisy count of some empty part of a column exceeds the drop threshold."""
 
 MIN_LEVELS, MAX_LEVELS = 2, 6
-"""Limits of the number of levels of medians, for columns with enough rows."""
+"""Minimum and maximum number of levels of medians, for columns with enough rows."""
 
 UNBOUNDED_PRIOR_RATIO = 100_022
-"""Sum of the prior weights of the candidates of a column without bounds, over the smallest."""
+"""Sum of a column's prior candidate weights divided by the smallest weight, without bounds."""
 
 MIN_MEDIAN_SIGNAL = 16
-"""Minimum of n ε for which a column is cut at all; with less, the drawn medians would be noise."""
+"""Minimum of n ε at which a column is cut; below it, the drawn medians would be noise."""
 
 TWO_LEVEL_SIGNAL = 128
-"""Value of n ε at which a column has two levels of medians. Each factor of 4 adds a level."""
+"""Value of n ε at which a column has two levels of medians.
+
+Each additional factor of 4 adds a level.
+"""
 
 MAX_MULTISETS = 1 << 16
-"""Maximum number of data sets among which `BLRSanitizer` draws."""
+"""Maximum number of datasets from which `BLRSanitizer` draws."""
 
 MAX_BLR_POINTS = 1000
-"""Maximum number of points of a data set that `BLRSanitizer` draws."""
+"""Maximum number of points in a dataset that `BLRSanitizer` draws."""
 
 
 def n_levels(n: int, epsilon: float) -> int:
@@ -50,8 +56,9 @@ def n_levels(n: int, epsilon: float) -> int:
     Returns
     -------
     int
-        0 if there are too few rows for any median. Otherwise 2 to 6, one more whenever ``n *
-        epsilon`` is four times larger. This is a heuristic: a few accurate cuts give a small cover.
+        The result is 0 if there are too few rows for any median. Otherwise, it is between 2 and 6,
+        and increases by one whenever ``n * epsilon`` is four times larger. The rule is a heuristic:
+        a few accurate cuts result in a small cover.
 
     Examples
     --------
@@ -68,40 +75,43 @@ def n_levels(n: int, epsilon: float) -> int:
 def max_spurious_mass(n_parts: int, scale: float) -> float:
     """Return the noisy count below which a part of a column is dropped as possibly empty.
 
-    Laplace noise exceeds t times its scale with probability about exp(-t) / 2. By a union bound
-    over the parts, no empty part is kept except with probability `SPURIOUS_PROBABILITY`.
+    Laplace noise exceeds t times its scale with probability approximately exp(-t) / 2. By a union
+    bound over the parts, every empty part is dropped except with probability
+    `SPURIOUS_PROBABILITY`.
     """
     return scale * math.log(n_parts / (2 * SPURIOUS_PROBABILITY))
 
 
 def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: int = 1) -> float:
-    """Return a bound on the error of the CDFs of `QuantileSanitizer` in the population.
+    """Return a bound on the population error of the CDFs of `QuantileSanitizer`.
 
     Parameters
     ----------
     n : int
-        Number of rows, drawn independently.
+        Number of independently drawn rows.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     epsilon : float
         Privacy budget of all columns, in equal shares.
     odds : float
-        Sum of the prior weights of the candidates over the smallest one, or an upper bound on it.
+        Sum of the prior weights of the candidates divided by the smallest weight, or an upper
+        bound.
     n_columns : int, default=1
         Number of columns.
 
     Returns
     -------
     float
-        The largest difference, over all thresholds on candidates of all columns, between the share
-        of the population above it and the released share. It is at most 1, and the sum of
+        The maximum difference, over all thresholds on candidates of all columns, between the
+        population fraction above the threshold and the released fraction. The bound is capped at 1
+        and is the sum of three terms:
 
-        - sampling, by the inequality of Dvoretzky, Kiefer and Wolfowitz;
+        - sampling, using the Dvoretzky-Kiefer-Wolfowitz inequality;
         - the largest mass between neighbouring cuts: each median leaves at most half of a node on
-          either side, plus half of the error of its draw, so after L levels it is ``n / 2^L`` plus
-          that error;
-        - noise: of the sums of all counts up to a cut, by Doob's maximal inequality, and of dropped
-          counts, which are at most `max_spurious_mass` each.
+          either side, plus half of the error of its draw, so the mass after L levels is ``n / 2^L``
+          plus the error of a draw;
+        - noise: the noise in the sums of all counts up to a cut, bounded by Doob's maximal
+          inequality, and the dropped counts, which are at most `max_spurious_mass` each.
 
     References
     ----------
@@ -119,8 +129,8 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
         return 1.0
     n_parts: int = 2 ** (levels + 1) - 1
     level_epsilon = column_epsilon * float(1 - COUNT_SHARE) / levels
-    # Replacing a row changes two counts by 1. The scale is 2^-20 larger, since noise scales are
-    # rounded up.
+    # Replacing a row changes two counts by 1. The scale is larger by a factor of 1 + 2^-20, since
+    # noise scales are rounded up.
     scale = 2 / (column_epsilon * float(COUNT_SHARE)) * (1 + 2**-20)
     log_nodes = math.log(2**levels - 1)
     draw_rows = 4 / level_epsilon * (math.log(odds) + log_nodes - math.log(column_beta))
@@ -138,8 +148,8 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
 def _max_laplace_sum(n_terms: int, scale: float, beta: float) -> float:
     """Return a bound on the absolute value of all partial sums of n independent Laplace variables.
 
-    The bound holds with probability 1 - beta. It is Doob's inequality with E exp(r Z) <= 1 / (1 -
-    (r scale)^2), at the best rate of a grid. The noise may be discrete or continuous.
+    The bound holds with probability 1 - beta. The bound is Doob's inequality with E exp(r Z) <= 1 /
+    (1 - (r scale)^2), at the best rate in a grid. The noise can be discrete or continuous.
     """
     rates = [step / 32 for step in range(1, 32)]
     log_failure = math.log(2 / beta)
@@ -148,7 +158,7 @@ def _max_laplace_sum(n_terms: int, scale: float, beta: float) -> float:
 
 
 def n_multisets(n_points: int, domain_size: int) -> int:
-    """Return the number of data sets of n points over a domain, without regard to order.
+    """Return the number of datasets with n points from a domain, regardless of order.
 
     Examples
     --------
@@ -161,12 +171,12 @@ def n_multisets(n_points: int, domain_size: int) -> int:
 def blr_error(
     n: int, beta: float, epsilon: float, *, n_points: int, domain_size: int, n_queries: int
 ) -> float:
-    """Return a bound on the error of the answers of `BLRSanitizer` in the population.
+    """Return a bound on the population error of the answers of `BLRSanitizer`.
 
     Parameters
     ----------
     n : int
-        Number of rows, drawn independently.
+        Number of independently drawn rows.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     epsilon : float
@@ -181,13 +191,13 @@ def blr_error(
     Returns
     -------
     float
-        At most 1, the sum of
+        The bound is capped at 1 and is the sum of three terms:
 
         - approximation: the smallest error of any l points, which is at most N / 4l by rounding
           each cell, and at most ``sqrt(ln(2 n_queries + 1) / 2l)``, which l random rows attain with
           positive probability;
-        - the draw: `excess_error` at beta/2 for all C(N + l - 1, l) data sets;
-        - sampling: ``sqrt(ln(4 n_queries / beta) / 2n)``, by Hoeffding's inequality on both sides.
+        - the draw: `excess_error` at beta/2 for all C(N + l - 1, l) datasets;
+        - sampling: ``sqrt(ln(4 n_queries / beta) / 2n)``, by the two-sided Hoeffding inequality.
 
     References
     ----------
@@ -208,7 +218,7 @@ def blr_error(
 
 
 def approximation_error(n_points: int, domain_size: int, n_queries: int) -> float:
-    """Return a bound on the error of the best data set of n points, for any population."""
+    """Return a bound on the error of the best dataset with n points, for any population."""
     sampling_bound = math.sqrt(math.log(2 * n_queries + 1) / (2 * n_points))
     rounding_bound = domain_size / (4 * n_points)
     return min(sampling_bound, rounding_bound)
@@ -230,7 +240,7 @@ def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) ->
     -------
     int
         The number with the smallest sum of `approximation_error` and the error of the draw, among
-        the numbers with at most 2^16 data sets.
+        the numbers with at most 2^16 datasets.
 
     Examples
     --------
@@ -246,10 +256,10 @@ def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) ->
 
 
 def max_points(domain_size: int) -> int:
-    """Return the largest number of points of a data set that `BLRSanitizer` can draw.
+    """Return the maximum number of points in a dataset that `BLRSanitizer` can draw.
 
-    It has at most 1000 points, and the domain has at most 2^16 data sets of this size. It is at
-    least 1: domains with more than 2^16 points are refused elsewhere.
+    A dataset has at most 1000 points, and the domain has at most 2^16 datasets of this size. The
+    result is at least 1: domains with more than 2^16 points are rejected elsewhere.
     """
 
     def is_too_large(n_points: int) -> bool:
@@ -264,9 +274,9 @@ class BLRSize(NamedTuple):
     Attributes
     ----------
     labelled, unlabelled : int
-        Private rows with and without a label.
+        Numbers of private rows with and without a label.
     n_points : int
-        Points that the sanitizer draws.
+        Number of points that the sanitizer draws.
     """
 
     labelled: int
@@ -275,33 +285,34 @@ class BLRSize(NamedTuple):
 
 
 def n_blr_learner(alpha: float, beta: float, epsilon: float, d: int, domain_size: int) -> BLRSize:
-    """Return the numbers of rows that `GenericLearnerClassifier` needs with `BLRSanitizer`.
+    """Return the numbers of rows that `GenericLearnerClassifier` requires with `BLRSanitizer`.
 
     Parameters
     ----------
     alpha : float
-        Excess error over the best member of the class in the population, in (0, 1).
+        Excess population error over the best rule of the class, in (0, 1).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
         Privacy budget.
     d : int
-        VC dimension of the class, or a bound on it.
+        VC dimension of the class, or an upper bound.
     domain_size : int
         Number of possible rows.
 
     Returns
     -------
     BLRSize
-        Unlabelled rows with which `blr_error` of all h ⊕ f is at most alpha/2 at beta/2, for the
-        number of points that needs the fewest. Labelled rows by `n_finite` at the other halves of
-        alpha and beta, for a cover with one member for each dichotomy of the points.
-        `n_generic_learner` has the constants of the paper's proof.
+        The number of unlabelled rows is chosen to bound `blr_error` of all h ⊕ f by alpha/2 at
+        beta/2, for the number of points that requires the fewest rows. The number of labelled rows
+        is given by `n_finite` at the other halves of alpha and beta, for a cover with one member
+        for each dichotomy of the points. `n_generic_learner` uses the constants of the paper's
+        proof.
 
     Raises
     ------
     ValueError
-        If no number of points that the sanitizer can draw is enough for alpha.
+        If alpha cannot be reached with any number of points that the sanitizer can draw.
 
     References
     ----------
@@ -347,22 +358,22 @@ def n_quantile_learner(
     odds: float = UNBOUNDED_PRIOR_RATIO,
     spacing: float = 0.01,
 ) -> SampleSize:
-    """Return the numbers of rows that the default `GenericLearnerClassifier` needs.
+    """Return the numbers of rows that the default `GenericLearnerClassifier` requires.
 
-    They are for rules that cut single columns: thresholds, stumps and intervals.
+    The numbers apply to rules that cut single columns: thresholds, stumps and intervals.
 
     Parameters
     ----------
     alpha : float
-        Excess error over the best member of the class in the population, in (0, 1).
+        Excess population error over the best rule of the class, in (0, 1).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
         Privacy budget.
     cuts : int, default=1
-        Maximum number of cuts of a rule: 1 for thresholds and stumps, 2 for intervals.
+        Maximum number of cuts in a rule: 1 for thresholds and stumps, 2 for intervals.
     n_columns : int, default=1
-        Number of columns, fewer than 8.
+        Number of columns, which must be below 8.
     odds : float, default=100022
         As in `quantile_error`; the default is for columns without bounds.
     spacing : float, default=0.01
@@ -371,16 +382,17 @@ def n_quantile_learner(
     Returns
     -------
     SampleSize
-        Unlabelled rows from which on every rule is within alpha/2 of the cover, at beta/2. A cut is
-        within `spacing` / 2 of the nearest cut of the cover on s = max(1000, 2 / spacing) synthetic
-        rows, and these are within ``quantile_error + 1 / s`` of the population at both ends.
-        Labelled rows by `n_finite` at the other halves of alpha and beta. Its cover has 2 / spacing
-        + 1 cuts in each column and all labels between cuts, all equally likely.
+        The number of unlabelled rows from which every rule is within alpha/2 of the cover, at
+        beta/2. A cut is within `spacing` / 2 of the nearest cut of the cover on s = max(1000, 2 /
+        spacing) synthetic rows, which are within ``quantile_error + 1 / s`` of the population at
+        both ends. The number of labelled rows is given by `n_finite` at the other halves of alpha
+        and beta. The cover has 2 / spacing + 1 cuts in each column and all labels between cuts, all
+        equally likely.
 
     Raises
     ------
     ValueError
-        If no number of rows is enough for alpha, since a column is cut into at most 64 parts.
+        If no number of rows suffices for alpha, since a column is cut into at most 64 parts.
 
     References
     ----------
@@ -406,9 +418,9 @@ def n_quantile_learner(
             f"alpha must be above {min_alpha:g} for {cuts} cuts, because a column is divided into "
             f"at most {2**MAX_LEVELS} parts; got {alpha!r}."
         )
-    # The error decreases in n while the number of levels is constant, and rises where a level is
-    # added. The smallest n from which on it is enough lies in the last interval of constant levels
-    # that does not begin with enough rows.
+    # The error decreases in n while the number of levels is constant, and increases where a level
+    # is added. The smallest n from which the error is small enough lies in the last interval of
+    # constant levels that does not begin with enough rows.
     starts = [0]  # each interval of constant levels begins after one of these numbers of rows
     for added_levels in range(1, MAX_LEVELS - MIN_LEVELS + 1):
         starts.append(math.ceil(TWO_LEVEL_SIGNAL * 4**added_levels * n_columns / epsilon))

@@ -1,4 +1,4 @@
-"""Hypothesis classes, their covers by public rows, and the rules that they contain."""
+"""Hypothesis classes, their covers built from public rows, and the rules that they contain."""
 
 from skpublicdp.hypotheses.axis_aligned import Stumps, Thresholds
 from skpublicdp.hypotheses.base import (

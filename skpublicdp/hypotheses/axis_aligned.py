@@ -24,21 +24,24 @@ from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 NO_SPLIT = -1
-"""Index of the split of a constant. Table entry `NO_SPLIT` + 1 counts all rows, as if above it."""
+"""Split index that represents a constant rule.
+
+Table entry `NO_SPLIT` + 1 counts all rows, as if every row were above this split.
+"""
 
 
 class StumpCover(Cover):
-    """Cover that is a list of stumps on given splits and of constants.
+    """Cover that consists of stumps on given splits and constant rules.
 
     Parameters
     ----------
     splits : Splits
         The splits.
     members : ndarray of intp, shape (size, 3)
-        For each stump the index of its split and the codes of the labels above and below it. A
-        constant has split `NO_SPLIT` and its code twice.
+        For each stump, the index of its split and the codes of the labels above and below the
+        split. A constant rule has split `NO_SPLIT`, followed by its label code twice.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(self, splits: Splits, members: Codes, public: PublicSample) -> None:
@@ -52,16 +55,16 @@ class StumpCover(Cover):
         return len(self.members)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of the rows of each label above each split, after their total weight.
+        """Return the total weight of each label, followed by its weight above each split.
 
         The shape is (n_classes, 1 + n_splits), as in `Splits.tabulate` for order 1.
         """
         return self.splits.tabulate(X, y, weights, len(self._public.classes), order=1)
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all members, as a family without structure (`Leaf`)."""
+        """Return the error counts of all members, as an unstructured family (`Leaf`)."""
         splits, labels_above, labels_below = self.members.T
-        # weights by label and member; all rows are above the split of a constant
+        # weights by label and member; a constant rule counts all rows as above its split
         n_above = table[:, splits + 1]
         n_below = table[:, :1] - n_above
         members = np.arange(self.size)
@@ -70,7 +73,7 @@ class StumpCover(Cover):
         return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)
 
     def hypothesis(self, path: Path) -> DecisionTree:
-        """Return the stump or constant at an index of the list, as a tree of depth 1 or 0."""
+        """Return the stump or constant at a list index, as a tree of depth 1 or 0."""
         split, above, below = self.members[path]
         if split == NO_SPLIT:
             return DecisionTree(self.splits[:0], np.array([above]), self._public)
@@ -78,9 +81,10 @@ class StumpCover(Cover):
 
 
 class Thresholds(HypothesisClass):
-    """Thresholds of one feature: rules that predict the second label above, the first below.
+    """Thresholds on one feature: rules that predict the second label above and the first below.
 
-    Both constants belong to the class, whose VC dimension is 1. `Stumps` has both directions.
+    Both constant rules belong to the class, whose VC dimension is 1. `Stumps` contains thresholds
+    in both directions.
 
     Parameters
     ----------
@@ -89,7 +93,7 @@ class Thresholds(HypothesisClass):
 
     See Also
     --------
-    Stumps : Thresholds of any feature.
+    Stumps : Thresholds on any feature.
     Intervals : Ranges of one feature.
 
     Examples
@@ -119,7 +123,7 @@ class Thresholds(HypothesisClass):
             )
         cuts = quantile_thresholds(public.X[:, self.feature], alpha)
         splits = Splits(np.full(len(cuts), self.feature), cuts)
-        # with a single label, the constant is the only rule
+        # with a single label, the constant rule is the only rule
         n_thresholds = len(cuts) if len(public.classes) == 2 else 0
         members = [(split, 1, 0) for split in range(n_thresholds)]
         cover = _stump_cover(splits, members, public)
@@ -128,14 +132,14 @@ class Thresholds(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return the number of ways in which thresholds label m rows; the VC dimension is 1."""
+        """Return the number of ways in which thresholds can label m rows; the VC dimension is 1."""
         return m + 1
 
 
 class Stumps(HypothesisClass):
-    """Stumps: one split of any feature with two different labels, and the constants.
+    """Stumps: a single split of any feature with two different labels, and the constant rules.
 
-    For any number of labels.
+    Any number of labels is supported.
 
     See Also
     --------
@@ -152,7 +156,7 @@ class Stumps(HypothesisClass):
     """
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> StumpCover:
-        """Build the cover: splits at the public `alpha`-quantiles of every feature."""
+        """Build the cover: splits at the `alpha`-quantiles of every feature in the public rows."""
         splits = public_splits(public, alpha)
         labels = range(len(public.classes))
         members = [
@@ -167,13 +171,13 @@ class Stumps(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of ways in which stumps of two labels label m rows."""
+        """Return a bound on the number of ways in which binary stumps can label m rows."""
         return stump_growth(m, n_features)
 
 
 def _stump_cover(
     splits: Splits, members: list[tuple[int, int, int]], public: PublicSample
 ) -> StumpCover:
-    """Return the cover of the given (split, label above, label below) and of all constants."""
+    """Return the cover of the given (split, label above, label below) triples and all constants."""
     constants = [(NO_SPLIT, label, label) for label in range(len(public.classes))]
     return StumpCover(splits, np.array(members + constants, dtype=np.intp), public)

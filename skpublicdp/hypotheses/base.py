@@ -1,4 +1,4 @@
-"""Base classes: a hypothesis class builds a cover from public rows; a cover tabulates rows."""
+"""Base classes: a hypothesis class builds a cover from public rows, and a cover tabulates rows."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from skpublicdp.mechanisms.families import Family, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 TABULATION_CHUNK_ROWS = 1 << 16
-"""Number of rows that a worker tabulates together, which bounds its memory."""
+"""Number of rows that a worker tabulates at a time, which bounds its memory use."""
 
 MAX_REPR_LENGTH = 300
 """Maximum number of characters of a rule in a repr; most trees of depth 2 are shorter."""
 
 EARLIER_NAMES = {"refine": "refined", "refinable_members": "scouts"}
-"""Members of `Cover` that had another name in earlier versions."""
+"""Members of `Cover` that had different names in earlier versions."""
 
 MAX_BLOCK_ERRORS = 1 << 22
-"""Maximum number of error counts of a family that are in memory together."""
+"""Maximum number of error counts of a family that are kept in memory at a time."""
 
 
 class FeatureName(str):
-    """Name of a column whose numbers have a special text form, for example dates.
+    """Name of a column whose numbers have a special text format, for example dates.
 
     Parameters
     ----------
     name : str
         Name of the column.
     write : callable, optional
-        Function that returns the text of a number of the column, for printed rules.
+        Function that formats a number of the column as text in printed rules.
     """
 
     write: Callable[[float], str]
 
     def __new__(cls, name: str, write: Callable[[float], str] | None = None) -> FeatureName:
-        """Return the name; copies and unpickled names set `write` afterwards."""
+        """Return the name; `write` is set after copying or unpickling."""
         self = super().__new__(cls, name)
         if write is not None:
             self.write = write
@@ -53,12 +53,12 @@ class FeatureName(str):
 
 @dataclass(frozen=True, eq=False)
 class PublicSample:
-    """Public rows, all labels and the names of features, from which a cover is built.
+    """Public rows, label values and feature names, from which a cover is built.
 
     Parameters
     ----------
     X : ndarray of float64, shape (m, n_features)
-        Public rows, or a data-independent reference sample without public rows.
+        Public rows, or a data-independent reference sample if there are no public rows.
     classes : ndarray, shape (n_classes,)
         Sorted labels; hypotheses predict their indices (codes).
     feature_names : tuple of str
@@ -71,11 +71,11 @@ class PublicSample:
 
 
 class Hypothesis(ABC):
-    """A prediction rule that depends on public numbers only."""
+    """A prediction rule that depends only on public numbers."""
 
     @abstractmethod
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the predicted label of each row, shape (n,)."""
+        """Return the predicted label code of each row, shape (n,)."""
 
     @abstractmethod
     def rule(self) -> str:
@@ -91,46 +91,51 @@ class Hypothesis(ABC):
         return f"<{type(self).__name__}: {line}>"
 
     def _repr_html_(self) -> str:
-        """Return the rule as HTML for a notebook."""
+        """Return the rule as HTML for display in a notebook."""
         return f"<p><b>{type(self).__name__}</b></p><pre>{escape(self.rule())}</pre>"
 
 
 class Cover(ABC):
     """A finite set of prediction rules that approximates a hypothesis class.
 
-    A cover depends on public rows alone. Only `tabulate` reads private rows, and its table has
-    these properties:
+    A cover depends only on public rows. Only `tabulate` reads private rows, and its table has these
+    properties:
 
     - **additive**: the table of two sets of rows is the sum of their tables;
     - **row-local**: a row's contribution depends on that row and the cover alone;
-    - **bounded**: replacing one row of weight w changes the error count of each member in `family`
-      by at most w.
+    - **bounded**: replacing one row of weight w changes each member's error count in `family` by at
+      most w.
 
-    A cover may have finer covers around a released hypothesis. Then `rounds` draws share the
-    budget, each on the cover that `refine` returns for the previous one. All draws but the last
-    are among the members of `refinable_members`. Earlier names of these two members, `refined` and
-    `scouts`, remain valid, also in subclasses.
+    A cover may define finer covers around a released hypothesis. In this case, `rounds` draws share
+    the privacy budget, and each draw uses the cover that `refine` returns for the previous draw.
+    Every draw except the last is restricted to the members of `refinable_members`. The earlier
+    names of `refine` and `refinable_members`, `refined` and `scouts`, remain valid, also in
+    subclasses.
     """
 
     rounds: int | str = 1
-    """Number of draws, or "auto" for the number that `guarantees.n_rounds` returns."""
+    """Number of draws, or "auto" to use the number that `guarantees.n_rounds` returns."""
 
     equal_rounds: bool = False
     """Whether all draws get the same share of the budget and none can be omitted. Otherwise later
     draws get larger shares."""
 
     radius: float | None = None
-    """Upper bound, over the class, on the fraction of public rows on which a rule disagrees with
-    the nearest member of the cover; None without a bound. `guarantees.cover_radius` converts it
-    into a bound for the population."""
+    """Upper bound on the distance of a rule of the class from the nearest member of the cover.
+
+    The distance is the fraction of public rows on which the two rules disagree. None means that no
+    bound is known.
+
+    `guarantees.cover_radius` converts the fraction into a bound for the population.
+    """
 
     cuts: Cuts | None = None
-    """Distance, in public rows, between the cuts of a rule and those of the nearest member.
+    """Distance, in public rows, between the cuts of a rule and the cuts of the nearest member.
 
     None for classes whose rules do not compare single columns with thresholds."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make methods of a subclass available under their current and their earlier name."""
+        """Make the methods of a subclass available under both their current and earlier names."""
         super().__init_subclass__(**kwargs)
         for name, earlier_name in EARLIER_NAMES.items():
             if name in vars(cls):
@@ -140,24 +145,25 @@ class Cover(ABC):
 
     @property
     def refinable_members(self) -> Cover:
-        """Cover of the members with finer covers, for all draws but the last."""
+        """Cover that contains only the members with finer covers, for all draws except the last."""
         return self
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a finer cover around a released hypothesis; by default this cover.
+        """Return a finer cover around a released hypothesis; the default returns this cover.
 
         Parameters
         ----------
         hypothesis : Hypothesis
-            The hypothesis that was drawn last. In a union it may belong to another cover.
+            The most recently drawn hypothesis. In a union, the hypothesis may belong to another
+            cover.
         step : int
-            1 for the first refinement.
+            Number of the refinement, starting at 1.
 
         Returns
         -------
         Cover
-            The cover of the next draw. If it is this cover, the next draw is the last and uses the
-            remaining budget.
+            The cover for the next draw. If this cover itself is returned, the next draw is the last
+            and uses the remaining budget.
         """
         return self
 
@@ -174,56 +180,56 @@ class Cover(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of hypotheses, duplicates included."""
+        """Number of hypotheses, including duplicates."""
 
     @abstractmethod
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the additive integer table of rows, from which `family` computes error counts.
+        """Return the additive integer table of the rows, from which `family` computes error counts.
 
         Parameters
         ----------
         X : ndarray of float64, shape (n, n_features)
             Rows.
         y : ndarray of intp, shape (n,)
-            Codes of their labels.
+            Label codes of the rows.
         weights : ndarray of int64, shape (n,)
             Non-negative weights.
 
         Returns
         -------
         ndarray of int64
-            Table, whose shape depends on the cover alone.
+            Table whose shape depends only on the cover.
         """
 
     @abstractmethod
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all members, given the table of the rows to count."""
+        """Return the error counts of all members, given the table of the counted rows."""
 
     @abstractmethod
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the member at a path of `family`, for example the path of a private draw."""
+        """Return the member at a path in `family`, for example the path of a private draw."""
 
 
 class HypothesisClass(BaseEstimator, ABC):
-    """A class of prediction rules, which public rows reduce to a finite set, its cover.
+    """A class of prediction rules that public rows reduce to a finite cover.
 
-    To add a class, subclass this one, define its settings as ``__init__`` parameters (as in
+    To add a class, create a subclass, define its settings as ``__init__`` parameters (as in
     scikit-learn estimators) and implement `build_cover`.
     """
 
     @abstractmethod
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> Cover:
-        """Build a finite cover from public rows alone.
+        """Build a finite cover from public rows only.
 
         Parameters
         ----------
         public : PublicSample
-            Public rows, labels and names.
+            Public rows, label values and feature names.
         alpha : float
-            Target radius: each member of the class should disagree with some member of the cover on
-            at most this fraction of the public rows.
+            Target radius: each rule of the class should disagree with some rule of the cover on at
+            most this fraction of the public rows.
         beta : float
-            Probability that a guarantee over the random sample of public rows fails.
+            Failure probability of guarantees over the random sample of public rows.
 
         Returns
         -------
@@ -235,8 +241,8 @@ class HypothesisClass(BaseEstimator, ABC):
 def assumptions_of_class(hypotheses: HypothesisClass | None) -> tuple[str, ...]:
     """Return the assumptions of a hypothesis class that the privacy receipt of a fit must state.
 
-    The assumptions of classes that are parameters of the class, as in `Union`, are included. Each
-    assumption is returned once. Without a class (None) there are none.
+    The list includes the assumptions of classes that are parameters of the class, as in `Union`.
+    Each assumption is listed once. If the class is None, there are no assumptions.
     """
     if hypotheses is None:
         return ()
@@ -260,7 +266,7 @@ def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> None:
-    """Raise ValueError unless a parameter is an integer of at least `minimum`."""
+    """Raise ValueError unless a parameter is an integer that is at least `minimum`."""
     is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_integer or value < minimum:
         raise ValueError(f"{name} must be an integer >= {minimum}; got {value!r}.")
@@ -273,9 +279,9 @@ def tabulate(
     weights: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Integers:
-    """Return the table of rows that `cover.tabulate` defines, computed in chunks by joblib workers.
+    """Return the table defined by `cover.tabulate`, computed in chunks by joblib workers.
 
-    The table does not depend on the chunks or on the number of workers.
+    The table depends on neither the chunks nor the number of workers.
 
     Parameters
     ----------
@@ -284,9 +290,9 @@ def tabulate(
     X : array-like of float, shape (n, n_features)
         Rows.
     y : array-like of int, shape (n,)
-        Codes of their labels.
+        Label codes of the rows.
     weights : array-like of int, shape (n,), optional
-        Non-negative weights; all 1 by default.
+        Non-negative weights; the default weights are all 1.
     n_jobs : int, optional
         Number of joblib threads.
 
@@ -304,8 +310,8 @@ def tabulate(
 def tabulate_chunks(
     cover: Cover, X: NDArray[Any], y: Codes, weights: Integers, n_jobs: int | None = None
 ) -> Integers:
-    """Return the table of `tabulate` for arrays; X has any dtype that the cover accepts."""
-    # without rows there is one empty chunk, whose table has the right shape
+    """Return the table of `tabulate` for arrays; X can have any dtype that the cover accepts."""
+    # if there are no rows, one empty chunk yields a table of the right shape
     chunks = [
         slice(start, start + TABULATION_CHUNK_ROWS)
         for start in range(0, max(len(X), 1), TABULATION_CHUNK_ROWS)

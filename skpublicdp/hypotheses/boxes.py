@@ -1,4 +1,4 @@
-"""Intervals and rectangles, scored by summed-area tables."""
+"""Intervals and rectangles, scored with summed-area tables."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Pa
 from skpublicdp.typing import Codes, Floats, Integers
 
 MAX_BOXES = 1 << 30
-"""Maximum number of boxes of a cover; the error count of each one is computed."""
+"""Maximum number of boxes in a cover; the error count of every box is computed."""
 
 
 class Box(Hypothesis):
-    """Rule that predicts the second label inside a box, the first outside.
+    """Rule that predicts the second label inside a box and the first label outside.
 
     Parameters
     ----------
     grid : BoxGrid
-        Features and their cuts.
+        The features and their cuts.
     low, high : tuple of int
-        For each feature, the index of the first cell inside the box and of the first cell above it.
+        For each feature, the index of the first cell inside the box and of the first cell above the
+        box.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Box(Hypothesis):
         self._labels = str(public.classes[0]), str(public.classes[-1])
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the predicted label of each row."""
+        """Return the predicted label code of each row."""
         cells = self.grid.cells(X)
         low, high = np.array(self.low)[:, None], np.array(self.high)[:, None]
         inside = ((low <= cells) & (cells < high)).all(axis=0)
@@ -63,7 +64,7 @@ class Box(Hypothesis):
             return f"predict {outside}"
         intervals = zip(self._names, self.grid.cuts, self.low, self.high, strict=True)
         conditions = [_interval_condition(*interval) for interval in intervals]
-        # a feature with all its cells in the box has no condition
+        # a feature whose cells are all in the box has no condition
         condition = " and ".join(filter(None, conditions))
         if not condition:
             return f"predict {inside}"
@@ -71,10 +72,10 @@ class Box(Hypothesis):
 
 
 def _interval_condition(name: str, cuts: Floats, low: int, high: int) -> str:
-    """Return the text `a < name <= b` of the interval that the cells low, ..., high - 1 cover.
+    """Return the text `a < name <= b` of the interval with the cells low, ..., high - 1.
 
-    An interval without a lower or an upper end has a single comparison. The text is empty if the
-    interval has neither.
+    An interval that is unbounded on one side has a single comparison. The text is empty if the
+    interval is unbounded on both sides.
     """
     has_lower_end = low > 0
     has_upper_end = high <= len(cuts)
@@ -88,14 +89,14 @@ def _interval_condition(name: str, cuts: Floats, low: int, high: int) -> str:
 
 
 class BoxGrid:
-    """Grid of cells between the cuts of some features.
+    """Grid of cells between the cuts of several features.
 
     Parameters
     ----------
     features : sequence of int
         Columns.
     cuts : sequence of ndarray of float64
-        Increasing cuts of each feature. Cell i is the interval (cut i - 1, cut i].
+        Cuts of each feature, in increasing order. Cell i is the interval (cut i - 1, cut i].
     """
 
     def __init__(self, features: Sequence[int], cuts: Sequence[Floats]) -> None:
@@ -104,33 +105,33 @@ class BoxGrid:
         self.shape = tuple(len(cut) + 1 for cut in self.cuts)
 
     def cells(self, X: Floats) -> Codes:
-        """Return the cell of each row, shape (n_features, n), for scoring and for predicting."""
+        """Return the cells of each row, shape (n_features, n), for both scoring and prediction."""
         axes = zip(self.features, self.cuts, strict=True)
         cells = [np.searchsorted(cuts, X[:, feature], side="left") for feature, cuts in axes]
         return np.array(cells, dtype=np.intp)
 
 
 class BoxCover(Cover):
-    """Cover of all boxes between the cuts of a grid, and of the empty box.
+    """Cover that consists of all boxes between the cuts of a grid, and the empty box.
 
     Parameters
     ----------
     grid : BoxGrid
-        Features and their cuts.
+        The features and their cuts.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(self, grid: BoxGrid, public: PublicSample) -> None:
         self.grid = grid
         self._public = public
-        # all intervals of cells along each axis: arrays of their first cells and of the cells that
-        # follow their last ones
+        # all intervals of cells along each axis: arrays of their first cells, and of the first
+        # cells after the interval
         self._intervals = [np.triu_indices(n_cells + 1, 1) for n_cells in grid.shape]
 
     @property
     def size(self) -> int:
-        """Number of boxes, a Python int."""
+        """Number of boxes, as a Python int."""
         return 1 + math.prod(len(low) for low, _ in self._intervals)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
@@ -141,15 +142,17 @@ class BoxCover(Cover):
         return table.astype(np.int64).reshape(shape)
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all boxes, as nested choices of an interval per feature.
+        """Return the error counts of all boxes, as nested choices of one interval per feature.
 
-        A box errs on the first label inside and on the last label outside. So its errors are the
-        errors of the empty box plus the excess of the first label in its cells. The sum over cells
-        is a difference of cumulative sums along each axis. With a single label all errors are 0.
+        A box makes an error on rows with the first label inside and on rows with the last label
+        outside. The error count of a box is therefore the error count of the empty box plus the
+        excess weight of the first label in the cells of the box. The sum over the cells is a
+        difference of cumulative sums along each axis. With a single label, all error counts are 0.
         """
         excess = table[0] - table[-1]
         empty_box_errors = int(table[-1].sum()) if len(table) > 1 else 0
-        # entry (i, j, ...): the excess in the first i cells of axis 0, the first j of axis 1, ...
+        # entry (i, j, ...): the excess weight in the first i cells of axis 0, the first j of axis
+        # 1, ...
         cumulative = excess
         for axis in range(cumulative.ndim):
             cumulative = np.cumsum(cumulative, axis=axis)
@@ -157,13 +160,13 @@ class BoxCover(Cover):
         low, high = self._intervals[0]
 
         def build(start: int, stop: int) -> Family:
-            """Return the boxes whose intervals on the first axis are ``start:stop``."""
+            """Return the boxes whose interval on the first axis is in ``start:stop``."""
             sums = cumulative[high[start:stop]] - cumulative[low[start:stop]]
             for axis, (lower, upper) in enumerate(self._intervals[1:], start=1):
                 sums = sums.take(upper, axis=axis) - sums.take(lower, axis=axis)
             if sums.ndim == 1:  # with a single feature, each interval is a family of one box
                 sums = sums[:, None]
-            # the last axis lists the members; the axes between are choices of an interval each
+            # the last axis lists the members; each axis in between is a choice of an interval
             family: Family = Leaf(empty_box_errors + sums)
             for _ in range(sums.ndim - 2):
                 family = Choice(family)
@@ -174,10 +177,10 @@ class BoxCover(Cover):
         return OneOf([boxes, Leaf(np.array([empty_box_errors], dtype=np.int64))])
 
     def hypothesis(self, path: Path) -> Box:
-        """Return the box at a path of `family`: nested indices of its intervals.
+        """Return the box at a path in `family`, which consists of nested interval indices.
 
-        The path is (0, (i, (j, k))) for three features, (0, (i, j)) for two and (0, (i, 0)) for
-        one. The path of the empty box is (1, 0).
+        The path is (0, (i, (j, k))) for three features, (0, (i, j)) for two features and (0, (i,
+        0)) for one feature. The empty box has path (1, 0).
         """
         option, inner = path
         n_axes = len(self._intervals)
@@ -196,38 +199,39 @@ class BoxCover(Cover):
 
 
 def n_boxes(cuts: Sequence[Floats]) -> int:
-    """Return the number of boxes between the cuts of each feature, the empty box included.
+    """Return the number of boxes between the cuts of each feature, including the empty box.
 
-    n cuts make n + 1 cells, which have (n + 1) (n + 2) / 2 intervals.
+    The n cuts of a feature define n + 1 cells, which form (n + 1) (n + 2) / 2 intervals.
     """
     return 1 + math.prod((len(axis) + 1) * (len(axis) + 2) // 2 for axis in cuts)
 
 
 class Rectangles(HypothesisClass):
-    """Axis-aligned boxes of up to three features: rules that predict the second label inside.
+    """Axis-aligned boxes on up to three features: rules that predict the second label inside.
 
     Parameters
     ----------
     features : sequence of int, default=None
-        One, two or three columns; ``None`` means all of them.
+        One, two or three columns; ``None`` uses all columns.
     cuts : sequence of array-like of float, default=None
-        For each feature the increasing values between which boxes have their sides. A box has the
-        values above one cut and at most another, or has no end. The class then consists of these
-        boxes, and public rows do not matter. Cuts must not be computed from private rows; see
-        `between_quantiles` for cuts at public rows. ``None`` means all boxes.
+        For each feature, the possible positions of the sides of a box, in increasing order. In each
+        feature, a box contains the values above one cut and up to another cut, or is unbounded.
+        With `cuts`, the class consists of exactly these boxes, and public rows have no influence on
+        it. Cuts must not be computed from private rows; `between_quantiles` places cuts at public
+        rows. ``None`` allows boxes with arbitrary sides.
 
     Notes
     -----
-    A cover lists at most three features and 2^30 boxes. `LabelBoostClassifier` relabels any number
-    of rows by boxes between cuts of one or two features, with at most 47 cuts for each of two, or
-    of three features with at most 2^23 boxes, for example 18 cuts for each. It counts each box, and
-    the number of boxes is the limit: k cuts for each of three features make ((k + 1) (k + 2) / 2)^3
-    boxes, 66^3 for 10 cuts and 153^3 for 16.
+    A cover supports at most three features and 2^30 boxes. `LabelBoostClassifier` relabels any
+    number of rows by boxes between cuts if there are at most 47 cuts for each of two features, or
+    at most 2^23 boxes on three features, for example 18 cuts for each feature. Since every box is
+    counted, the number of boxes is the limiting factor: k cuts for each of three features define
+    ((k + 1) (k + 2) / 2)^3 boxes, which is 66^3 for 10 cuts and 153^3 for 16 cuts.
 
     See Also
     --------
     Intervals : Ranges of one feature.
-    Conjunctions : Boxes with one end for each feature.
+    Conjunctions : Boxes that are bounded on one side in each feature.
 
     Examples
     --------
@@ -252,25 +256,25 @@ class Rectangles(HypothesisClass):
     def between_quantiles(
         cls, X_public: ArrayLike, alpha: float, features: Sequence[int] | None = None
     ) -> Rectangles:
-        """Return the boxes whose sides are at quantiles of public rows, which need no labels.
+        """Return the boxes whose sides are at quantiles of public rows, without using labels.
 
         Parameters
         ----------
         X_public : array-like of float, shape (m, n_features)
-            Public rows. Private rows would be revealed.
+            Public rows. Private rows must not be passed, since the cuts would reveal their values.
         alpha : float
-            Largest fraction of the rows between neighbouring cuts, unless a single value has more.
-            Below 1/m there is a cut between any two values.
+            Maximum fraction of the rows between neighbouring cuts, unless a single value exceeds
+            this fraction. If alpha is below 1/m, there is a cut between any two distinct values.
         features : sequence of int, optional
-            One, two or three columns; by default all of them.
+            One, two or three columns; the default is all columns.
 
         Returns
         -------
         Rectangles
             The class with these `cuts`. A bound on an error relative to the best of these boxes
-            holds relative to the best of all boxes if ``guarantees.cuts_radius(m, beta, cuts=2 *
-            d, columns=d, missed=ceil(alpha * m / 2))`` is added to it, for d columns and m
-            independent rows. `beta` is added to the probability with which the bound may fail.
+            also holds relative to the best of all boxes if ``guarantees.cuts_radius(m, beta, cuts=2
+            * d, columns=d, missed=ceil(alpha * m / 2))`` is added to the bound, for d columns and m
+            independent rows. The failure probability of the bound then increases by `beta`.
 
         Examples
         --------
@@ -324,10 +328,10 @@ class Rectangles(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of ways in which boxes label m rows.
+        """Return a bound on the number of ways in which boxes can label m rows.
 
-        The VC dimension of boxes is 2 for each feature. With `cuts` there are no more ways than
-        boxes.
+        Boxes have a VC dimension of 2 per feature. With `cuts`, the number of labellings is at most
+        the number of boxes.
         """
         n_features = n_features if self.features is None else len(self.features)
         growth = growth_function(m, 2 * n_features)
@@ -335,12 +339,13 @@ class Rectangles(HypothesisClass):
         return growth if cuts is None else min(growth, n_boxes(cuts))
 
     def grid_cuts(self, n_features: int) -> list[Floats] | None:
-        """Return `cuts` as arrays, one for each of the features, or None without `cuts`.
+        """Return `cuts` as one array per feature, or None if `cuts` is None.
 
         Raises
         ------
         ValueError
-            If there are not as many as features, or if they are not finite and increasing.
+            If the number of cut sequences differs from the number of features, or if a sequence is
+            not finite and increasing.
         """
         if self.cuts is None:
             return None
@@ -358,7 +363,7 @@ class Rectangles(HypothesisClass):
 
 
 class Intervals(HypothesisClass):
-    """Intervals of one feature: rules that predict the second label inside.
+    """Intervals on one feature: rules that predict the second label inside.
 
     Parameters
     ----------
@@ -391,5 +396,5 @@ class Intervals(HypothesisClass):
         return Rectangles([self.feature]).build_cover(public, alpha=alpha, beta=beta)
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return the number of ways in which intervals label m rows; the VC dimension is 2."""
+        """Return the number of ways in which intervals can label m rows; the VC dimension is 2."""
         return growth_function(m, 2)

@@ -1,4 +1,4 @@
-"""Cones with a public apex: the polytopes that the theorem on mixed populations needs."""
+"""Cones with a public apex: the polytopes required by the theorem on mixed populations."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Pa
 from skpublicdp.typing import Codes, Floats, Integers
 
 CONE_BLOCK_ROWS = 1 << 12
-"""Maximum number of rows whose codes about all pivots are in memory together."""
+"""Maximum number of rows whose codes about all pivots are kept in memory at a time."""
 
 CODES_PER_LINE = 4
-"""Number of codes of a line through a pivot: two opposite rays, and the gap before each of them."""
+"""Number of codes per line through a pivot: two opposite rays, and the gap before each ray."""
 
 
 class Wedge(NamedTuple):
-    """Region between two rays about a pivot, both rays and the pivot included.
+    """Region between two rays about a pivot, including both rays and the pivot.
 
     `Rays` defines pivots, rays and the codes of rows.
     """
 
     rays: Rays
-    """The rays of all public points about the pivot."""
+    """The rays about the pivot through all public points."""
 
     first: int
-    """Index of the ray where the wedge begins."""
+    """Index of the ray at which the wedge begins."""
 
     width: int
-    """Number of rays from the first to the last; `len(rays)` is half a turn, a halfspace."""
+    """Number of steps from the first ray to the last; a halfspace has `len(rays)` steps."""
 
 
 class Cone(Polytope):
-    """An intersection of wedges about public points, as a rule.
+    """A prediction rule given by an intersection of wedges about public points.
 
-    `predict` decides membership by the codes of rows, as `ConeCover.tabulate` does. The normals and
-    offsets are rounded and serve for printing only.
+    `predict` determines membership from the codes of rows, exactly as `ConeCover.tabulate` does.
+    The normals and offsets are rounded and are only used for printing.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ class Cone(Polytope):
     wedges : sequence of Wedge
         The wedges to intersect.
     axes : ndarray of intp, shape (n_dimensions,)
-        Features that determine a point of the hull, in which the rays are computed.
+        Features that determine a point of the affine hull; the rays are computed in these features.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(
@@ -69,8 +69,9 @@ class Cone(Polytope):
     ) -> None:
         normals, offsets = [], []
         for rays, first, width in wedges:
-            # A wedge is the intersection of two halfspaces: one begins at its first ray, the other
-            # ends at its last ray and begins half a turn before it. They are equal for half a turn.
+            # A wedge is the intersection of two halfspaces: one begins at the first ray of the
+            # wedge, and the other ends at its last ray and therefore begins half a turn earlier.
+            # The two halfspaces are equal if the wedge is half a turn.
             last_side_start = first + width + len(rays)
             is_halfspace = width == len(rays)
             for ray in [first] if is_halfspace else [first, last_side_start]:
@@ -87,7 +88,7 @@ class Cone(Polytope):
         self._axes = axes
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the predicted label of each row, by the arithmetic that scored it."""
+        """Return the predicted label code of each row, with the same arithmetic as in scoring."""
         inside = self._affine_hull.contains(X).all(axis=0)
         columns = np.ascontiguousarray(X[:, self._axes].T)
         for rays, first, width in self._wedges:
@@ -96,47 +97,47 @@ class Cone(Polytope):
 
 
 class _ConeTable(NamedTuple):
-    """Parts of a table of `ConeCover.tabulate`."""
+    """Components of the table returned by `ConeCover.tabulate`."""
 
     empty_errors: np.int64
     """Error count of the empty set."""
 
     hull_cost: np.int64
-    """Change of the error count from the empty set to the affine hull."""
+    """Difference between the error counts of the affine hull and the empty set."""
 
     cost_sums: Integers
     """Cost of each code within each halfspace, shape (n_apex_pivots, n_codes, max_halfspaces)."""
 
 
 class ConeCover(Cover):
-    """Intersections of d halfspaces whose borders share a public point, in d = 2 or 3 dimensions.
+    """Intersections of d halfspaces whose boundaries share a public point, for d = 2 or 3.
 
-    In the plane, these are all pairs of halfspaces whose borders pass through a common public point
-    and one further public point each. In space, two of the borders pass through a common pair of
-    public points, the *pivot*. The third one passes through one point of the pivot, the *apex*, and
-    two further points. The first two members are the empty set, which gives every row the second
-    label, and the affine hull of the points.
+    In the plane, these are all pairs of halfspaces whose boundaries pass through a common public
+    point and one further public point each. In space, two of the boundaries pass through a common
+    pair of public points, the *pivot*. The third boundary passes through one point of the pivot,
+    the *apex*, and two further points. The first two members are the empty set, which predicts the
+    second label for every row, and the affine hull of the points.
 
     Parameters
     ----------
     hull : AffineHull
-        Affine hull of distinct public points, of dimension two or three.
+        Affine hull of distinct public points; its dimension is two or three.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
 
     Notes
     -----
-    All members belong to the family of Bassily, Moran and Nandi (2020), Algorithm 2, and one of
-    them makes at most as many errors as the best halfspace h, as in their Corollary 4.4. Let T be
-    the points outside h, and v the point of T that is nearest to h. The normal w of h lies in the
-    cone N of outer normals of conv(T) at v. The rays of N are normals of the facets that contain v.
-    For a ray r of N, w lies between r and some w' on the boundary of N, and w' lies between the
-    normals of two facets that share an edge of conv(T) at v. So w is a combination, with
-    non-negative coefficients, of three normals of planes through v, two of which share an edge.
-    Hence v maximises w over the intersection of their halfspaces, which therefore does not meet h
-    and contains T. In the plane the two edges at v suffice. If T spans fewer dimensions, normals of
-    planes that contain T complete a basis, with either sign; these planes exist because the public
-    points span the space.
+    All members belong to the family of Bassily, Moran and Nandi (2020), Algorithm 2, and some
+    member makes at most as many errors as the best halfspace h, as in Corollary 4.4 of that paper.
+    Let T be the set of points outside h, and let v be the point of T nearest to h. The normal w of
+    h lies in the cone N of outer normals of conv(T) at v. The rays of N are normals of the facets
+    that contain v. For any ray r of N, w lies between r and some w' on the boundary of N, and w'
+    lies between the normals of two facets that share an edge of conv(T) at v. Therefore, w is a
+    non-negative combination of three normals of planes through v, two of which share an edge. Hence
+    v maximises w over the intersection of the corresponding halfspaces, which therefore contains T
+    and does not meet h. In the plane, the two edges at v suffice. If T spans fewer dimensions, the
+    basis is completed by normals of planes that contain T, with either sign; such planes exist
+    because the public points span the space.
     """
 
     is_complete = True
@@ -162,7 +163,7 @@ class ConeCover(Cover):
 
     @property
     def size(self) -> int:
-        """Number of hypotheses, duplicates included."""
+        """Number of hypotheses, including duplicates."""
         n_cones_per_pair = self._n_wedges * self._max_halfspaces
         return 2 + len(self._apex_pivots) * n_cones_per_pair
 
@@ -172,10 +173,11 @@ class ConeCover(Cover):
         return 2 * self._max_lines**2
 
     def _list_halfspaces(self, points: Floats, apex: int) -> list[tuple[int, int]]:
-        """Return both halfspaces of each plane through the apex and two other points, once each.
+        """Return both halfspaces of each plane through the apex and two other points.
 
-        A halfspace is represented by the index of a pivot and the ray where its half turn begins. A
-        plane that contains several pivots at the apex is listed for the first of its other points.
+        Each halfspace is listed once, represented by a pivot index and the ray at which its half
+        turn begins. A plane that contains several pivots at the apex is listed for the first of its
+        other points.
         """
         halfspaces = []
         columns = np.ascontiguousarray(points.T)
@@ -195,15 +197,16 @@ class ConeCover(Cover):
         return halfspaces
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the sums of the costs of rows by their codes about each pivot.
+        """Return the summed costs of rows by their codes about each pivot.
 
-        The cost of a row is the change of the error count if the row is inside: minus its weight
-        for the first label, plus its weight for the others. The table is one-dimensional and holds
+        The cost of a row is the change in the error count when the row is moved inside: minus its
+        weight for the first label, plus its weight for other labels. The table is one-dimensional
+        and contains:
 
         - the weight of the first label, which is the error count of the empty set;
         - the total cost of the affine hull;
-        - the cost of each code about each (apex, pivot) within each halfspace at the apex, an array
-          of shape (n_apex_pivots, n_codes, max_halfspaces).
+        - the cost of each code about each (apex, pivot) within each halfspace at the apex, as an
+          array of shape (n_apex_pivots, n_codes, max_halfspaces).
         """
         n_cost_sums = len(self._apex_pivots) * self._n_codes * self._max_halfspaces
         table = np.zeros(2 + n_cost_sums, np.int64)
@@ -219,25 +222,25 @@ class ConeCover(Cover):
         return table
 
     def _split_table(self, table: Integers) -> _ConeTable:
-        """Return the parts of a table of `tabulate`; the array is a view."""
+        """Return the components of a table from `tabulate`; the array of code costs is a view."""
         shape = (len(self._apex_pivots), self._n_codes, self._max_halfspaces)
         return _ConeTable(table[0], table[1], table[2:].reshape(shape))
 
     def _add_costs(self, cost_sums: Integers, columns: Floats, costs: Integers) -> None:
-        """Add the costs of a block of rows to the array of `tabulate`, in place.
+        """Add the costs of a block of rows to the array of code costs, in place.
 
         Parameters
         ----------
         cost_sums : ndarray of int64, shape (n_apex_pivots, n_codes, max_halfspaces)
-            The array.
+            The array of code costs, which is modified.
         columns : ndarray of float64, shape (n_dimensions, n)
-            Coordinates of the rows on the axes of the hull.
+            Coordinates of the rows on the axes of the affine hull.
         costs : ndarray of int64, shape (n,)
             Costs of the rows.
         """
         n = columns.shape[1]
         codes_about = [rays.codes(columns) for rays in self._rays]
-        # 1 for rows in each candidate of the third halfspace, which does not exist in the plane
+        # 1 for rows in each candidate for the third halfspace, which does not exist in the plane
         in_halfspace = np.ones((n, 1), dtype=np.int64)
         pair = 0  # index of (apex, pivot)
         for apex, pivots in enumerate(self._pivots_at):
@@ -247,10 +250,10 @@ class ConeCover(Cover):
                     [self._indicator(codes_about[pivot], pivot, ray) for pivot, ray in halfspaces]
                 ).T
             for pivot in pivots:
-                # rows on the pivot get the last code, whatever the number of rays
+                # rows on the pivot get the last code, regardless of the number of rays
                 on_pivot = codes_about[pivot] == self._rays[pivot].pivot_code
                 codes = np.where(on_pivot, self._n_codes - 1, codes_about[pivot])
-                # a matrix with the cost of each row in the line of its code
+                # a matrix that contains the cost of each row in the line of its code
                 costs_by_code = coo_array(
                     (costs, (codes, np.arange(n))), shape=(self._n_codes, n)
                 ).tocsr()
@@ -258,14 +261,15 @@ class ConeCover(Cover):
                 pair += 1
 
     def _indicator(self, codes: Codes, pivot: int, ray: int) -> Integers:
-        """Return 1 for codes in the halfspace whose half turn begins at a ray, 0 otherwise."""
+        """Return 1 for codes in the halfspace whose half turn begins at a ray, otherwise 0."""
         rays = self._rays[pivot]
         return rays.in_wedge(codes, ray, len(rays)).astype(np.int64)
 
     def _halfspace(self, apex: int, index: int) -> tuple[int, int]:
-        """Return a halfspace at an apex as (pivot, ray).
+        """Return a halfspace at an apex as a (pivot, ray) pair.
 
-        Every apex has `_max_halfspaces` indices. If it has fewer halfspaces, they are repeated.
+        Every apex has `_max_halfspaces` indices. If an apex has fewer halfspaces, they are
+        repeated.
         """
         halfspaces = self._halfspaces_at[apex]
         return halfspaces[index % len(halfspaces)]
@@ -285,7 +289,7 @@ class ConeCover(Cover):
     def _list_wedges(self, n_lines: int) -> tuple[Codes, Codes]:
         """Return the first ray and the width of each wedge about a pivot with `n_lines` lines.
 
-        All pivots have the same number of wedges: with fewer lines, wedges are repeated.
+        All pivots have the same number of wedges: if a pivot has fewer lines, wedges are repeated.
         """
         first_rays, widths = np.divmod(np.arange(self._n_wedges), self._max_lines)
         return first_rays % (2 * n_lines), 1 + widths % n_lines
@@ -293,9 +297,9 @@ class ConeCover(Cover):
     def _cone_costs(self, cost_sums: Integers, pair: int) -> Integers:
         """Return the cost of each cone at an (apex, pivot), shape (n_wedges * max_halfspaces,).
 
-        A wedge from ray i to ray j contains the codes 2i + 1, ..., 2j + 1 and the pivot. Codes are
-        cyclic, so its cost is a difference of cumulative sums over two turns, plus the cost of the
-        pivot.
+        A wedge from ray i to ray j contains the codes 2i + 1, ..., 2j + 1 and the pivot. Since
+        codes are cyclic, the cost of a wedge is a difference of cumulative sums over two turns,
+        plus the cost of the pivot.
         """
         _, pivot = self._apex_pivots[pair]
         n_lines = len(self._rays[pivot])
@@ -311,7 +315,7 @@ class ConeCover(Cover):
         return np.asarray((wedge_costs + pivot_cost).reshape(-1))
 
     def hypothesis(self, path: Path) -> Polytope:
-        """Return the member at a path of `family`.
+        """Return the member at a path in `family`.
 
         The path is (0, 0) for the empty set, (0, 1) for the hull, and (1, (pair, cone)) for a cone
         at an (apex, pivot) pair.

@@ -26,18 +26,18 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 class Conjunction(Hypothesis):
-    """Rule that predicts the second label if all literals hold, otherwise the first.
+    """Rule that predicts the second label if all literals hold, and the first label otherwise.
 
     Parameters
     ----------
     splits : Splits
-        One split per literal; without splits, the rule is a constant.
+        One split per literal. If there are no splits, the rule is a constant.
     above : tuple of bool
-        For each literal, True for `x > threshold`, False for `x <= threshold`.
+        For each literal, True for `x > threshold` and False for `x <= threshold`.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     constant : int, default=1
-        Code that is predicted without literals.
+        Label code that is predicted if there are no literals.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Conjunction(Hypothesis):
         self._names = public.feature_names
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the predicted label of each row."""
+        """Return the predicted label code of each row."""
         is_above = self.splits.indicators(X) == 1
         holds = (is_above == np.array(self.above, dtype=bool)[:, None]).all(axis=0)
         return np.where(holds, self._codes[1], self._codes[0]).astype(np.intp)
@@ -71,18 +71,18 @@ class Conjunction(Hypothesis):
 
 
 class ConjunctionCover(Cover):
-    """Cover of all conjunctions of a number of literals, with repetitions, and of both constants.
+    """Cover of all conjunctions with a fixed number of literals, and of both constants.
 
     Parameters
     ----------
     splits : Splits
         The splits.
     literals : int
-        Number of literals: 1, 2 or 3. A repeated literal gives a shorter rule.
+        Number of literals: 1, 2 or 3. Literals can be repeated, which yields a shorter rule.
     prior : ndarray of int64, shape (n_splits,)
         Prior weight of each split.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(
@@ -95,35 +95,36 @@ class ConjunctionCover(Cover):
 
     @property
     def size(self) -> int:
-        """Number of conjunctions and constants, a Python int."""
+        """Number of conjunctions and constants, as a Python int."""
         conjunctions: int = (2 * len(self.splits)) ** self.literals if self.literals else 0
         return conjunctions + 2
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of rows by label and by the splits that they are above.
+        """Return the weight of rows by label and by the splits that they exceed.
 
         The shape is (n_classes,) + literals * (n_splits + 1,), as in `Splits.tabulate`.
         """
         return self.splits.tabulate(X, y, weights, len(self._public.classes), self.literals)
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all conjunctions, as nested choices of a literal.
+        """Return the error counts of all conjunctions, as nested choices of one literal.
 
-        A conjunction errs on the first label where it holds and on the last label elsewhere. So its
-        errors are the weight of the last label plus the excess of the first label where it holds.
-        With a single label all errors are 0.
+        A conjunction makes an error on rows with the first label where it holds and on rows with
+        the last label elsewhere. The error count of a conjunction is therefore the weight of the
+        last label plus the excess weight of the first label where the conjunction holds. With a
+        single label, all error counts are 0.
         """
         excess = table[0] - table[-1]
-        # the first entry, for the splits that are always true, is the total over all rows
+        # the first entry, for the conditions that are always true, is the total over all rows
         last_label_weight = int(table[-1].flat[0]) if len(table) > 1 else 0
         first_label_weight = last_label_weight + int(excess.flat[0])
-        # predicting the first label errs on the last label, and the other way around
+        # the constant first label makes errors on the last label, and vice versa
         constants = np.array([last_label_weight, first_label_weight], dtype=np.int64)
         if not self.literals:
             return Leaf(constants)
 
         def build(start: int, stop: int) -> Family:
-            """Return the conjunctions whose first literals are ``start:stop``."""
+            """Return the conjunctions whose first literal is in ``start:stop``."""
             excess_of_first = _sum_by_literal(excess, 0)[start:stop]
             return self._conjunctions(last_label_weight, excess_of_first, self.literals - 1)
 
@@ -132,14 +133,15 @@ class ConjunctionCover(Cover):
         return OneOf([Choice(Lazy(n_literals, build, step), self._prior), Leaf(constants)])
 
     def _conjunctions(self, base_errors: int, excess: Integers, n_literals: int) -> Family:
-        """Return nested choices of the literals that are not chosen yet.
+        """Return nested choices of the remaining literals.
 
         Parameters
         ----------
         base_errors : int
-            Errors of the rule that never holds.
+            Error count of the rule that never holds.
         excess : ndarray of int64, shape (*batch, *n_literals * (n_splits + 1,))
-            Excess of the first label where the literals chosen so far and further splits hold.
+            Excess weight of the first label on the rows where the chosen literals and further
+            splits hold.
         n_literals : int
             Number of literals that remain to be chosen.
         """
@@ -149,10 +151,10 @@ class ConjunctionCover(Cover):
         return Choice(self._conjunctions(base_errors, excess, n_literals - 1), self._prior)
 
     def hypothesis(self, path: Path) -> Conjunction:
-        """Return the rule at a path of `family`.
+        """Return the rule at a path in `family`.
 
-        With two literals the path is (0, (first literal, (second literal, 0))), and (1, code) for a
-        constant. Without literals the path is the code.
+        With two literals, the path is (0, (first literal, (second literal, 0))), or (1, code) for a
+        constant. Without literals, the path is the label code.
         """
         literals: list[int] = []
         if self.literals:
@@ -173,17 +175,17 @@ class ConjunctionCover(Cover):
 class Conjunctions(HypothesisClass):
     """Conjunctions of up to three conditions: rules that predict the second label if all hold.
 
-    A condition (literal) is `feature > threshold` or `feature <= threshold`. Rules of two and three
-    literals are drawn without listing all of them.
+    A condition (literal) is `feature > threshold` or `feature <= threshold`. Rules with two or
+    three literals are drawn without enumerating all of them.
 
     Parameters
     ----------
     max_literals : {1, 2, 3}, default=2
-        Number of literals; a repeated literal gives a shorter rule.
+        Number of literals. Literals can be repeated, which yields a shorter rule.
 
     See Also
     --------
-    Rectangles : Boxes with two ends for each feature.
+    Rectangles : Boxes that are bounded on both sides in each feature.
 
     Examples
     --------
@@ -198,7 +200,7 @@ class Conjunctions(HypothesisClass):
         self.max_literals = max_literals
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ConjunctionCover:
-        """Build the cover: splits at the public `alpha`-quantiles of every feature.
+        """Build the cover: splits at the `alpha`-quantiles of every feature in the public rows.
 
         Raises
         ------
@@ -220,9 +222,9 @@ class Conjunctions(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of ways in which conjunctions label m rows.
+        """Return a bound on the number of ways in which conjunctions can label m rows.
 
-        A rule is the intersection of at most `max_literals` of the subsets that splits define.
+        A rule is the intersection of at most `max_literals` subsets defined by splits.
         """
         n_subsets = stump_growth(m, n_features) - 2
         return growth_function(n_subsets, int(self.max_literals)) + 1
@@ -234,14 +236,16 @@ def _sum_by_literal(values: Integers, axis: int) -> Integers:
     Parameters
     ----------
     values : ndarray of int64
-        Along the axis: the sum over all rows, then the sum over the rows above each split.
+        Values along the axis: the sum over all rows, followed by the sum over the rows above each
+        split.
     axis : int
         The axis.
 
     Returns
     -------
     ndarray of int64
-        Along the axis: the sum for each literal `x > threshold`, then for each `x <= threshold`.
+        Values along the axis: the sum for each literal `x > threshold`, followed by the sum for
+        each literal `x <= threshold`.
     """
     total, above = np.split(values, [1], axis=axis)
     return np.concatenate([above, total - above], axis=axis)

@@ -1,4 +1,4 @@
-"""Contingency tables: weights of the rows of each label that satisfy combinations of predicates."""
+"""Contingency tables: label weights of rows that satisfy combinations of predicates."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from numpy.typing import NDArray
 from skpublicdp.typing import Codes, Floats, Integers
 
 CONTINGENCY_BLOCK_ROWS = 1 << 14
-"""Maximum number of rows whose indicators are in memory together."""
+"""Maximum number of rows whose indicators are kept in memory at a time."""
 
 MAX_TABLE_BYTES = 1 << 30
 """Maximum size of a table."""
 
 EXACT_FLOAT32 = 1 << 24
-"""All integers up to this number, and their sums up to it, are exact in float32."""
+"""Maximum integer up to which all integers and their sums are exact in float32."""
 
 EXACT_FLOAT64 = 1 << 53
-"""All integers up to this number, and their sums up to it, are exact in float64."""
+"""Maximum integer up to which all integers and their sums are exact in float64."""
 
 Indicators = Callable[[Floats, NDArray[np.float32]], Any]
-"""``indicators(X, out)`` writes 1 if a row satisfies a predicate, 0 otherwise, to ``out`` of shape
-(n_predicates, n)."""
+"""Function ``indicators(X, out)`` that evaluates predicates on rows.
+
+The function writes 1 if a row satisfies a predicate and 0 otherwise to ``out``, which has shape
+(n_predicates, n).
+"""
 
 
 def contingency_bytes(n_predicates: int, n_classes: int, order: int) -> int:
-    """Return the number of bytes of the int64 array that `contingency_table` returns."""
+    """Return the size in bytes of the int64 array that `contingency_table` returns."""
     bytes_per_entry = 8
     return int(bytes_per_entry * n_classes * (n_predicates + 1) ** order)
 
@@ -49,11 +52,11 @@ def contingency_table(
     Parameters
     ----------
     indicators : callable
-        ``indicators(X, out)`` writes which rows satisfy which predicates.
+        Function ``indicators(X, out)`` that writes whether each row satisfies each predicate.
     n_predicates : int
         Number of predicates.
     X, y, weights
-        Rows, codes of their labels and weights, as in `Cover.tabulate`.
+        Rows, their label codes and their weights, as in `Cover.tabulate`.
     n_classes : int
         Number of labels.
     order : int
@@ -63,13 +66,13 @@ def contingency_table(
     -------
     ndarray of int64, shape (n_classes,) + order * (n_predicates + 1,)
         The predicate at index 0 is always true. For order 2, entry (c, i, j) is the weight of the
-        rows of label c that satisfy i and j. So (c, i, 0) is the weight of the rows that satisfy i,
-        and (c, 0, 0) is the weight of label c. From order 4 on, an entry is computed only if its
-        indices, without the last one, do not decrease.
+        rows with label c that satisfy i and j. Hence (c, i, 0) is the weight of the rows with label
+        c that satisfy i, and (c, 0, 0) is the total weight of label c. For order 4 and above, an
+        entry is only computed if its indices, except the last, are non-decreasing.
     """
     table = np.zeros((n_classes, *[n_predicates + 1] * order), dtype=np.int64)
     max_weight = int(weights.max(initial=1))
-    # the type and the number of rows of a block are such that all sums are exact integers
+    # the type and the number of rows of a block are chosen to make all sums exact integers
     is_exact_in_float32 = max_weight * CONTINGENCY_BLOCK_ROWS <= EXACT_FLOAT32
     dtype: Any = np.float32 if is_exact_in_float32 else np.float64
     block_rows = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), EXACT_FLOAT64 // max_weight))
@@ -86,7 +89,7 @@ def contingency_table(
 
 
 def blocks_by_label(y: Codes, n_classes: int, block_rows: int) -> Iterator[tuple[int, Codes]]:
-    """Yield (label code, indices of rows of this label), at most `block_rows` rows at a time."""
+    """Yield (label code, indices of rows with this label), at most `block_rows` rows at a time."""
     rows_by_class = np.argsort(y, kind="stable")
     class_edges = np.searchsorted(y[rows_by_class], np.arange(n_classes + 1))
     for label, (class_start, class_stop) in enumerate(itertools.pairwise(class_edges)):
@@ -102,16 +105,18 @@ def _add_sums(
     Parameters
     ----------
     table : ndarray of int64, shape (n_predicates,) * order
-        Table of one label. From order 3 on, only entries whose first index is the least are added.
+        Table of one label. For order 3 and above, only entries whose first index is the smallest
+        are added.
     satisfied : ndarray of float32, shape (n_predicates, n)
-        1 if a row satisfies a predicate, 0 otherwise.
+        1 if a row satisfies a predicate and 0 otherwise.
     weights : ndarray of int64, shape (n,), or None
-        Weights of the rows; None for unit weights.
+        Weights of the rows, or None for unit weights.
     dtype : type
         Float type in which all sums are exact.
     """
     if table.ndim >= 3:
-        # one order less: the rows that satisfy a first predicate, for it and all later ones
+        # reduce the order by one: use the rows that satisfy a first predicate, for it and all later
+        # predicates
         for first in range(len(satisfied)):
             rows = np.flatnonzero(satisfied[first])
             subtable: tuple[Any, ...] = (first, *[slice(first, None)] * (table.ndim - 1))
@@ -132,10 +137,10 @@ def _add_sums(
 
 
 def _symmetrize(table: Integers) -> Integers:
-    """Complete a table of order 3 in place: copy entries to all permutations of their predicates.
+    """Complete a table of order 3 in place by copying entries to all permutations of predicates.
 
-    Before, only the entries (label, i, j, k) with i <= j and i <= k are filled. The table is also
-    returned.
+    Before the call, only the entries (label, i, j, k) with i <= j and i <= k are filled. The
+    completed table is also returned.
     """
     for first in range(table.shape[1]):
         block = table[:, first, first:, first:]
@@ -151,7 +156,7 @@ def pair_counts(
     weights: Integers,
     n_classes: int,
 ) -> Iterator[tuple[int, int, Integers]]:
-    """Yield, for each pair of discretised columns, the weight of rows by label and pair of cells.
+    """Yield the weight of rows by label and pair of cells, for each pair of discretised columns.
 
     Parameters
     ----------
@@ -167,13 +172,13 @@ def pair_counts(
     first, second : int
         Indices of the columns, first <= second.
     ndarray of int64, shape (n_classes, sizes[first], sizes[second])
-        The weights; for first == second they are on the diagonal.
+        The weights. For first == second, the non-zero weights are on the diagonal.
     """
     row_weights = None if (weights == 1).all() else weights
     for first, second in itertools.combinations_with_replacement(range(len(columns)), 2):
         shape = (n_classes, sizes[first], sizes[second])
         n_entries = math.prod(shape)
-        # 16-bit integers, if they can number all entries, need less memory bandwidth
+        # 16-bit integers need less memory bandwidth if they can number all entries
         dtype: type[np.integer[Any]] = np.uint16 if n_entries < 1 << 16 else np.int64
         # flat index of (label, first cell, second cell)
         entry_of_row = np.asarray(y, dtype=dtype) * sizes[first]

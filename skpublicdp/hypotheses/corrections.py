@@ -1,4 +1,4 @@
-"""Corrections of a public model: the model itself, and the model changed where a rule says so."""
+"""Corrections of a public model: the model itself, and versions with rule-based changes."""
 
 from __future__ import annotations
 
@@ -22,45 +22,46 @@ from skpublicdp.mechanisms.families import Family, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 AGREES, DIFFERS = "as the model", "unlike the model"
-"""Labels of the rules that correct a model. They are sorted, as labels are."""
+"""Labels of the rules that correct a model. The labels are sorted, as required."""
 
 
 class CorrectedHypothesis(Hypothesis):
-    """A model of two labels that is changed where a rule predicts `DIFFERS`.
+    """A binary model whose prediction is changed where a rule predicts `DIFFERS`.
 
     Parameters
     ----------
     model : ClassifierHypothesis
         The model.
     correction : Hypothesis
-        Rule whose code 1 means the other label.
+        Rule whose code 1 means that the other label is predicted.
     """
 
     def __init__(self, model: ClassifierHypothesis, correction: Hypothesis) -> None:
         self.model, self.correction = model, correction
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the label of each row, shape (n,)."""
+        """Return the predicted label code of each row, shape (n,)."""
         codes: Codes = self.model.predict(X) ^ self.correction.predict(X)
         return codes
 
     def rule(self) -> str:
-        """Return the rule of the corrections, then the model."""
+        """Return the text of the correction rule, followed by the model."""
         return f"{self.correction.rule()}\nwhere the model is {self.model.rule()}"
 
 
 class CorrectedCover(Cover):
     """Cover of the corrections of a model by the members of another cover.
 
-    A corrected rule errs on a row if and only if the correction errs on the label "the model is
-    wrong here". So the table is that of the other cover for these labels.
+    A corrected rule makes an error on a row if and only if the correction makes an error on the
+    label "the model is wrong here". The table is therefore the other cover's table for these
+    labels.
 
     Parameters
     ----------
     model : ClassifierHypothesis
         The model.
     corrections : Cover
-        Cover of the rules that correct it.
+        Cover of the rules that correct the model.
     """
 
     def __init__(self, model: ClassifierHypothesis, corrections: Cover) -> None:
@@ -74,13 +75,13 @@ class CorrectedCover(Cover):
         return self._of(self.corrections.refinable_members)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return the corrections by finer members around those of a released hypothesis."""
+        """Return the corrections by finer members around a released hypothesis."""
         if isinstance(hypothesis, CorrectedHypothesis):
             hypothesis = hypothesis.correction
         return self._of(self.corrections.refine(hypothesis, step))
 
     def _of(self, corrections: Cover) -> Cover:
-        """Return the cover with other corrections, or this cover if they are the same."""
+        """Return the cover with the given corrections, or this cover if they are unchanged."""
         if corrections is self.corrections:
             return self
         return CorrectedCover(self.model, corrections)
@@ -91,7 +92,7 @@ class CorrectedCover(Cover):
         return self.corrections.size
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the table of the corrections for the labels that say where the model errs."""
+        """Return the correction table for labels that indicate where the model makes errors."""
         is_error = (self.model.predict(X) != y).astype(np.intp)
         return self.corrections.tabulate(X, is_error, weights)
 
@@ -100,7 +101,7 @@ class CorrectedCover(Cover):
         return self.corrections.family(table)
 
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the model with the correction at a path."""
+        """Return the model with the correction at a given path."""
         return CorrectedHypothesis(self.model, self.corrections.hypothesis(path))
 
 
@@ -112,18 +113,19 @@ _available_if_rules_have_growth: Callable[[_Growth], _Growth] = available_if(
 
 
 class Corrections(HypothesisClass):
-    """A public model of two labels, and its corrections by the rules of a class.
+    """A public binary model, and its corrections by the rules of a class.
 
-    A correction predicts the other label wherever its rule says so, and agrees with the model
-    elsewhere. Half of the prior mass is on the model itself.
+    A correction predicts the other label wherever its rule applies, and agrees with the model
+    elsewhere. Half of the prior mass is assigned to the uncorrected model.
 
     Parameters
     ----------
     model : fitted classifier
         Model that was trained without the private rows, as in `FiniteClass`: it must predict any
-        finite row, and its prediction must depend on that row alone.
+        finite row, and its prediction for a row must depend on that row only.
     hypotheses : HypothesisClass, default=None
-        Rules that say where the model is wrong. By default trees of depth 2.
+        Class of rules that identify the rows on which the model is wrong. The default is trees of
+        depth 2.
 
     See Also
     --------
@@ -132,8 +134,9 @@ class Corrections(HypothesisClass):
 
     Notes
     -----
-    The exclusive or with a fixed model maps the dichotomies of `hypotheses` to those of the
-    corrections, one to one, so the VC dimension and the radius of the cover are the same.
+    Taking the exclusive or with a fixed model is a bijection between the dichotomies of
+    `hypotheses` and those of the corrections. The VC dimension and the radius of the cover are
+    therefore unchanged.
 
     Examples
     --------
@@ -160,16 +163,16 @@ class Corrections(HypothesisClass):
         self.hypotheses = hypotheses
 
     def __sklearn_clone__(self) -> Corrections:
-        """Return a copy with the same model; `clone` would replace it by an unfitted one."""
+        """Return a copy with the same model; `clone` would replace it with an unfitted model."""
         return Corrections(self.model, clone(self.hypotheses, safe=False))
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> Cover:
-        """Return the cover of the model and of its corrections.
+        """Return the cover of the model and its corrections.
 
         Raises
         ------
         ValueError
-            If there are more than two labels, or if the model is refused by `FiniteClass`.
+            If there are more than two labels, or if `FiniteClass` would reject the model.
         """
         check_binary(self, public)
         model = FiniteClass([self.model]).build_cover(public, alpha=alpha, beta=beta)
@@ -189,7 +192,7 @@ class Corrections(HypothesisClass):
 
     @_available_if_rules_have_growth
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of ways in which the corrected rules label m rows."""
+        """Return a bound on the number of ways in which the corrected rules can label m rows."""
         rules: Any = self._rules  # `growth` is not a method of the base class
         bound: int = rules.growth(m, n_features) + 1
         return min(1 << m, bound)

@@ -1,4 +1,4 @@
-"""Random directions of hyperplanes, which depend on public rows and a fixed seed."""
+"""Random hyperplane directions, which depend on public rows and a fixed seed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from skpublicdp.typing import Floats, Mask
 
 SPARSE_SHARE = 0.2
-"""Default fraction of directions that use few features."""
+"""Default fraction of sparse directions, which use few features."""
 
 SPARSE_SIZES = (2, 3, 4)
-"""Numbers of features of sparse directions, in turn."""
+"""Numbers of features of sparse directions, used in turn."""
 
 ISOTROPIC_DIVISOR = 10
-"""One direction in ten is isotropic, and one in ten is isotropic after whitening."""
+"""One out of this many directions is isotropic, and one is isotropic after whitening."""
 
 REFINEMENT_DISTANCES = (0.8, 0.4, 0.2)
-"""Distances of new directions from a released one in the first refinement, for unit vectors."""
+"""Distances from new directions to a released direction in the first refinement (unit vectors)."""
 
 MIN_WHITENING_VARIANCE = 1e-3
-"""Least variance by which whitening divides: nearly constant combinations are not magnified."""
+"""Minimum variance used in whitening, which prevents magnifying nearly constant combinations."""
 
 MAX_SPARSE_FEATURES = 6
-"""Largest number of features of a sparse direction, which is mostly refined within them."""
+"""Maximum number of features of a sparse direction, which is mostly refined in its features."""
 
 
 def draw_directions(points: Floats, size: int, sparse_share: float = SPARSE_SHARE) -> Floats:
@@ -42,10 +42,10 @@ def draw_directions(points: Floats, size: int, sparse_share: float = SPARSE_SHAR
     Returns
     -------
     ndarray of float64, shape (at most size, n_features)
-        Directions in the units of the rows, up to sign. Besides sparse ones, 10% are isotropic, 10%
-        are isotropic among whitened rows, and the others are differences of standardised public
-        rows. Features that are constant among the public rows have weight 0. With a single feature
-        there is a single direction.
+        Directions in the units of the rows, up to sign. Besides the sparse directions, 10% are
+        isotropic, 10% are isotropic among whitened rows, and the others are differences of
+        standardised public rows. Features that are constant among the public rows have weight 0.
+        With a single feature, there is only one direction.
     """
     n_features = points.shape[1]
     varies, scale = feature_scales(points)
@@ -56,26 +56,27 @@ def draw_directions(points: Floats, size: int, sparse_share: float = SPARSE_SHAR
 
 
 def directions_around(normal: Floats, points: Floats, size: int, step: int) -> Floats:
-    """Return random directions near a given one that depend on public rows, with a fixed seed.
+    """Return random directions near a given direction, using public rows and a fixed seed.
 
     Parameters
     ----------
     normal : ndarray of float64, shape (n_features,)
-        The given direction, in the units of the rows; it is returned first.
+        The given direction, in the units of the rows. The given direction is returned first.
     points : ndarray of float64, shape (m, n_features)
         Public rows.
     size : int
-        Number of directions.
+        Number of the refinement, starting at 1; each step halves the distances.
     step : int
         1 for the first refinement; each further step divides the distances by two.
 
     Returns
     -------
     ndarray of float64, shape (at most size, n_features)
-        Among standardised rows, the unit vector of the given direction plus 0.8, 0.4 or 0.2 times a
-        unit vector in a direction of `draw_directions`. These factors are divided by two after each
-        step. Around a direction of at most `MAX_SPARSE_FEATURES` features, 30% use the same
-        features and 30% use one feature more, because sparse rules have few alternatives.
+        Among standardised rows, a new direction is the unit vector of the given direction plus 0.8,
+        0.4 or 0.2 times a unit vector in a direction from `draw_directions`. These factors are
+        halved after each step. Around a direction with at most `MAX_SPARSE_FEATURES` features, 30%
+        of the new directions use the same features and 30% use one additional feature, because
+        sparse rules have few alternatives.
     """
     varies, scale = feature_scales(points)
     centre = normal * scale / np.linalg.norm(normal * scale)
@@ -95,25 +96,25 @@ def directions_around(normal: Floats, points: Floats, size: int, step: int) -> F
 
 
 def _sparse_moves(centre: Floats, varies: Mask, size: int, seed: int) -> Floats:
-    """Return random directions of the features of `centre`, and as many with one feature more.
+    """Return random directions in the features of `centre`, and equally many with one more feature.
 
-    A single feature has no other directions, so all of them use one feature more.
+    A single feature has no other direction, so all directions then use one additional feature.
 
     Parameters
     ----------
     centre : ndarray of float64, shape (n_features,)
-        A direction.
+        The direction to be refined.
     varies : ndarray of bool, shape (n_features,)
-        Features that are not constant among the public rows.
+        Mask of the features that are not constant among the public rows.
     size : int
-        Number of directions of either kind.
+        Number of directions of each kind.
     seed : int
-        Seed.
+        Random seed.
 
     Returns
     -------
     ndarray of float64, shape (2 * size, n_features)
-        The directions; directions with one feature more come first.
+        The directions. Directions with one additional feature come first.
     """
     generator = np.random.default_rng(seed)
     moves = generator.normal(size=(2 * size, len(centre))) * (centre != 0)
@@ -126,22 +127,22 @@ def _sparse_moves(centre: Floats, varies: Mask, size: int, seed: int) -> Floats:
 
 
 def _standardised_directions(points: Floats, size: int, sparse_share: float, seed: int) -> Floats:
-    """Return random directions among standardised rows, shape (size, n_features).
+    """Return random directions for standardised rows, shape (size, n_features).
 
-    They are differences of distinct public rows, sparse, isotropic, and isotropic after whitening,
-    in this order.
+    The directions are, in this order, differences of distinct public rows, sparse, isotropic, and
+    isotropic after whitening.
     """
     generator = np.random.default_rng(seed)  # fixed seed: a function of the public rows
     n_features = points.shape[1]
     varies, scale = feature_scales(points)
     standardised = (points - points.mean(axis=0)) / scale
-    # differences of rows follow the data, but few public rows have few of them
+    # differences of rows follow the data, but a small public sample has few differences
     n_isotropic = size // ISOTROPIC_DIVISOR
     sparse = np.zeros((int(sparse_share * size), n_features))
     distinct = np.unique(standardised, axis=0)
     n_differences = size - len(sparse) - 2 * n_isotropic
     first = generator.integers(len(distinct), size=n_differences)
-    # a negative index counts from the end, so this is never the same row
+    # a negative index counts from the end, so the two rows are always different
     second = first - generator.integers(1, len(distinct), size=n_differences)
     differences = distinct[first] - distinct[second]
     features = np.flatnonzero(varies)
@@ -154,26 +155,26 @@ def _standardised_directions(points: Floats, size: int, sparse_share: float, see
 
 
 def feature_scales(points: Floats) -> tuple[Mask, Floats]:
-    """Return which features vary, and the standard deviation of each (1 for constant features)."""
+    """Return the mask of non-constant features, and all standard deviations (1 if constant)."""
     varies = np.ptp(points, axis=0) > 0
     return varies, np.where(varies, points.std(axis=0), 1.0)
 
 
 def _whitening_matrix(standardised: Floats) -> Floats:
-    """Return C^(-1/2), up to a rotation, for the covariance matrix C of standardised rows.
+    """Return C^(-1/2), up to a rotation, where C is the covariance matrix of standardised rows.
 
-    An isotropic direction times this matrix is a direction whose image is isotropic if the rows
-    are whitened.
+    Multiplying an isotropic direction by this matrix yields a direction that is isotropic for
+    whitened rows.
     """
     variances, basis = np.linalg.eigh(np.atleast_2d(np.cov(standardised, rowvar=False)))
     return np.asarray((basis / np.sqrt(np.maximum(variances, MIN_WHITENING_VARIANCE))).T)
 
 
 def _to_row_units(directions: Floats, varies: Mask, scale: Floats) -> Floats:
-    """Convert directions among standardised rows to the units of the rows; changes its argument.
+    """Convert directions for standardised rows to the units of the rows, in place.
 
-    Constant features get weight 0, directions without weights are dropped, and the first non-zero
-    weight is positive.
+    Constant features get weight 0, directions without non-zero weights are dropped, and the first
+    non-zero weight is made positive.
     """
     directions[:, ~varies] = 0
     directions = directions[np.abs(directions).max(axis=1) > 0]

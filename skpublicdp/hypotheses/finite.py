@@ -24,13 +24,13 @@ from skpublicdp.mechanisms.families import Family, Leaf, OneOf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 MAX_TESTED_ROWS = 100
-"""Maximum number of public rows on which each model is tested, which bounds the time."""
+"""Maximum number of public rows on which each model is tested, which limits the running time."""
 
 MASS_RESOLUTION = 1 << 10
 """Relative precision to which the prior masses of many classes are equal: 1 / 1024."""
 
 MAX_EXACT_PRIOR_BITS = 128
-"""Maximum number of binary digits of the prior weights that make masses exactly equal."""
+"""Maximum number of binary digits of prior weights with which the masses are made exactly equal."""
 
 
 class ListedCover(Cover):
@@ -39,7 +39,7 @@ class ListedCover(Cover):
     Parameters
     ----------
     hypotheses : sequence of Hypothesis
-        At least one.
+        A list with at least one hypothesis.
     """
 
     def __init__(self, hypotheses: Sequence[Hypothesis]) -> None:
@@ -51,27 +51,27 @@ class ListedCover(Cover):
         return len(self.hypotheses)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of the errors of each hypothesis, shape (size,)."""
+        """Return the weighted error count of each hypothesis, shape (size,)."""
         errors = [weights[rule.predict(X) != y].sum() for rule in self.hypotheses]
         return np.array(errors, dtype=np.int64)
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all hypotheses, as a family without structure (`Leaf`)."""
+        """Return the error counts of all hypotheses, as an unstructured family (`Leaf`)."""
         return Leaf(table)
 
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the hypothesis at an index of the list."""
+        """Return the hypothesis at a list index."""
         member: Hypothesis = self.hypotheses[path]
         return member
 
 
 class ClassifierHypothesis(Hypothesis):
-    """A fitted classifier as a hypothesis; its warnings and error messages are suppressed.
+    """A fitted classifier as a hypothesis, with suppressed warnings and error messages.
 
     Parameters
     ----------
     model : classifier
-        Fitted classifier with `classes_`.
+        Fitted classifier with an attribute `classes_`.
     public : PublicSample
         Source of the labels.
     """
@@ -81,25 +81,25 @@ class ClassifierHypothesis(Hypothesis):
         self._codes = np.searchsorted(public.classes, model.classes_)
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the label that the model predicts for each row."""
+        """Return the label code that the model predicts for each row."""
         if not len(X):  # models of scikit-learn raise an error for an empty array
             return np.zeros(0, dtype=np.intp)
         error = ValueError(
             f"models must be able to predict any finite row, but {type(self.model).__name__} "
             "raised an error. The error message is withheld because it may quote private rows."
         )
-        # an error of the model may quote private rows
+        # an error message of the model may quote private rows
         codes: Codes = call_or_raise(self._predict_codes, X, error=error)
         return codes
 
     def _predict_codes(self, X: Floats) -> Codes:
-        """Return the model's predictions as codes: indices into the sorted labels of the sample."""
+        """Return the model's predictions as codes: indices into the sample's sorted labels."""
         model = deepcopy(self.model)  # which might keep the rows that it predicts
         model_indices = np.searchsorted(model.classes_, model.predict(X))
         return np.asarray(self._codes[model_indices], dtype=np.intp)
 
     def rule(self) -> str:
-        """Return the model's own representation on one line."""
+        """Return the model's own representation on a single line."""
         return f"predict by {' '.join(repr(self.model).split())}"
 
 
@@ -109,24 +109,24 @@ class FiniteClass(HypothesisClass):
     Parameters
     ----------
     models : sequence of fitted classifiers
-        They must have been trained without the private rows: on public rows, on other data, or by
-        a private learner whose receipt is counted. The privacy guarantee does not cover information
+        Models that were trained without the private rows: on public rows, on other data, or by a
+        private learner whose receipt is counted. The privacy guarantee does not cover information
         about private rows that a model already contains. Each model must predict any finite row,
-        and its prediction must depend on that row alone: a pipeline with
-        `FunctionTransformer(scale)` does not qualify. The receipt states this assumption. It is
-        tested on public rows, and a model that violates it there is refused.
+        and its prediction for a row must depend on that row only: a pipeline with
+        `FunctionTransformer(scale)` does not qualify. The receipt states this assumption. The
+        assumption is tested on public rows, and a model that violates it there is rejected.
     vc_dimension : int, default=None
-        VC dimension of the models with two labels, or an upper bound. It is not verified, and
-        `guarantee_reason_` states this. ``None`` bounds the number of labelings by the number of
-        models, whose logarithm to base 2 is then the VC dimension.
+        VC dimension of the models with two labels, or an upper bound. The value is not verified,
+        and `guarantee_reason_` states this. ``None`` bounds the number of labellings by the number
+        of models, so the base-2 logarithm of this number bounds the VC dimension.
 
     See Also
     --------
-    Union : Models together with classes that public rows cover.
+    Union : Combines models with classes that are covered using public rows.
 
     Notes
     -----
-    `build_cover` ignores `alpha`: the class is finite, and is its own cover.
+    `build_cover` ignores `alpha`, since the class is finite and serves as its own cover.
 
     Examples
     --------
@@ -143,25 +143,25 @@ class FiniteClass(HypothesisClass):
     (8, 1)
     """
 
-    _assumptions = ("what a model of FiniteClass predicts for a row depends on that row alone",)
+    _assumptions = ("the prediction of a FiniteClass model for a row depends on that row alone",)
 
     def __init__(self, models: Sequence[Any], vc_dimension: int | None = None) -> None:
         self.models = models
         self.vc_dimension = vc_dimension
 
     def __sklearn_clone__(self) -> FiniteClass:
-        """Return a copy with the same models; `clone` would replace them by unfitted ones."""
+        """Return a copy with the same models; `clone` would replace them with unfitted models."""
         return FiniteClass(self.models, self.vc_dimension)
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> ListedCover:
-        """Return a cover that is the list of the models.
+        """Return a cover that consists of the models.
 
         Raises
         ------
         ValueError
-            If there is no model, if a model is not fitted on some of the labels, if `vc_dimension`
-            is no integer, or if the prediction of a model for a public row depends on other public
-            rows.
+            If there are no models, if a model is not fitted on some of the labels, if
+            `vc_dimension` is not an integer, or if a model's prediction for a public row depends on
+            other public rows.
         """
         if self.vc_dimension is not None:
             check_count("vc_dimension", self.vc_dimension, minimum=0)
@@ -176,21 +176,22 @@ class FiniteClass(HypothesisClass):
         cover = ListedCover([ClassifierHypothesis(model, public) for model in self.models])
         rows = public.X[:MAX_TESTED_ROWS]
         for rule, model in zip(cover.hypotheses, self.models, strict=True):
-            # predictions of all rows together are compared with those of two rows on their own
+            # predictions for all rows together are compared with predictions for two rows on their
+            # own
             if couples_rows(rule.predict, rows, len(rows), np.ndarray.__getitem__, n_single=2):
                 raise ValueError(
                     "models must predict each row independently of other rows, but the prediction "
                     f"of {type(model).__name__} for a public row depends on other public rows. "
                     "Remove steps that use statistics of the rows they transform."
                 )
-        # the class is its own cover, so the distance from it is 0
+        # the class is its own cover, so its distance from the cover is 0
         cover.radius = 0.0
         n_rows = max(len(public.X), 1)
         cover.cuts = Cuts(per_rule=0, columns=0, rows=n_rows, missed=0, allowed=0, merged=False)
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of ways in which the models label m rows."""
+        """Return a bound on the number of ways in which the models can label m rows."""
         bound = min(1 << m, len(self.models))
         if self.vc_dimension is None:
             return bound
@@ -198,7 +199,7 @@ class FiniteClass(HypothesisClass):
 
 
 class UnionCover(Cover):
-    """Union of several covers, which have equal prior masses until they are refined.
+    """Union of several covers, which have equal prior masses before refinement.
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ class UnionCover(Cover):
     public : PublicSample
         Public rows, whose columns determine the shapes of the tables.
     inverse_masses : sequence of int, optional
-        Divisor of the prior mass of each cover; 1 by default. A refined cover represents only a
+        Divisor of the prior mass of each cover; the default is 1. A refined cover represents only
         part of its class, so its mass is divided by the number of such parts.
     """
 
@@ -220,7 +221,7 @@ class UnionCover(Cover):
         self.covers = tuple(covers)
         self.inverse_masses = tuple(inverse_masses or [1] * len(self.covers))
         self._public = public
-        # the shape of a table depends on the cover alone, so a table of no rows has it
+        # the shape of a table depends only on the cover, so it can be computed from zero rows
         no_X, no_y, no_weights = public.X[:0], np.zeros(0, np.intp), np.zeros(0, np.int64)
         self._shapes = [cover.tabulate(no_X, no_y, no_weights).shape for cover in self.covers]
         rounds = [cover.rounds for cover in self.covers]
@@ -228,7 +229,7 @@ class UnionCover(Cover):
 
     @property
     def refinable_members(self) -> Cover:
-        """Union of the covers with several rounds; the others take part in the last draw only."""
+        """Union of the covers with several rounds; other covers only take part in the last draw."""
         refinable = [
             (cover.refinable_members, divisor)
             for cover, divisor in zip(self.covers, self.inverse_masses, strict=True)
@@ -242,10 +243,10 @@ class UnionCover(Cover):
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return the union of all covers, refined around a released hypothesis.
 
-        A refined cover keeps 1 / size of the prior mass of its class. Otherwise it would be drawn
-        instead of covers with better members, merely because nearly all of its members are copies
-        of one good rule. Further refinements keep this mass, because neighbours at their smaller
-        distance make mostly the same predictions.
+        A refined cover keeps 1 / size of the prior mass of its class. Otherwise, the refined cover
+        would be preferred to covers with better members, merely because nearly all of its members
+        are copies of one good rule. Further refinements keep this mass, because neighbours at
+        smaller distances make mostly the same predictions.
         """
         refined = [cover.refine(hypothesis, step) for cover in self.covers]
         if all(new is old for new, old in zip(refined, self.covers, strict=True)):
@@ -258,7 +259,7 @@ class UnionCover(Cover):
 
     @property
     def size(self) -> int:
-        """Number of members of all covers, a Python int."""
+        """Total number of members of all covers, as a Python int."""
         return sum(cover.size for cover in self.covers)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
@@ -266,9 +267,9 @@ class UnionCover(Cover):
         return np.concatenate([cover.tabulate(X, y, weights).ravel() for cover in self.covers])
 
     def family(self, table: Integers) -> Family:
-        """Return the errors as a choice of a cover, then of one of its members.
+        """Return the errors as a choice of a cover, followed by a choice of one of its members.
 
-        The prior weights make the mass of each cover equal to a common multiple, divided by its
+        The prior weights equalise the masses of all covers, which are then divided by
         `inverse_masses`.
         """
         table_ends = np.cumsum([math.prod(shape) for shape in self._shapes])
@@ -282,13 +283,14 @@ class UnionCover(Cover):
             prior_mass, _ = family.prior_range
             masses.append(prior_mass * divisor)
         common_multiple = math.lcm(*masses)
-        # with many classes it may have hundreds of digits; then masses are equal approximately
+        # with many classes, exact weights may have hundreds of digits, so the masses are only
+        # equalised approximately
         if common_multiple > max(masses) << MAX_EXACT_PRIOR_BITS:
             common_multiple = MASS_RESOLUTION * max(masses)
         return OneOf(families, [common_multiple // mass for mass in masses])
 
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the member at a path: (index of the cover, path in that cover)."""
+        """Return the member at a path (index of the cover, path in that cover)."""
         index, inner = path
         cover: Cover = self.covers[index]
         return cover.hypothesis(inner)
@@ -302,13 +304,13 @@ _available_if_parts_have_growth: Callable[[_Growth], _Growth] = available_if(
 
 
 class Union(HypothesisClass):
-    """Union of several classes, with equal prior probabilities.
+    """Union of several classes with equal prior probabilities.
 
     Parameters
     ----------
     classes : sequence of HypothesisClass
-        At least one class. With k classes the logarithm of the effective cover size is larger by
-        ln k than with the best class alone.
+        A sequence with at least one class. With k classes, the logarithm of the effective cover
+        size is ln k larger than for the best class alone.
 
     See Also
     --------
@@ -358,6 +360,6 @@ class Union(HypothesisClass):
 
     @_available_if_parts_have_growth
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of ways in which the classes label m rows."""
+        """Return a bound on the number of ways in which the classes can label m rows."""
         classes: list[Any] = list(self.classes)  # `growth` is not a method of the base class
         return sum(hypotheses.growth(m, n_features) for hypotheses in classes)

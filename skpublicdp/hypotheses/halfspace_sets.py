@@ -1,4 +1,4 @@
-"""Sets of closed halfspaces that public points support or that cover the space of the rows."""
+"""Sets of closed halfspaces, either supported by public points or covering the feature space."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ RANGE_TOLERANCE = 1e-9
 """Rounding error of a distance, as a fraction of the range of the data."""
 
 MAGNITUDE_TOLERANCE = 2.0**-47
-"""Rounding error of a distance, as a fraction of the magnitude of the data, for a few features."""
+"""Rounding error of a distance, as a fraction of the magnitude of the data, for few features."""
 
 BOX_HALF_WIDTH = 4.0
-"""Half the width, in public standard deviations, of the box that isotropic halfspaces cut."""
+"""Half the width, in public standard deviations, of the box cut by isotropic halfspaces."""
 
 MAX_SUPPORTED_DIMENSIONS = 3
-"""Maximum number of dimensions in which an automatic pool is supported by public points."""
+"""Maximum dimension in which public points support the halfspaces of an automatic pool."""
 
 PERTURBATIONS = (0.4, 0.2, 0.1, 0.05)
-"""Sizes of the first random changes of a released halfspace, in standard deviations."""
+"""Sizes of the first random changes to a released halfspace, in standard deviations."""
 
 HYPERPLANES_PER_FACET = 8
-"""One in eight random supported hyperplanes is a facet of a convex hull."""
+"""One out of this many random supported hyperplanes is a facet of a convex hull."""
 
 ROWS_PER_FACET_DIMENSION = 4
-"""Least number of rows per dimension in a random subset whose convex hull is computed."""
+"""Minimum number of rows per dimension in a random subset whose convex hull is computed."""
 
 POOL_SPARSE_SHARE = 0.1
-"""Fraction of sparse directions among those of random halfspaces."""
+"""Fraction of sparse directions among the directions of random halfspaces."""
 
 
 @dataclass(frozen=True, eq=False)
 class HalfspaceSet:
-    """Closed halfspaces, the sets of rows x with `normal @ x >= offset`.
+    """Closed halfspaces, each of which contains the rows x with `normal @ x >= offset`.
 
     Parameters
     ----------
     normals : ndarray of float64, shape (size, n_features)
-        Normals, pointing inwards. The largest coefficient of each is 1 or -1.
+        Normals, pointing inwards. Each normal is scaled to make its largest coefficient 1 or -1.
     offsets : ndarray of float64, shape (size,)
-        A row on the hyperplane is inside.
+        A row on the hyperplane is inside the halfspace.
     """
 
     normals: Floats
@@ -65,7 +65,7 @@ class HalfspaceSet:
         return HalfspaceSet(self.normals[index], self.offsets[index])
 
     def contains(self, X: Floats, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return whether each row is inside each halfspace, for scoring and for predicting.
+        """Return whether each row is inside each halfspace, for both scoring and prediction.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class _SupportedHyperplanes(NamedTuple):
     """Halfspaces in the opposite direction."""
 
     contains_point: Mask
-    """Whether each of the m points is on each hyperplane, up to rounding.
+    """Whether each of the m points lies on each hyperplane, up to rounding.
 
     Shape (n_hyperplanes, m).
     """
@@ -126,16 +126,17 @@ class AffineHull:
     Parameters
     ----------
     points : ndarray of float64, shape (m, n_features)
-        Distinct points, at least one.
+        One or more distinct points.
 
     Attributes
     ----------
     coordinates : ndarray of float64, shape (m, n_dimensions)
-        The points, in coordinates of the hull.
+        Coordinates of the points within the hull.
     axes : ndarray of intp, shape (n_dimensions,)
         Features that determine a point of the hull.
     halfspaces : HalfspaceSet
-        Halfspaces whose intersection is the hull, up to rounding; empty if the hull is the space.
+        Halfspaces whose intersection is the hull, up to rounding; empty if the hull is the entire
+        space.
     points : ndarray of float64, shape (m, n_features)
         The points.
     """
@@ -143,8 +144,9 @@ class AffineHull:
     def __init__(self, points: Floats) -> None:
         varies, scale = feature_scales(points)
         standardised = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
-        # The full basis includes the normals of the hull. With more points than features the
-        # reduced basis is full already, and full left vectors would need an m x m matrix.
+        # The full basis includes the normals of the hull. With more points than features, the
+        # reduced basis is already full, and computing full left vectors would require an m x m
+        # matrix.
         needs_full_basis = len(standardised) < standardised.shape[1]
         _, singular_values, basis = np.linalg.svd(standardised, full_matrices=needs_full_basis)
         is_positive = singular_values > RANGE_TOLERANCE * singular_values.max(initial=0)
@@ -158,10 +160,10 @@ class AffineHull:
         self.points = points
         self._basis = basis[:rank]
         self._scale = scale
-        # the other basis vectors are normals of hyperplanes that contain the hull, and its points
+        # the other basis vectors are normals of hyperplanes that contain the hull and its points
         index_of_point = np.zeros((len(basis) - rank, 1), int)
         planes = self._hyperplanes_through(basis[rank:], index_of_point)
-        # other rows in the hull are off these hyperplanes by their own rounding error
+        # other rows in the hull deviate from these hyperplanes by their own rounding error
         slack = np.abs(planes.halfspaces.normals) @ self._rounding_error()
         self.halfspaces = concatenate_sets(
             HalfspaceSet(planes.halfspaces.normals, planes.halfspaces.offsets - slack),
@@ -169,19 +171,20 @@ class AffineHull:
         )
 
     def supported_halfspaces(self, *subsets: Codes) -> HalfspaceSet:
-        """Return a halfspace that each subset of the points supports, and all opposite halfspaces.
+        """Return one halfspace supported by each subset of points, and all opposite halfspaces.
 
         Parameters
         ----------
         *subsets : ndarray of intp, shape (n_subsets, size)
-            Indices of distinct points, at most as many as the hull has dimensions.
+            Indices of distinct points. A subset has at most as many points as the hull has
+            dimensions.
 
         Returns
         -------
         HalfspaceSet
-            One halfspace per subset, even if a subset supports several ones. The points on a
-            hyperplane, up to rounding, are inside its halfspace and inside the opposite one.
-            Hyperplanes that contain the same points are returned once.
+            One halfspace per subset, even if a subset supports several halfspaces. The points on a
+            hyperplane, up to rounding, are inside its halfspace and inside the opposite halfspace.
+            Hyperplanes that contain the same points are returned only once.
         """
         planes = [
             self._hyperplanes_through(self._unit_normals(indices) @ self._basis, indices)
@@ -201,13 +204,14 @@ class AffineHull:
         Parameters
         ----------
         subsets : ndarray of intp, shape (n_subsets, size)
-            Indices of points. Any direction is normal to a single point, and the first one is used.
+            Indices of points. Every direction is normal to a single point, and the first direction
+            is used.
         """
         vertices = self.coordinates[subsets]  # (n_subsets, size, n_dimensions)
         spans = vertices[:, 1:] - vertices[:, :1]
         if not spans.shape[1]:
             return np.tile(np.eye(1, self.coordinates.shape[1]), (len(subsets), 1))
-        # the right singular vector of the least singular value is orthogonal to all spans
+        # the right singular vector of the smallest singular value is orthogonal to all spans
         _, _, right_vectors = np.linalg.svd(spans, full_matrices=True)
         return np.asarray(right_vectors[:, -1])
 
@@ -228,7 +232,8 @@ class AffineHull:
         # linear algebra libraries differ in the sign of singular vectors
         normals = normals * leading_signs(normals) / np.abs(normals).max(axis=1, keepdims=True)
         contains_point = np.empty((len(normals), len(self.points)), dtype=bool)
-        # projections of the points on a plane differ by rounding errors; both halfspaces hold all
+        # projections of the points on a plane differ by rounding errors, and both halfspaces
+        # contain all points
         offsets, opposite_offsets = np.empty(len(normals)), np.empty(len(normals))
         for index, (normal, subset) in enumerate(zip(normals, subsets, strict=True)):
             projected = project(normal, columns)
@@ -249,16 +254,16 @@ class AffineHull:
 
 
 def all_supported_halfspaces(hull: AffineHull, min_points: int = 1) -> HalfspaceSet:
-    """Return C_pub of Algorithm 1: halfspaces and opposites that at most d points support.
+    """Return C_pub of Algorithm 1: halfspaces supported by at most d points, and their opposites.
 
     Parameters
     ----------
     hull : AffineHull
-        Affine hull of distinct public points; d is its dimension.
+        Affine hull of distinct public points. Its dimension is d.
     min_points : int, default=1
-        Minimum number of supporting points. The halfspaces of d points suffice for Corollary 4.4.
-        Smaller sets matter for points that span fewer dimensions: they add hyperplanes that do not
-        contain these dimensions.
+        Minimum number of supporting points. The halfspaces that d points support suffice for
+        Corollary 4.4. Smaller sets are useful for points that span fewer dimensions: they add
+        hyperplanes that do not contain these dimensions.
 
     Returns
     -------
@@ -282,27 +287,28 @@ def n_supported_halfspaces(m: int, d: int, min_points: int = 1) -> int:
 
 
 def net_size(alpha: float, d: int) -> int:
-    """Return the number of halfspaces of a pool that approximates every halfspace up to `alpha`.
+    """Return the pool size that approximates every halfspace up to `alpha`.
 
     Parameters
     ----------
     alpha : float
-        Fraction of the public rows on which a halfspace may differ, in (0, 1).
+        Fraction of the public rows, in (0, 1), on which a halfspace may disagree.
     d : int
         Number of dimensions.
 
     Returns
     -------
     int
-        Number of halfspaces that subsets of ``d / alpha`` points support. The subsets have at most
-        two points, or three from three dimensions on. On a line the pool is finer than `alpha`.
+        Number of halfspaces that are supported by subsets of ``d / alpha`` points. The subsets
+        contain at most two points, or at most three points if d >= 3. In one dimension, the pool is
+        finer than `alpha`.
 
     Examples
     --------
     >>> net_size(0.05, 1), net_size(0.05, 2), net_size(0.2, 2)
     (420, 1640, 110)
     """
-    # the factor keeps a quotient that is an integer, up to rounding, from being rounded up
+    # the factor prevents a quotient that is an integer up to rounding from being rounded up
     n_points = math.ceil(d / alpha * (1 - 1e-9))
     max_subset_size = 2 if d < 3 else MAX_SUPPORTED_DIMENSIONS
     return n_supported_halfspaces(n_points, max_subset_size)
@@ -318,17 +324,18 @@ def random_supported_halfspaces(
     hull : AffineHull
         Affine hull of more than d distinct public points.
     point_of_row : ndarray of intp, shape (n_rows,)
-        Index of the point of each public row. Points with many rows are drawn more often.
+        Index of the point that corresponds to each public row. Points with many rows are drawn more
+        often.
     max_halfspaces : int
         Maximum number of halfspaces.
 
     Returns
     -------
     HalfspaceSet
-        Halfspaces and their opposites. On a line they are at evenly spaced quantiles. In more
-        dimensions most are supported by d random rows. One in eight is a facet of the convex hull
-        of a random subset of the rows. Observation 4.2 needs facets if hardly any row is
-        mislabelled, and d random rows rarely support one.
+        The halfspaces and their opposites. In one dimension, they are placed at evenly spaced
+        quantiles. In several dimensions, most are supported by d random rows. One in eight is a
+        facet of the convex hull of a random subset of the rows. Observation 4.2 requires facets if
+        hardly any row is mislabelled, and d random rows rarely support a facet.
     """
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
     if hull.coordinates.shape[1] == 1:
@@ -346,9 +353,9 @@ def random_supported_halfspaces(
 def _draw_subsets(
     hull: AffineHull, point_of_row: Codes, n_subsets: int, generator: np.random.Generator
 ) -> Codes:
-    """Return at most `n_subsets` sets of d distinct points, each the points of d random rows.
+    """Return at most `n_subsets` sets of d distinct points that correspond to d random rows each.
 
-    Sets in which a point is repeated are removed. The shape is (at most n_subsets, d).
+    Sets that contain a repeated point are removed. The shape is (at most n_subsets, d).
     """
     d = hull.coordinates.shape[1]
     subsets = np.sort(generator.choice(point_of_row, (n_subsets, d)), axis=1)
@@ -360,8 +367,8 @@ def _draw_facets(
 ) -> Codes:
     """Return random facets of the convex hulls of random subsets of the public rows.
 
-    The subsets hold all rows, 1/2 of them, 1/4 of them and so on, in turn. A facet is represented
-    by the indices of its d points; the shape is (at most n_facets, d).
+    The subsets contain all rows, 1/2 of the rows, 1/4 of the rows and so on, in turn. A facet is
+    represented by the indices of its d points, and the shape is (at most n_facets, d).
     """
     d = hull.coordinates.shape[1]
     facets: list[Codes] = [np.empty((0, d), dtype=np.intp)]
@@ -382,9 +389,9 @@ def _draw_facets(
 
 
 def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> HalfspaceSet:
-    """Return random halfspaces, with a fixed seed, that cover the space of the rows.
+    """Return random halfspaces, with a fixed seed, that cover the feature space.
 
-    In many dimensions d public points support only few of the useful halfspaces.
+    In high dimensions, sets of d public points support only few of the useful halfspaces.
 
     Parameters
     ----------
@@ -398,22 +405,23 @@ def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> Half
     Returns
     -------
     HalfspaceSet
-        Halfspaces and their opposites. One part has directions of `draw_directions` and a threshold
-        at a public quantile. An equal part has isotropic normals and passes through uniform points
-        of a box around the rows, in standard deviations.
+        The halfspaces and their opposites. One half consists of hyperplanes whose directions come
+        from `draw_directions` and whose thresholds are public quantiles. The other half consists of
+        hyperplanes with isotropic normals through uniformly distributed points of a box around the
+        rows, in standard deviations.
     """
     generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
     varies, scale = feature_scales(points)
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
-    # one half: hyperplanes at a random public quantile on each direction
+    # first half: hyperplanes at a random public quantile in each direction
     quantile_normals = draw_directions(points, max_halfspaces // 4, POOL_SPARSE_SHARE)
     columns = np.ascontiguousarray(points.T)
     quantile_offsets = []
     for normal in quantile_normals:
         thresholds = quantile_thresholds(project(normal, columns), alpha)
-        # NaN marks a direction on which all public rows have one value
+        # NaN marks a direction in which all public rows have the same value
         quantile_offsets.append(generator.choice(thresholds) if len(thresholds) else math.nan)
-    # the other half: isotropic hyperplanes through random points of a box
+    # second half: isotropic hyperplanes through random points of a box
     n_isotropic = n_hyperplanes - len(quantile_normals)
     n_features = points.shape[1]
     standard_points = generator.uniform(
@@ -430,7 +438,7 @@ def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> Half
 
 
 def _scaled_halfspaces(normals: Floats, offsets: Floats) -> HalfspaceSet:
-    """Return halfspaces, scaled so that the largest coefficient of each normal is 1 or -1."""
+    """Return halfspaces, scaled to make the largest coefficient of each normal 1 or -1."""
     largest = np.abs(normals).max(axis=1)
     return HalfspaceSet(normals / largest[:, None], offsets / largest)
 
@@ -438,32 +446,32 @@ def _scaled_halfspaces(normals: Floats, offsets: Floats) -> HalfspaceSet:
 def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int) -> HalfspaceSet:
     """Return released halfspaces and random halfspaces near them, with a fixed seed.
 
-    Among standardised rows a hyperplane is rotated about the projection of a public row onto it:
-    one of `PERTURBATIONS` times a random unit vector is added to its normal. Then it is shifted by
-    half of this distance times a standard normal number.
+    Among standardised rows, a hyperplane is rotated about the projection of a public row onto the
+    hyperplane: one of `PERTURBATIONS` times a random unit vector is added to its normal. The
+    hyperplane is then shifted by half of this distance times a standard normal random number.
 
     Parameters
     ----------
     centres : HalfspaceSet
-        Halfspaces, at least one; they are returned first.
+        One or more halfspaces, which are returned first.
     points : ndarray of float64, shape (m, n_features)
         Public rows.
     size : int
-        Number of halfspaces to return, at least the number of centres.
+        Number of halfspaces to return, which is at least the number of centres.
     step : int
-        1 for the first refinement; each further step divides the distances by two.
+        Number of the refinement, starting at 1; each step halves the distances.
 
     Returns
     -------
     HalfspaceSet
-        The centres, then the halfspaces around each of them in turn.
+        The centres, followed by the halfspaces around each centre in turn.
     """
     generator = np.random.default_rng(step)  # fixed seed: a function of the public rows
     points = points[np.lexsort(points.T)]  # the result does not depend on the order of rows
     varies, scale = feature_scales(points)
     mean = points.mean(axis=0)
     centre_of_halfspace = centres[np.arange(size - len(centres)) % len(centres)]
-    # the centres among standardised rows, with normals of length 1
+    # the centres for standardised rows, with normals of length 1
     normals = centre_of_halfspace.normals * np.where(varies, scale, 0.0)
     lengths = np.linalg.norm(normals, axis=1)
     normals /= lengths[:, None]
@@ -475,13 +483,13 @@ def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int)
     projections -= distances_to_plane[:, None] * normals
     directions = generator.normal(size=normals.shape) * varies
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    # every centre gets all distances
+    # all distances are used for every centre
     distances = np.resize(np.repeat(PERTURBATIONS, len(centres)), len(normals))
     distances = 0.5 ** (step - 1) * distances
     normals += distances[:, None] * directions
     offsets = (normals * projections).sum(axis=1)
     offsets += distances / 2 * generator.normal(size=len(normals))
-    # back to the units of the rows
+    # convert back to the units of the rows
     normals /= scale
     offsets += (normals * mean).sum(axis=1)
     return concatenate_sets(centres, _scaled_halfspaces(normals, offsets))

@@ -1,4 +1,4 @@
-"""Halfspaces: exact covers in up to three dimensions, covers by public directions in any."""
+"""Halfspaces: exact covers in up to three dimensions, and public directions in any dimension."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 MAX_EXACT_POINTS = {1: 1000, 2: 1000, 3: 60}
-"""Maximum number of distinct public points of an automatic exact cover, by number of features."""
+"""Maximum number of distinct public points for an automatic exact cover, by number of features."""
 
 MAX_EXACT_MEMBERS = 1 << 24
-"""Maximum number of members, duplicates included, of an exact cover."""
+"""Maximum number of members of an exact cover, including duplicates."""
 
 
 class Halfspace(Hypothesis):
-    """Rule that predicts the second label on one side of a hyperplane, the first on the other.
+    """Rule that predicts the second label on one side of a hyperplane and the first on the other.
 
     Parameters
     ----------
     sweep : Sweeps
         A single sweep, which computes the codes of rows.
     positive : ndarray of bool, shape (n_codes,)
-        Whether rows with each code get the second label.
+        Whether rows with each code are predicted to have the second label.
     normal : ndarray of float64, shape (n_features,)
-        Normal, pointing to the positive side; zero for a constant.
+        Normal that points to the positive side; it is zero for a constant.
     offset : float
         The hyperplane is ``normal @ x == offset``.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
 
     Attributes
     ----------
     normal : ndarray of float64, shape (n_features,)
-        Normal, scaled so that the largest coefficient is 1 or -1.
+        Normal, scaled to make its largest coefficient 1 or -1.
     offset : float
-        Offset at this scale. The sweep decides the label of rows that are on the hyperplane up to
-        rounding.
+        Offset at this scale. The sweep determines the label of rows that are on the hyperplane up
+        to rounding.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Halfspace(Hypothesis):
         self._labels = [str(label) for label in public.classes]
 
     def predict(self, X: Floats) -> Codes:
-        """Return 1 for each row on the positive side and 0 for others, by the codes for scoring."""
+        """Return 1 for each row on the positive side and 0 for others, as in scoring."""
         return self._positive[self._sweep.codes(X.T, 0)]
 
     def rule(self) -> str:
@@ -84,8 +84,8 @@ class Halfspace(Hypothesis):
         sign = float(np.sign(self.normal[features[0]]))
         coefficients = (sign * self.normal[features]).tolist()
         threshold = sign * self.offset + 0.0  # adding 0.0 turns -0.0 into 0.0
-        # Parallel hyperplanes have these coefficients exactly, but those of rotating hyperplanes
-        # are results of rounded operations.
+        # Parallel hyperplanes have exactly these coefficients, whereas the coefficients of rotating
+        # hyperplanes result from rounded operations.
         is_exact = isinstance(self._sweep, ParallelHyperplanes) and all(
             float(f"{number:.6g}") == number for number in (*coefficients, threshold)
         )
@@ -101,7 +101,7 @@ class Halfspace(Hypothesis):
 
 
 def weighted_sum(weights: Floats, names: Sequence[str]) -> str:
-    """Return the text of a weighted sum, as in `2·age - income`, with six digits."""
+    """Return a weighted sum as text, as in `2·age - income`, with six digits."""
     terms: list[str] = []
     for weight, name in zip(weights.tolist(), names, strict=True):
         if weight:
@@ -112,23 +112,23 @@ def weighted_sum(weights: Floats, names: Sequence[str]) -> str:
 
 
 class HalfspaceCover(Cover):
-    """Cover of one halfspace for each dichotomy of the public points, and of the constants.
+    """Cover with one halfspace for each dichotomy of the public points, and with the constants.
 
     Parameters
     ----------
     sweeps : Sweeps
-        Families of hyperplanes, which contain the halfspaces.
+        Families of hyperplanes that contain the halfspaces.
     points : ndarray of float64, shape (m, n_features)
         Distinct public points.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(self, sweeps: Sweeps, points: Floats, public: PublicSample) -> None:
         self.sweeps = sweeps
         self._public = public
         # the constants label no points, or all points, positive; their identifiers come first, so
-        # that no other member represents their dichotomies
+        # no other member represents these dichotomies
         constant_ids = np.array([0, point_words(len(points)).sum()])
         member_ids = sweeps.dichotomy_ids(points).reshape(-1)
         n_constants = len(constant_ids)
@@ -142,20 +142,21 @@ class HalfspaceCover(Cover):
         return len(self._members) + len(self._public.classes)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of rows by label, sweep and code, as `Sweeps.tabulate` does."""
+        """Return the weight of rows by label, sweep and code, using `Sweeps.tabulate`."""
         return self.sweeps.tabulate(X, y, weights, len(self._public.classes))
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all members, as a family without structure (`Leaf`).
+        """Return the error counts of all members, as an unstructured family (`Leaf`).
 
-        A member errs on rows of the first label with positive codes and on rows of the second label
-        with other codes. So its errors are the weight of the second label plus the sum, over its
-        positive codes, of the excess of the first label over the second.
+        A member makes an error on rows with the first label and positive codes and on rows with the
+        second label and other codes. The error count of a member is therefore the weight of the
+        second label plus the sum, over its positive codes, of the excess weight of the first label
+        over the second.
         """
         n_constants = len(table)  # one constant for each label
         second_label = table[1:].sum(axis=0)  # zero with a single label
         excess = table[0] - second_label
-        # every sweep counts each row once, so the first sweep has the totals
+        # every sweep counts each row once, so the first sweep contains the totals
         total_second_label = second_label[0].sum()
         total_excess = excess[0].sum()
         constant_sums = [0, total_excess][:n_constants]
@@ -187,9 +188,9 @@ class DirectionsCover(HalfspaceCover):
     points : ndarray of float64, shape (m, n_features)
         Distinct public points.
     public : PublicSample
-        Public rows, whose projections determine the thresholds, and the names.
+        Public rows, which determine the thresholds by their projections, and the names.
     settings : Halfspaces
-        Number of directions, thresholds and rounds.
+        Numbers of directions, thresholds and rounds.
     alpha : float
         Quantile spacing of the thresholds.
     """
@@ -210,14 +211,14 @@ class DirectionsCover(HalfspaceCover):
         self._points = points
         self._settings = settings
         self._alpha = alpha
-        # a single feature has a single direction, so its cover cannot be refined
+        # a single feature has only one direction, so its cover cannot be refined
         self.rounds = settings.rounds if (np.ptp(points, axis=0) > 0).sum() > 1 else 1
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return a cover with new directions around a released halfspace.
 
-        In a union, the released hypothesis may belong to another class. Then, and for a constant,
-        there is no direction to refine, and this cover is returned.
+        In a union, the released hypothesis may belong to another class. In this case, or if the
+        hypothesis is a constant, there is no direction to refine and this cover is returned.
         """
         normal = hypothesis.normal if isinstance(hypothesis, Halfspace) else np.zeros(0)
         if self.rounds == 1 or not normal.any():
@@ -230,34 +231,36 @@ class DirectionsCover(HalfspaceCover):
 class Halfspaces(HypothesisClass):
     """Halfspaces: rules that compare a weighted sum of features with a threshold.
 
-    A rule predicts the second label above the threshold. For at most two labels.
+    A rule predicts the second label above the threshold. The class supports at most two labels.
 
     Parameters
     ----------
     cover : {"auto", "exact", "directions"}, default="auto"
-        ``"exact"``, for one to three features, has one halfspace for each dichotomy of the public
-        points and ignores `alpha`. ``"directions"`` puts thresholds at public quantiles along
-        directions that depend on the public rows. ``"auto"`` is exact with at most 1000 distinct
-        public points of one or two features or 60 points of three, and uses directions otherwise.
+        ``"exact"``, which supports one to three features, has one halfspace for each dichotomy of
+        the public points and ignores `alpha`. ``"directions"`` places thresholds at public
+        quantiles along directions that depend on the public rows. ``"auto"`` is exact for at most
+        1000 distinct public points with one or two features, or 60 points with three features, and
+        uses directions otherwise.
     directions : int, default=1000
         Number of directions.
     thresholds : int, default=31
-        Maximum number of thresholds on each direction; fewer if `alpha` requires a wider spacing.
+        Maximum number of thresholds in each direction; there are fewer if `alpha` requires a wider
+        spacing.
     rounds : int or "auto", default="auto"
-        Number of draws that share the budget. Each one after the first draws among directions
-        around the previous halfspace. An exact cover and a single feature have one draw.
-        ``"auto"`` chooses the number by `guarantees.n_rounds`.
+        Number of draws that share the privacy budget. Each draw after the first uses directions
+        around the previous halfspace. Exact covers and covers of a single feature have one draw.
+        ``"auto"`` chooses the number with `guarantees.n_rounds`.
 
     See Also
     --------
-    HalfspaceIntersections : Several halfspaces together.
+    HalfspaceIntersections : Intersections of several halfspaces.
 
     Notes
     -----
-    m points in general position in d dimensions have 2 (C(m-1, 0) + ... + C(m-1, d)) dichotomies
-    (Cover 1965, Theorem 1), and one halfspace for each is the cover of Alon, Bassily and Moran
-    (2019), Algorithm 1. Its members are found by rotating lines about each public point, and
-    planes about each pair of public points.
+    There are 2 (C(m-1, 0) + ... + C(m-1, d)) dichotomies of m points in general position in d
+    dimensions (Cover 1965, Theorem 1). A set with one halfspace for each dichotomy is the cover of
+    Alon, Bassily and Moran (2019), Algorithm 1. The members are found by rotating lines about each
+    public point, and planes about each pair of public points.
 
     Examples
     --------
@@ -287,12 +290,12 @@ class Halfspaces(HypothesisClass):
         self.rounds = rounds
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> HalfspaceCover:
-        """Build the cover: by directions, or with one halfspace per dichotomy of public points.
+        """Build the cover: along directions, or with one halfspace per dichotomy of public points.
 
         Raises
         ------
         ValueError
-            If there are more than two labels, or a parameter is not as described.
+            If there are more than two labels, or if a parameter is invalid.
         CoverSizeError
             If an exact cover would be too large.
         """
@@ -323,9 +326,9 @@ class Halfspaces(HypothesisClass):
         return _exact_cover(RotatingHyperplanes(points), points, public)
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return the number of ways in which halfspaces label m rows in general position.
+        """Return the number of ways in which halfspaces can label m rows in general position.
 
-        The formula is Cover's (1965).
+        The formula is due to Cover (1965).
         """
         return 2 * growth_function(m - 1, n_features)
 
@@ -347,14 +350,14 @@ class Halfspaces(HypothesisClass):
 
 
 def _exact_cover(sweeps: Sweeps, points: Floats, public: PublicSample) -> HalfspaceCover:
-    """Return a cover that has every dichotomy of the public points, so its radius is 0."""
+    """Return a cover that realises every dichotomy of the public points, so its radius is 0."""
     cover = HalfspaceCover(sweeps, points, public)
     cover.radius = 0.0
     return cover
 
 
 def constant_halfspace(code: int, public: PublicSample) -> Halfspace:
-    """Return the halfspace that predicts one label for all rows, given its code 0 or 1."""
+    """Return the halfspace that predicts one label for all rows, given the label code 0 or 1."""
     single = _single_bin_sweep(public.X.shape[1])
     offset = -math.inf if code else math.inf
     return Halfspace(single, np.array([bool(code)]), single.weights[0], offset, public)

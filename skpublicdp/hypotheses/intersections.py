@@ -40,28 +40,30 @@ MAX_INTERSECTIONS = 1 << 24
 
 
 WITHIN_HULL = 1
-"""Index of the hull in a table: predicate 0 is always true, and the pool begins at predicate 2."""
+"""Table index of the hull: predicate 0 is always true, and the pool begins at predicate 2."""
 
 
 class IntersectionCover(Cover):
-    """All intersections of a limited number of distinct halfspaces of a pool, once each.
+    """All distinct intersections of a limited number of halfspaces from a pool.
 
-    The first member is the empty set, which gives every row the second label. Without public points
-    it is the only member.
+    The first member is the empty set, which predicts the second label for every row. Without public
+    points, the empty set is the only member.
 
     Parameters
     ----------
     pool : HalfspaceSet
         Halfspaces to intersect.
     affine_hull : HalfspaceSet or None
-        Halfspaces that are part of every intersection, even with no halfspace of the pool: they
-        define the affine hull of the public points. ``None`` without public points.
+        Halfspaces that define the affine hull of the public points. These halfspaces are part of
+        every intersection, even of an intersection without halfspace of the pool. ``None`` if there
+        are no public points.
     max_intersections : int
-        Maximum number of halfspaces of the pool in an intersection.
+        Maximum number of pool halfspaces in an intersection.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     rounds : int or "auto", default=1
-        Number of draws that share the budget, each on halfspaces around the previous ones.
+        Number of draws that share the privacy budget, each using halfspaces around the previously
+        drawn halfspaces.
     is_complete : bool, default=False
         Whether some member makes at most as many errors as the best halfspace, as the theorem
         requires.
@@ -93,7 +95,7 @@ class IntersectionCover(Cover):
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the weight of each label in each halfspace, pair or triple within the hull.
 
-        This is a `contingency_table` of order `max_intersections`. Its predicates are membership in
+        This is a `contingency_table` of order `max_intersections`. The predicates are membership in
         the affine hull, and in each halfspace of the pool within the hull.
         """
 
@@ -112,14 +114,15 @@ class IntersectionCover(Cover):
         return contingency_table(write_indicators, n_predicates, X, y, weights, n_classes, order)
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all members, as a family without structure (`Leaf`).
+        """Return the error counts of all members, as an unstructured family (`Leaf`).
 
-        A member predicts the first label inside and the second one outside. So its errors are
-        the errors of the empty set, plus the excess of the second label over the first one inside.
+        A member predicts the first label inside and the second label outside. The error count of a
+        member is therefore the error count of the empty set, plus the excess weight of the second
+        label over the first label inside.
         """
         order = table.ndim - 1
         all_rows = (0,) * order
-        # with a single label, it is predicted everywhere and the empty set has no errors
+        # a single label is predicted everywhere, and the empty set makes no errors
         empty_set_errors = int(table[:-1].sum(axis=0)[all_rows])
         excesses = [np.zeros(1, dtype=np.int64)]  # the empty set
         if self.affine_hull is not None:
@@ -128,7 +131,7 @@ class IntersectionCover(Cover):
             excesses.append(excess[hull][None])
             pool_entries = slice(WITHIN_HULL + 1, None)
             for size in range(1, self._max_intersections + 1):
-                # the other predicates are the one that is always true
+                # the other predicates are the predicate that is always true
                 subsets = (0,) * (order - size) + (pool_entries,) * size
                 excesses.append(_increasing_entries(excess[subsets]))
         return Leaf(empty_set_errors + np.concatenate(excesses))
@@ -148,14 +151,14 @@ class IntersectionCover(Cover):
         return Polytope(self.affine_hull, sides, 0, self._public)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a cover whose pool, of the same size, is near the sides of a released polytope.
+        """Return a cover with an equally large pool close to the sides of a released polytope.
 
-        If the polytope has fewer halfspaces than allowed, a part of the new pool is an evenly
-        spaced sample of the old one. This cover is returned if it has a single round, or if the
-        hypothesis is no polytope of this kind.
+        If the polytope has fewer halfspaces than allowed, part of the new pool is an evenly spaced
+        sample of the old pool. This cover is returned if it has a single round, or if the
+        hypothesis is not a polytope of this kind.
         """
         sides = hypothesis.sides if isinstance(hypothesis, Polytope) else self.pool[:0]
-        # the polytope may be a member of another cover of a union
+        # the polytope may be a member of another cover in a union
         if self.rounds == 1 or not 0 < len(sides) <= self._max_intersections:
             return self
         size = len(self.pool)
@@ -175,7 +178,8 @@ class IntersectionCover(Cover):
 def _increasing_entries(table: Integers) -> Integers:
     """Return the entries (i, j, ...) with i < j < ... of a table, in lexicographic order.
 
-    These are the subsets of a set of halfspaces, each once. `unrank` is the inverse.
+    These entries correspond to the subsets of a set of halfspaces, each listed once. `unrank` is
+    the inverse.
     """
     if table.ndim == 1:
         return table
@@ -210,45 +214,47 @@ def unrank(index: int, n: int, size: int) -> Codes:
 class HalfspaceIntersections(HypothesisClass):
     """Intersections of few halfspaces: rules that predict the first label inside a polytope.
 
-    The second label is predicted outside. For at most two labels. `PPMHalfspaceClassifier` learns
-    these rules on mixed populations.
+    The second label is predicted outside. The class supports at most two labels.
+    `PPMHalfspaceClassifier` learns these rules on mixed populations.
 
     Parameters
     ----------
     max_intersections : int, default=None
         Maximum number of halfspaces in an intersection. ``None`` means 2, or 1 for a single
-        feature, and with ``pool="paper"`` the number that the theorem needs. The table in memory
-        limits the pool to about 5800 halfspaces for 2, 400 for 3, 80 for 4 and 30 for 5.
+        feature; with ``pool="paper"``, it means the number that the theorem requires. The memory
+        needed for the table limits the pool to about 5800 halfspaces for 2, 400 for 3, 80 for 4 and
+        30 for 5.
     pool : {"auto", "paper"}, default="auto"
         ``"paper"`` uses a halfspace and its opposite for every set of at most d public points,
-        where d is the number of dimensions they span. With ``max_intersections=None`` and two or
-        three dimensions, only the intersections that the proof of the theorem needs are used
-        (`ConeCover`). ``"auto"`` uses the paper's pool for up to three dimensions, or a random
-        sample of it if it has more halfspaces than `alpha` requires. With more dimensions it uses
-        random halfspaces that cover the space.
+        where d is the dimension of the space that the points span. With ``max_intersections=None``
+        and two or three dimensions, only the intersections used in the proof of the theorem are
+        included (`ConeCover`). ``"auto"`` uses the paper's pool in up to three dimensions, or a
+        random sample of the pool if it has more halfspaces than `alpha` requires. In more
+        dimensions, it uses random halfspaces that cover the feature space.
     max_halfspaces : int, default=1400
-        Maximum number of halfspaces of an automatic pool, for every `alpha`.
+        Maximum number of halfspaces in an automatic pool, regardless of `alpha`.
 
     See Also
     --------
-    Halfspaces : One halfspace.
+    Halfspaces : Single halfspaces.
 
     Notes
     -----
-    Rows outside the affine hull of the public points are outside of every intersection.
+    Rows outside the affine hull of the public points are outside every intersection.
 
-    `alpha` determines the size of an automatic pool: the number of halfspaces that subsets of
-    ``d / alpha`` points in general position support, with at most two points, or three from three
-    dimensions on. For nearly every halfspace this pool has one that disagrees with it on at most a
-    fraction `alpha` of the public rows. On a line this is exact, and in two and three dimensions it
-    was measured. With five features the limit of 1400 is reached at an `alpha` of 0.3, and earlier
-    with more features; a smaller `alpha` still gives finer thresholds.
+    `alpha` determines the size of an automatic pool: the number of halfspaces supported by subsets
+    of ``d / alpha`` points in general position. The subsets contain at most two points, or at most
+    three points if d >= 3. For nearly every halfspace, this pool contains a halfspace that
+    disagrees with it on at most a fraction `alpha` of the public rows. In one dimension this result
+    is exact, and in two and three dimensions it was measured. With five features, the limit of 1400
+    is reached at an `alpha` of 0.3; with more features it is reached at a larger `alpha`. A smaller
+    `alpha` still results in finer thresholds.
 
-    The pool is a function of the public rows. If it is not all of the paper's pool, and at most
-    pairs are intersected, several draws share the budget (`guarantees.n_rounds`). Each draw after
-    the first uses an equally large pool around the halfspaces of the previous one, or half of it
-    around a single halfspace. After a draw without halfspaces one more, from the same pool, is the
-    last.
+    The pool is a function of the public rows. If the pool is not the complete pool of the paper and
+    at most pairs are intersected, several draws share the privacy budget (`guarantees.n_rounds`).
+    Each draw after the first uses a pool of the same size around the halfspaces of the previous
+    draw, or half of the pool around a single halfspace. After a draw without halfspaces, one
+    further draw from the same pool is the last.
 
     References
     ----------
@@ -282,12 +288,12 @@ class HalfspaceIntersections(HypothesisClass):
     def build_cover(
         self, public: PublicSample, *, alpha: float, beta: float
     ) -> IntersectionCover | ConeCover:
-        """Build the cover: intersections of the halfspaces of a pool that public rows determine.
+        """Build the cover: intersections of halfspaces from a pool determined by public rows.
 
         Raises
         ------
         ValueError
-            If there are more than two classes, or a parameter is not as described.
+            If there are more than two classes, or if a parameter is invalid.
         CoverSizeError
             If the paper's pool is too large.
         """
@@ -296,7 +302,7 @@ class HalfspaceIntersections(HypothesisClass):
         n_features = public.X.shape[1]
         # adding 0.0 makes zeros of either sign equal
         points, point_of_row = np.unique(public.X + 0.0, axis=0, return_inverse=True)
-        # a single label, or no public points: the empty set is the only member
+        # if there is a single label or there are no public points, the empty set is the only member
         if len(public.classes) == 1 or not len(points):
             no_halfspaces = HalfspaceSet(np.empty((0, n_features)), np.empty(0))
             return IntersectionCover(no_halfspaces, None, 0, public, is_complete=True)
@@ -308,14 +314,14 @@ class HalfspaceIntersections(HypothesisClass):
     def _pool_cover(
         self, hull: AffineHull, point_of_row: Codes, alpha: float, public: PublicSample
     ) -> IntersectionCover:
-        """Return the intersections of the halfspaces of a pool, which has a limited size.
+        """Return the intersections of the halfspaces in a pool of limited size.
 
         Parameters
         ----------
         hull : AffineHull
             Affine hull of the distinct public points.
         point_of_row : ndarray of intp, shape (n_public,)
-            Index of the point of each public row, increasing.
+            Index of the point that corresponds to each public row, in increasing order.
         alpha, public
             As in `build_cover`.
         """
@@ -352,9 +358,10 @@ class HalfspaceIntersections(HypothesisClass):
     def _theorem_cover(
         self, hull: AffineHull, public: PublicSample
     ) -> IntersectionCover | ConeCover:
-        """Return the family of the theorem of Bassily, Moran and Nandi (2020).
+        """Return the family used by the theorem of Bassily, Moran and Nandi (2020).
 
-        It intersects as many halfspaces as the public points span dimensions.
+        The number of intersected halfspaces is the dimension of the space that the public points
+        span.
         """
         m, d = hull.coordinates.shape
         if not max_support_points(d):
@@ -383,12 +390,12 @@ class HalfspaceIntersections(HypothesisClass):
 
 
 def max_pool_size(max_intersections: int) -> int:
-    """Return the largest number of halfspaces whose intersections fit into memory.
+    """Return the maximum number of halfspaces whose intersections fit into memory.
 
-    Both the table of their pairs (triples, ...) and the list of members are limited.
+    The limit applies to both the table of pairs (triples, ...) and the list of members.
     """
-    # a table has (size + 2)^max_intersections entries for each of two labels: besides the pool,
-    # there are the always true predicate and the hull
+    # a table has (size + 2)^max_intersections entries for each of two labels, since it also
+    # includes the predicate that is always true and the hull
     bytes_per_entry = contingency_bytes(n_predicates=0, n_classes=2, order=0)
     max_entries = MAX_TABLE_BYTES / bytes_per_entry
     size: int = math.floor(max_entries ** (1 / max_intersections)) - 2
@@ -398,11 +405,11 @@ def max_pool_size(max_intersections: int) -> int:
 
 
 def max_support_points(d: int) -> int:
-    """Return the maximum number of public points that support the theorem's family.
+    """Return the maximum number of public points for the theorem's family.
 
-    In two and three dimensions these points have 2^26 cones. From four dimensions on, all
-    intersections of the halfspaces that d points support are listed. The result is 0 if even d + 1
-    points are too many.
+    In two and three dimensions, these points determine at most 2^26 cones. In four or more
+    dimensions, all intersections of halfspaces supported by d points are listed. The result is 0 if
+    even d + 1 points are too many.
 
     Examples
     --------

@@ -13,30 +13,30 @@ N_POSITIONS = 5
 """Positions of a row on a line: before its first point, at it, between, at the second, after."""
 
 AT_FIRST_POINT, AT_SECOND_POINT = 1, 3
-"""The positions of the two points."""
+"""The positions of the two points on the line."""
 
 
 class Pivot:
     """A public point in the plane, or the line through two public points in space.
 
-    Hyperplanes that contain it rotate about it.
+    Hyperplanes that contain the pivot rotate about it.
 
     Parameters
     ----------
     start, stop : ndarray of float64, shape (d,)
-        The two points in space (d = 3), the same point twice in the plane (d = 2).
+        The two points in space (d = 3), or the same point twice in the plane (d = 2).
     """
 
     def __init__(self, start: Floats, stop: Floats) -> None:
         self.start, self.stop, self.span = start, stop, stop - start
-        # features by increasing absolute value of the span: the last one is projected out
+        # features by increasing absolute value of the span: the last feature is projected out
         self.axes = np.argsort(np.abs(self.span), kind="stable")
 
     def project(self, columns: Floats) -> tuple[Floats, Floats]:
         """Return the coordinates (u, v) of rows on a plane across the pivot, which is at (0, 0).
 
-        `columns` are the rows, transposed, of shape (d, n). Rows on the pivot have u = v = 0
-        exactly, because products of equal factors cancel.
+        `columns` contains the transposed rows, shape (d, n). Rows on the pivot have exactly u = v =
+        0, because products of equal factors cancel.
         """
         start, span = self.start, self.span
         if len(columns) == 2:
@@ -50,7 +50,7 @@ class Pivot:
     def hyperplane(self, u: float, v: float) -> tuple[Floats, float]:
         """Return normal and offset of the hyperplane through the pivot, in the units of the rows.
 
-        (u, v) is its normal in the coordinates of `project`.
+        (u, v) is the normal in the coordinates of `project`.
         """
         if len(self.start) == 2:
             normal = np.array([u, v])
@@ -63,15 +63,16 @@ class Pivot:
 
 
 class RotatingHyperplanes(Sweeps):
-    """Lines that rotate about a public point, or planes that rotate about two of them.
+    """Lines that rotate about a public point, or planes that rotate about two public points.
 
     The point, or the line through the two points, is the *pivot* of a sweep. Rows are projected
     along the pivot onto a plane with coordinates (u, v). The key of a row is u / v and its side is
-    the sign of v: the rotating line u = t v passes the row at t = u / v. On the pivot u = v = 0
-    exactly, because products of the same factors cancel, and the key is NaN. All hyperplanes of the
-    sweep contain the pivot. So the members are shifted or tilted by an infinitesimal amount, which
-    decides the labels of rows on the pivot. A line labels its pivot positive. A plane labels one of
-    the two points positive, and all rows beyond it in one of the two directions.
+    the sign of v: the rotating line u = t v passes the row at t = u / v. On the pivot, u and v are
+    exactly 0 because products of the same factors cancel, and the key is NaN. All hyperplanes of
+    the sweep contain the pivot. The members are therefore shifted or tilted by an infinitesimal
+    amount, which determines the labels of rows on the pivot. A line labels its pivot positive. A
+    plane labels one of the two points positive, and all rows beyond this point in one of the two
+    directions.
 
     Parameters
     ----------
@@ -80,13 +81,13 @@ class RotatingHyperplanes(Sweeps):
 
     Notes
     -----
-    Every dichotomy of the points is among the members, except the constants, even for degenerate
-    points. Take a hyperplane that strictly separates the positive points A from the others. Move it
-    in a general direction until it meets A, in p. For d = 3, rotate it about p in a general way
-    until it meets another point q. It now contains the points on the line through p (and q) and no
-    others, and all other points lie strictly on their sides. On the line through p and q, A is p
-    and all points beyond it in one direction, because the hyperplane met the line in p alone
-    before it was rotated.
+    The members realise every dichotomy of the points except the constants, even for degenerate
+    points. Consider a hyperplane that strictly separates the positive points A from the others.
+    Move the hyperplane in a general direction until it meets A at a point p. For d = 3, rotate it
+    about p in a general way until it meets another point q. The hyperplane now contains only the
+    points on the line through p (and q), and all other points are still strictly on their original
+    sides. On the line through p and q, A consists of p and all points beyond p in one direction,
+    because the hyperplane met the line only in p before it was rotated.
     """
 
     def __init__(self, points: Floats) -> None:
@@ -111,9 +112,9 @@ class RotatingHyperplanes(Sweeps):
         super().__init__(cuts, n_sides=2, variants=variants)
 
     def _keys(self, columns: Floats, sweep: int) -> tuple[Floats, Mask]:
-        """Return the key u / v of each row (NaN on the pivot), and whether it has v < 0.
+        """Return the key u / v of each row (NaN on the pivot), and whether v < 0.
 
-        Rows with v < 0 are on the second side, all others on the first one.
+        Rows with v < 0 are on the second side, and all other rows are on the first side.
         """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             u, v = self._pivots[sweep].project(columns)
@@ -123,8 +124,8 @@ class RotatingHyperplanes(Sweeps):
     def codes(self, columns: Floats, sweep: int) -> Codes:
         """Return the code of each row.
 
-        Bins of the first side come first, then bins of the second side, then the positions on the
-        pivot.
+        The bins of the first side come first, followed by the bins of the second side and the
+        positions on the pivot.
         """
         keys, on_second_side = self._keys(columns, sweep)
         codes = self._find_bins(keys, sweep)
@@ -151,7 +152,7 @@ class RotatingHyperplanes(Sweeps):
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
         """Return normal and offset of the hyperplane u - t v = 0, in the units of the rows.
 
-        t is the threshold at index `gap`, a gap between the keys of public points.
+        t is the threshold at index `gap`, which denotes a gap between the keys of public points.
         """
         return self._pivots[sweep].hyperplane(1.0, -self.thresholds[sweep, gap])
 
@@ -159,15 +160,15 @@ class RotatingHyperplanes(Sweeps):
 class Rays:
     """Rays from a pivot through public points, ordered by angle.
 
-    In the plane the pivot is a public point and a ray is a half-line. In space the pivot is the
+    In the plane, the pivot is a public point and a ray is a half-line. In space, the pivot is the
     line through two public points and a ray is a half-plane.
 
     Parameters
     ----------
     points : ndarray of float64, shape (m, 2) or (m, 3)
-        Distinct public points. Each one outside the pivot has a ray, and an opposite ray.
+        Distinct public points. Each point outside the pivot defines a ray and an opposite ray.
     pivot : tuple of int
-        Index of one point in the plane, indices of two points in space.
+        Index of one point in the plane, or indices of two points in space.
 
     Attributes
     ----------
@@ -186,14 +187,14 @@ class Rays:
 
     @property
     def pivot_code(self) -> int:
-        """Code of rows on the pivot, which follows four codes for each line."""
+        """Code of rows on the pivot, which follows the four codes of each line."""
         return 4 * len(self)
 
     def _keys(self, columns: Floats) -> tuple[Floats, Mask]:
-        """Return minus the cotangent of each row's angle, and whether the angle is at least π.
+        """Return the negated cotangent of each row's angle, and whether the angle is at least π.
 
-        The angle is that of (u, v), from the u axis, in [0, 2π). The key increases with the angle
-        in each half turn, from -inf at 0 and at π. On the pivot it is NaN.
+        The angle of (u, v) is measured from the u axis and is in [0, 2π). Within each half turn,
+        the key increases with the angle, from -inf at 0 and at π. On the pivot, the key is NaN.
         """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             u, v = self._pivot.project(columns)
@@ -203,12 +204,12 @@ class Rays:
         return keys, (v < 0) | (is_horizontal & (u < 0))
 
     def codes(self, columns: Floats) -> Codes:
-        """Return the code of each row: its position among the rays.
+        """Return the code of each row, which is its position among the rays.
 
         Code 2i + 1 is ray i, code 2i lies between rays i - 1 and i, and `pivot_code` is the pivot.
-        Each row is coded on its own, by elementwise operations in a fixed order, for scoring and
-        for predicting. A row on a ray has exactly the key of the ray's point if features are
-        integers, because their products and differences are exact.
+        Each row is coded independently, with elementwise operations in a fixed order, for both
+        scoring and prediction. If features are integers, a row on a ray has exactly the same key as
+        the ray's point, because products and differences are exact.
         """
         keys, on_second_side = self._keys(columns)
         n_below = np.searchsorted(self.line_keys, keys)
@@ -245,14 +246,14 @@ class Rays:
 def _thresholds_between(keys: Floats) -> Floats:
     """Return one increasing threshold for each gap between neighbouring keys of public points.
 
-    NaN is no key, and infinity is one key, whatever its sign. A threshold is the midpoint of its
-    gap by angle, moved if rounding put it outside the gap. Keys are on a circle (the projective
-    line), so there is also a gap between the largest and the smallest key.
+    NaN is not a key, and infinity is a single key regardless of its sign. A threshold is the
+    midpoint of its gap by angle, corrected if rounding places it outside the gap. Since keys are on
+    a circle (the projective line), there is also a gap between the largest and the smallest key.
     """
     finite = np.unique(keys[np.isfinite(keys)])
     if not len(finite):  # all keys are infinite: there is one gap, which has any threshold
         return np.zeros(1)
-    # the angle of a key depends on the unit of u and v; this one spreads the keys
+    # the angle of a key depends on the unit of u and v; this unit spreads the keys
     scale = float(np.median(np.abs(finite))) or 1.0
     angles = np.arctan(finite / scale)
     if np.isinf(keys).any():
@@ -265,7 +266,7 @@ def _thresholds_between(keys: Floats) -> Floats:
     midpoints = scale * np.tan((angles[1:] + angles[:-1]) / 2)
     is_inside = (finite[:-1] <= midpoints) & (midpoints < finite[1:])
     thresholds = np.where(is_inside, midpoints, finite[:-1])
-    # the gap from the largest key through infinity to the smallest one
+    # the gap from the largest key through infinity to the smallest key
     last = scale * np.tan((angles[-1] + angles[0] + np.pi) / 2)
     if last < finite[0]:
         return np.append(last, thresholds)

@@ -1,4 +1,4 @@
-"""Polytopes (intersections of few halfspaces) as rules."""
+"""Prediction rules given by polytopes, which are intersections of few halfspaces."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from skpublicdp.typing import Codes, Floats
 
 
 class Polytope(Hypothesis):
-    """Rule that predicts the first label in an intersection of halfspaces, the second outside.
+    """Rule that predicts the first label inside an intersection of halfspaces, the second outside.
 
     Parameters
     ----------
     flat : HalfspaceSet
-        Halfspaces that all members of the cover share; their intersection is an affine subspace.
+        Halfspaces that all members of the cover share. The intersection of these halfspaces is an
+        affine subspace.
     sides : HalfspaceSet
-        Halfspaces of this member.
+        Halfspaces specific to this member.
     inside : int
-        Code of the label inside; the last label is predicted outside.
+        Label code inside; the last label is predicted outside.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
 
     Attributes
     ----------
     normals : ndarray of float64, shape (n_halfspaces, n_features)
-        Normals, pointing inwards. The largest coefficient of each is 1 or -1.
+        Normals, pointing inwards. Each normal is scaled to make its largest coefficient 1 or -1.
     offsets : ndarray of float64, shape (n_halfspaces,)
         A row is inside where ``normals @ x >= offsets``.
     sides : HalfspaceSet
@@ -39,7 +40,7 @@ class Polytope(Hypothesis):
         Halfspaces of the pool that define this member: its sides, unless the first label is
         predicted in a union of halfspaces.
     inside : int
-        Code of the label inside.
+        Label code inside the polytope.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Polytope(Hypothesis):
         self._labels = [str(label) for label in public.classes]
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the predicted label of each row."""
+        """Return the predicted label code of each row."""
         inside = self._halfspaces.contains(X).all(axis=0)
         return np.where(inside, self.inside, self._outside).astype(np.intp)
 

@@ -27,23 +27,23 @@ from skpublicdp.hypotheses.contingency import (
 from skpublicdp.typing import Codes, Floats, Integers
 
 MIN_SPLITS_PER_COLUMN = 8
-"""Minimum number of splits per column for which counting pairs of cells is the faster method."""
+"""Minimum number of splits per column at which counting pairs of cells is the faster method."""
 
 QUANTILE_MARGIN = 1 + 1e-9
-"""Factor on a spacing, so that rounding does not decide if `alpha` is a multiple of 1 / m."""
+"""Factor on a spacing that prevents rounding effects if `alpha` is a multiple of 1 / m."""
 
 PRIOR_UNIT = 1024
-"""Unit of prior weights: a split that halves the public rows, alone in its feature, has 512."""
+"""Unit of prior weights: a feature's only split has weight 512 if it halves the public rows."""
 
 MAX_ROUND_DECIMALS = 324
 """Decimal places of the smallest positive float."""
 
 CELL_BLOCK_ROWS = 1 << 15
-"""Maximum number of rows whose cells are in memory together."""
+"""Maximum number of rows whose cells are kept in memory at a time."""
 
 
 class Predicates(ABC):
-    """Boolean conditions on single columns, which are the splits of a tree.
+    """Boolean conditions on single columns, used as the splits of a tree.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class Predicates(ABC):
     def write_indicator(
         self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
     ) -> None:
-        """Write whether each row satisfies a predicate, 1 or 0, to `out` of shape (n,).
+        """Write 1 to `out`, of shape (n,), if a row satisfies a predicate, and 0 otherwise.
 
-        `column` holds the values of the predicate's column, of shape (n,).
+        `column` contains the values of the predicate's column, shape (n,).
         """
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Predicates(ABC):
     def indicators(
         self, X: NDArray[Any], out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """Return whether each row satisfies each predicate, for scoring and for predicting.
+        """Return whether each row satisfies each predicate, for both scoring and prediction.
 
         Parameters
         ----------
@@ -91,7 +91,8 @@ class Predicates(ABC):
         Returns
         -------
         ndarray of float32, shape (n_predicates, n)
-            1 if a row satisfies a predicate, 0 otherwise: an operand of an exact matrix product.
+            1 if a row satisfies a predicate and 0 otherwise, as an operand of an exact matrix
+            product.
         """
         if out is None:
             out = np.empty((len(self), len(X)), dtype=np.float32)
@@ -109,7 +110,7 @@ class Predicates(ABC):
         Parameters
         ----------
         X, y, weights
-            Rows, codes of their labels and weights, as in `Cover.tabulate`.
+            Rows, their label codes and their weights, as in `Cover.tabulate`.
         n_classes : int
             Number of labels.
         order : {0, 1, 2, 3}
@@ -119,8 +120,8 @@ class Predicates(ABC):
         -------
         ndarray of int64, shape (n_classes,) + order * (n_predicates + 1,)
             The predicate at index 0 is always true. For order 2, entry (c, i, j) is the weight of
-            the rows of label c that satisfy i and j. So (c, i, 0) is the weight of the rows that
-            satisfy i, and (c, 0, 0) is the weight of label c.
+            the rows with label c that satisfy i and j. Hence (c, i, 0) is the weight of the rows
+            with label c that satisfy i, and (c, 0, 0) is the total weight of label c.
         """
         return contingency_table(self.indicators, len(self), X, y, weights, n_classes, order)
 
@@ -134,7 +135,7 @@ class Splits(Predicates):
     features : ndarray of intp, shape (n_splits,)
         Column of each split.
     thresholds : ndarray of float64, shape (n_splits,)
-        A row is above a split when its value is strictly greater.
+        A row is above a split if its value is strictly greater than the threshold.
     """
 
     features: Codes
@@ -146,16 +147,16 @@ class Splits(Predicates):
     def write_indicator(
         self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
     ) -> None:
-        """Write whether each row is above a split, 1 or 0, to `out` of shape (n,)."""
+        """Write 1 to `out`, of shape (n,), if a row is above a split, and 0 otherwise."""
         np.greater(column, self.thresholds[predicate], out=out)
 
     def tabulate(
         self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int, order: int
     ) -> Integers:
-        """Return the weight of rows by label and by combination of splits that they are above.
+        """Return the weight of rows by label and by combination of splits that they exceed.
 
-        See `Predicates.tabulate`. For pairs of many splits per column there is a faster method,
-        which returns the same table.
+        See `Predicates.tabulate`. For pairs of many splits per column, a faster method returns the
+        same table.
         """
         n_columns = len(np.unique(self.features))
         has_many_splits = len(self) >= MIN_SPLITS_PER_COLUMN * n_columns
@@ -170,8 +171,8 @@ class Splits(Predicates):
     ) -> Integers:
         """Return `tabulate` of order 2, by counting pairs of cells between the splits of columns.
 
-        Cumulative sums of the weights of pairs of cells are the weights of pairs of splits, because
-        a row is above a split if its cell comes after the split.
+        Cumulative sums over pairs of cells give the weights of pairs of splits, because a row is
+        above a split if its cell comes after the split.
         """
         table = np.zeros((n_classes, len(self) + 1, len(self) + 1), dtype=np.int64)
         labels = np.arange(n_classes)
@@ -209,7 +210,7 @@ class Splits(Predicates):
         return splits[np.argsort(self.thresholds[splits], kind="stable")]
 
     def _cells(self, column: NDArray[Any], splits: Codes) -> NDArray[np.integer[Any]]:
-        """Return the cell of each value of a column: the number of the given splits below it."""
+        """Return the cell of each value of a column, which is the number of splits below it."""
         values = np.ascontiguousarray(column)
         cells = np.zeros(len(values), np.min_scalar_type(len(splits)))
         for threshold in self.thresholds[splits]:  # np.float64: comparison in double precision
@@ -230,7 +231,7 @@ class Splits(Predicates):
 def format_threshold(threshold: float, name: str = "") -> str:
     """Return the shortest text that represents a threshold of a column exactly.
 
-    A column with a `FeatureName`, for example of dates, defines the text of its numbers.
+    A column with a `FeatureName`, such as a date column, defines the text of its numbers.
     """
     number = float(threshold)
     if isinstance(name, FeatureName):
@@ -243,7 +244,7 @@ def format_threshold(threshold: float, name: str = "") -> str:
 def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -> None:
     """Raise CoverSizeError if the table of combinations of splits exceeds `MAX_TABLE_BYTES`.
 
-    `remedy` is an advice in the error message, for the parameter that sets the order.
+    `remedy` is the advice in the error message about the parameter that sets the order.
     """
     n_bytes = contingency_bytes(len(splits), len(public.classes), order)
     if n_bytes > MAX_TABLE_BYTES:
@@ -255,24 +256,25 @@ def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -
 
 
 def quantile_thresholds(column: Floats, alpha: float) -> Floats:
-    """Return thresholds such that every cut of a column is within a mass `alpha` of one of them.
+    """Return thresholds such that every cut of a column is within a mass `alpha` of a threshold.
 
-    If more than half of the values are equal (amounts that are mostly zero), the mass is measured
-    on the other values, so that the tail gets as many thresholds as any other column.
+    If more than half of the values are equal (such as amounts that are mostly zero), the mass is
+    measured on the other values. The tail then gets as many thresholds as any other column.
 
     Parameters
     ----------
     column : ndarray of float64, shape (m,)
         Public values.
     alpha : float
-        Largest fraction of the values between neighbouring thresholds, unless a single value has
-        more. Below 1/m every gap between distinct values gets a threshold.
+        Maximum fraction of the values between neighbouring thresholds, unless a single value
+        exceeds this fraction. If alpha is below 1/m, every gap between distinct values gets a
+        threshold.
 
     Returns
     -------
     ndarray of float64
-        Increasing thresholds. Each one is the shortest decimal number in the middle half of a gap
-        between neighbouring distinct values.
+        Thresholds in increasing order. Each threshold is the shortest decimal number in the middle
+        half of a gap between neighbouring distinct values.
 
     Examples
     --------
@@ -300,8 +302,8 @@ def quantile_thresholds(column: Floats, alpha: float) -> Floats:
 def _shortest_between(low: float, high: float) -> float:
     """Return the shortest decimal number in the middle half of the gap between two numbers.
 
-    The result t satisfies low <= t < high, so `x > t` separates them. A rule that is printed with
-    this number is the rule itself, without rounding.
+    The result t satisfies low <= t < high, so `x > t` separates the two numbers. A rule that is
+    printed with this number is therefore exact, without rounding.
     """
     middle = low / 2 + high / 2
     quarter = high / 4 - low / 4
@@ -316,7 +318,7 @@ def _shortest_between(low: float, high: float) -> float:
 
 
 def public_splits(public: PublicSample, alpha: float) -> Splits:
-    """Return splits of all features at public quantiles, without splits that are equivalent.
+    """Return splits of all features at public quantiles, without equivalent splits.
 
     Splits are equivalent if they partition the public rows into the same two sets.
 
@@ -330,8 +332,8 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
     Returns
     -------
     Splits
-        Splits, ordered by feature. Of splits with the same partition of the public rows, the first
-        is kept: Alon, Bassily and Moran (2019), Algorithm 1, need one representative per dichotomy.
+        The splits, ordered by feature. Among equivalent splits, the first is kept: Alon, Bassily
+        and Moran (2019), Algorithm 1, requires one representative per dichotomy.
     """
     columns = public.X.T
     thresholds = [quantile_thresholds(column, alpha) for column in columns]
@@ -344,8 +346,8 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
 def distinct_partitions(splits: Predicates, X: NDArray[Any]) -> Codes:
     """Return the increasing indices of splits that partition rows into different pairs of sets.
 
-    Of splits with equal partitions the first one is returned. Splits with all rows on one side are
-    left out.
+    Among splits with equal partitions, the first is returned. Splits with all rows on one side are
+    omitted.
     """
     sides = splits.indicators(X).astype(bool)  # (n_splits, n)
     sides ^= sides[:, :1]  # a split and its complement have the same partition
@@ -361,9 +363,9 @@ def measure_cuts(
     cuts_per_rule: int,
     splits: Predicates | None = None,
 ) -> Cuts:
-    """Return how far a cut of a column can be from the nearest threshold, in public rows.
+    """Return the maximum distance from a cut to the nearest threshold, in public rows.
 
-    A rule of the class may cut columns anywhere, but the members of its cover cut them at
+    A rule of the class may cut columns anywhere, whereas the members of its cover cut columns at
     `quantile_thresholds`.
 
     Parameters
@@ -375,18 +377,18 @@ def measure_cuts(
     features : sequence of int
         Columns.
     cuts_per_rule : int
-        Maximum number of cuts of a rule. Moving a cut changes the rule on the rows between its old
-        and its new position.
+        Maximum number of cuts in a rule. Moving a cut changes the rule on the rows between the old
+        and the new position.
     splits : Predicates, optional
-        The splits of `public_splits`; by default all quantiles.
+        The splits from `public_splits`; the default is all quantiles.
 
     Returns
     -------
     Cuts
         Maximum number of rows between a cut and the nearest threshold; a cut beyond all rows also
         counts as a threshold. The number is 0 if every gap between distinct values has a threshold.
-        Neighbouring thresholds have at most ``alpha m`` of m rows between them, unless these rows
-        have a single value. So the number is at most half of ``alpha m``.
+        There are at most ``alpha m`` of m rows between neighbouring thresholds, unless these rows
+        have a single value. The number is therefore at most half of ``alpha m``.
     """
     m = len(public.X)
     max_distance = n_thresholds = 0
@@ -394,7 +396,7 @@ def measure_cuts(
         column = np.sort(public.X[:, feature])
         thresholds = quantile_thresholds(column, alpha)
         cuts = np.concatenate([[-np.inf], thresholds, [np.inf]])
-        # a cut is represented by its rank, the number of rows below it
+        # a cut is represented by its rank, the number of rows below the cut
         ranks = np.searchsorted(column, cuts, side="right")
         possible_ranks = np.searchsorted(column, column, side="right")
         # the nearest threshold is one of the two neighbours of a possible cut
@@ -413,10 +415,10 @@ def measure_cuts(
 
 
 def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integers:
-    """Return the prior weight of each split in the exponential mechanism, from public rows alone.
+    """Return the prior weight of each split in the exponential mechanism, using public rows only.
 
-    A split with few rows on one side changes few predictions, so its weight is small. A feature
-    with many splits should not have more weight than a binary one in proportion to their number.
+    A split with few rows on one side changes few predictions, so its weight is small. The total
+    weight of a feature should not grow in proportion to its number of splits.
 
     Parameters
     ----------
@@ -431,7 +433,7 @@ def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integ
     -------
     ndarray of int64, shape (n_splits,)
         Positive weights: 1024 times the fraction of public rows on the smaller side (at least
-        `alpha`) over the square root of the number of splits of the same feature.
+        `alpha`), divided by the square root of the number of splits of the same feature.
     """
     n = len(public.X)
     n_above = splits.indicators(public.X).sum(axis=1, dtype=np.int64)
@@ -444,9 +446,9 @@ def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integ
 
 
 def stump_growth(m: int, n_features: int) -> int:
-    """Return a bound on the number of ways in which stumps and constants label m rows.
+    """Return a bound on the number of ways in which stumps and constants can label m rows.
 
-    There are two labels. Splits of one feature give label 1 to exactly k rows in at most two ways:
-    to its k lowest or its k highest rows.
+    There are two labels. Splits of one feature assign label 1 to exactly k rows in at most two
+    ways: to the k rows with the lowest values or to the k rows with the highest values.
     """
     return 2 + sum(min(math.comb(m, k), 2 * n_features) for k in range(1, m))

@@ -14,33 +14,38 @@ from skpublicdp.hypotheses.splits import quantile_thresholds
 from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 SWEEP_BLOCK_ROWS = 1 << 13
-"""Number of rows coded together: they fit into the processor's cache."""
+"""Number of rows coded at a time, chosen to fit into the processor cache."""
 
 LIMB_BITS = 24
-"""Number of bits of a weight that are summed together, exactly as floats for up to 2^29 rows."""
+"""Number of bits of a weight that are summed at a time; float sums are exact for up to 2^29 rows.
+"""
 
 CELLS_PER_THRESHOLD = 8
-"""Number of grid cells per threshold. In most cells there is none, so all keys share a bin."""
+"""Number of grid cells per threshold.
+
+Most cells contain no threshold, so all keys in such a cell share a bin.
+"""
 
 
 class Sweeps(ABC):
     """One-parameter families of hyperplanes, each with its thresholds.
 
     A hyperplane of a sweep moves past every row once. The *key* of a row is the parameter at which
-    the hyperplane passes it, and its *side* is the side of the hyperplane before that. The *code*
-    of a row combines its side with the bin of its key between thresholds. A member is a sweep, a
-    threshold between the keys of public points, an orientation and a variant. The variant decides
-    the label of rows that lie on all hyperplanes of the sweep, which have codes of their own.
+    the hyperplane passes the row, and its *side* is the side of the hyperplane before that. The
+    *code* of a row combines its side with the bin of its key between thresholds. A member is given
+    by a sweep, a threshold between the keys of public points, an orientation and a variant. The
+    variant determines the label of rows that lie on all hyperplanes of the sweep; these rows have
+    separate codes.
 
     Parameters
     ----------
     cuts : iterable of ndarray of float64
         Increasing thresholds of each sweep.
     n_sides : {1, 2}
-        Number of sides on which rows may start.
+        Number of sides on which rows can start.
     variants : ndarray of bool, shape (n_variants, n_positions)
         For each variant, whether it labels rows positive at each position on the common
-        intersection of the hyperplanes. Parallel hyperplanes have no such positions.
+        intersection of the hyperplanes. Parallel hyperplanes do not have these positions.
     """
 
     def __init__(self, cuts: Iterable[Floats], n_sides: int, variants: Mask) -> None:
@@ -59,7 +64,7 @@ class Sweeps(ABC):
             if len(thresholds):
                 middle = float(np.median(thresholds))
                 width = float(np.median(np.abs(thresholds - middle)))
-                # a single threshold, or equal ones, have width 0; any positive width is valid
+                # a single threshold, or equal thresholds, have width 0; any positive width is valid
                 self.scales[sweep] = middle, width or abs(middle) or 1.0
                 n_thresholds_in = np.bincount(self._cells(thresholds, sweep), minlength=n_cells)
                 self._typical_bins[sweep, 1:] = np.cumsum(n_thresholds_in)[:-1]
@@ -76,7 +81,7 @@ class Sweeps(ABC):
 
     @property
     def n_codes(self) -> int:
-        """Number of codes: the bins of each side, then the positions on the common intersection."""
+        """Number of codes: the bins of each side, plus the positions on the common intersection."""
         return self.n_sides * self.n_bins + int(self.variants.shape[1])
 
     @property
@@ -86,13 +91,13 @@ class Sweeps(ABC):
 
     @abstractmethod
     def codes(self, columns: Floats, sweep: int) -> Codes:
-        """Return the code of each row in one sweep, for scoring and for predicting.
+        """Return the code of each row in one sweep, for both scoring and prediction.
 
         Parameters
         ----------
         columns : ndarray of float64, shape (n_features, n)
-            Rows, transposed. Each row is coded on its own, by elementwise operations in a fixed
-            order.
+            Rows, transposed. Each row is coded independently, with elementwise operations in a
+            fixed order.
         sweep : int
             Index of the sweep.
 
@@ -103,10 +108,11 @@ class Sweeps(ABC):
         """
 
     def select(self, sweep: int) -> Self:
-        """Return a copy that has a single sweep, which is its sweep 0."""
+        """Return a copy that contains a single sweep, with index 0."""
         single = copy.copy(self)
         for name, value in vars(self).items():
-            # all other attributes, also of subclasses, are arrays or lists with one entry per sweep
+            # all other attributes, including those of subclasses, are arrays or lists with one
+            # entry per sweep
             if name not in ("n_sides", "variants"):
                 setattr(single, name, value[sweep : sweep + 1])
         return single
@@ -128,11 +134,11 @@ class Sweeps(ABC):
         return table
 
     def _find_bins(self, keys: Floats, sweep: int) -> Codes:
-        """Return the bin of each key, the number of thresholds below it.
+        """Return the bin of each key, which is the number of thresholds below the key.
 
-        This is `numpy.searchsorted`, but faster: the grid cell of a key suggests a bin. If this bin
-        does not contain the key, `numpy.searchsorted` replaces it. So the result is exact for every
-        grid.
+        The function is a faster version of `numpy.searchsorted`: the grid cell of a key suggests a
+        bin. If this bin does not contain the key, `numpy.searchsorted` finds the bin. The result is
+        therefore exact for every grid.
         """
         thresholds = self.thresholds[sweep]
         cells = self._cells(keys, sweep)
@@ -157,17 +163,17 @@ class Sweeps(ABC):
             return np.asarray(positions.astype(np.intp))
 
     def sum_positive(self, values: Integers) -> Integers:
-        """Return, for every member, the sum of the values of the codes that it labels positive.
+        """Return each member's sum of the values of the codes that it labels positive.
 
         Parameters
         ----------
         values : ndarray of int64, shape (sweeps, n_codes)
-            Values; sums are modulo 2^64.
+            Values of the codes. Sums are modulo 2^64.
 
         Returns
         -------
         ndarray of int64, of `shape`
-            Sums; the entries at padded thresholds are arbitrary.
+            Sums of the members. The entries at padded thresholds are arbitrary.
         """
         n_bin_codes = self.n_sides * self.n_bins  # the other codes are positions
         values_of_bins = values[:, :n_bin_codes].reshape(-1, self.n_sides, self.n_bins)
@@ -190,14 +196,15 @@ class Sweeps(ABC):
         ----------
         variant, gap, orientation : int
             Indices of the member on the last three axes of `shape`. The first orientation, 0, is
-            positive above the threshold on the first side and below it on the second one.
+            positive above the threshold on the first side and below the threshold on the second
+            side.
         """
         is_above = np.arange(self.n_bins) > gap
         is_positive = [is_above ^ bool(orientation ^ side) for side in range(self.n_sides)]
         return np.concatenate([*is_positive, self.variants[variant]])
 
     def dichotomy_ids(self, points: Floats) -> Integers:
-        """Return, for each member, a number that identifies how it labels the public points.
+        """Return, for each member, a number that identifies its labelling of the public points.
 
         Parameters
         ----------
@@ -207,9 +214,9 @@ class Sweeps(ABC):
         Returns
         -------
         ndarray of int64, of `shape`
-            For m < 64 the bits of the positive points. Otherwise the sum of fixed random words of
-            the positive points: two of N dichotomies collide with probability at most N^2 / 2^65.
-            A padded threshold has 0, like the constant.
+            If m < 64, the bits of the positive points. Otherwise, the sum of fixed random words of
+            the positive points: any two of N dichotomies collide with probability at most N^2 /
+            2^65. A padded threshold has value 0, like the constant.
         """
         words = point_words(len(points))
         columns = np.ascontiguousarray(points.T)
@@ -242,7 +249,7 @@ class ParallelHyperplanes(Sweeps):
     def at_quantiles(
         cls, weights: Floats, points: Floats, spacing: float, max_thresholds: int
     ) -> ParallelHyperplanes:
-        """Return hyperplanes with thresholds at the quantiles of public points on each direction.
+        """Return hyperplanes with thresholds at the quantiles of public points in each direction.
 
         Parameters
         ----------
@@ -253,7 +260,7 @@ class ParallelHyperplanes(Sweeps):
         spacing : float
             Fraction of the points between neighbouring quantiles.
         max_thresholds : int
-            Maximum number of thresholds of a direction; they are thinned out evenly.
+            Maximum number of thresholds per direction; excess thresholds are removed evenly.
         """
         columns = np.ascontiguousarray(points.T)
         cuts = [quantile_thresholds(project(normal, columns), spacing) for normal in weights]
@@ -276,7 +283,7 @@ def _thin_out(thresholds: Floats, max_thresholds: int) -> Floats:
 
 
 def middle_ranks(n_groups: int, n: int) -> Codes:
-    """Return the ranks of the middles of groups of equally many of n sorted values."""
+    """Return the middle ranks of equally sized groups of n sorted values."""
     return np.asarray((2 * np.arange(n_groups) + 1) * n // (2 * n_groups))
 
 
@@ -302,8 +309,8 @@ def project(weights: Floats, columns: Floats) -> Floats:
 def point_words(size: int) -> Integers:
     """Return a 64-bit integer for each public point, such that sums identify sets of points.
 
-    Up to 63 points have a bit each. More points have random integers with a fixed seed, and sums
-    are modulo 2^64.
+    For up to 63 points, each point corresponds to one bit. For more points, the integers are random
+    with a fixed seed, and sums are modulo 2^64.
     """
     if size < 64:
         words: Integers = np.int64(1) << np.arange(size, dtype=np.int64)
@@ -313,10 +320,10 @@ def point_words(size: int) -> Integers:
 
 
 def _histogram(codes: Codes, weights: Integers | None, length: int) -> Integers:
-    """Return the total weight of each code below `length`; weights of None are all 1.
+    """Return the total weight of each code below `length`; if weights is None, all weights are 1.
 
     `numpy.bincount` sums floats. The sums are exact because weights are split into parts (limbs) of
-    `LIMB_BITS` bits, which are summed one after the other.
+    `LIMB_BITS` bits, which are summed separately.
     """
     if weights is None:
         return np.bincount(codes, minlength=length)

@@ -1,4 +1,4 @@
-"""Decision trees with any labels at the leaves, drawn without listing all of them."""
+"""Decision trees with any labels at the leaves, drawn without enumerating all trees."""
 
 from __future__ import annotations
 
@@ -30,30 +30,31 @@ from skpublicdp.typing import Codes, Floats, Integers
 SimplifiedTree = str | tuple[str, int, "SimplifiedTree", "SimplifiedTree"]
 """Text of a leaf, or a node: (condition, its column, subtree if it fails, subtree if it holds).
 
-Branches that no row reaches are removed, and nodes with equal subtrees are replaced by one subtree.
+Branches that no row reaches are removed, and a node with two equal subtrees is replaced by one of
+them.
 """
 
 IntervalUnion = tuple[tuple[float, float], ...]
-"""Union of disjoint intervals (low, high] of values of a column."""
+"""Union of disjoint intervals (low, high] of column values."""
 
 WHOLE_LINE: IntervalUnion = ((-math.inf, math.inf),)
-"""All values."""
+"""The interval that contains all values."""
 
 Region = dict[int, IntervalUnion]
-"""Values of each column in a part of the space; columns that are not listed have all values."""
+"""Allowed values of each column in a part of the space; unlisted columns can have any value."""
 
 
 class DecisionTree(Hypothesis):
-    """A complete binary tree: a split at each node, a label at each leaf.
+    """A complete binary tree with a split at each node and a label at each leaf.
 
     Parameters
     ----------
     splits : Predicates
         Splits in breadth-first order: the root, its lower child, its upper child, and so on.
     leaves : ndarray of intp, shape (n_leaves,)
-        Codes of the leaves' labels, from left (lower children) to right.
+        Label codes of the leaves, from left (lower children) to right.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(self, splits: Predicates, leaves: Codes, public: PublicSample) -> None:
@@ -79,7 +80,7 @@ class DecisionTree(Hypothesis):
         return len(self.leaves).bit_length() - 1
 
     def predict(self, X: Floats) -> Codes:
-        """Return the code of the predicted label of each row: the label of its leaf."""
+        """Return the predicted label code of each row, which is the label of its leaf."""
         return self.leaves[self.apply(X)]
 
     def rule(self) -> str:
@@ -87,9 +88,9 @@ class DecisionTree(Hypothesis):
         return "\n".join(self.format_lines([f"predict {label}" for label in self._labels]))
 
     def format_lines(self, leaf_texts: Sequence[str]) -> list[str]:
-        """Return the lines of the tree as nested if / else statements with given leaf texts.
+        """Return the tree as lines of nested if / else statements with the given leaf texts.
 
-        Branches that no row can reach are left out, and subtrees with equal texts are merged.
+        Branches that no row can reach are omitted, and subtrees with equal texts are merged.
 
         Parameters
         ----------
@@ -115,7 +116,8 @@ class DecisionTree(Hypothesis):
     def relevant_columns(self, leaf_texts: Sequence[str]) -> tuple[int, ...]:
         """Return the sorted indices of the columns on which the text of a row's leaf depends.
 
-        These are the columns of the splits that remain in the simplified tree of `format_lines`.
+        The result contains the columns of the splits that remain in the simplified tree of
+        `format_lines`.
         """
 
         def collect_columns(subtree: SimplifiedTree) -> set[int]:
@@ -128,11 +130,11 @@ class DecisionTree(Hypothesis):
         return tuple(sorted(collect_columns(self._simplify(leaf_texts))))
 
     def _simplify(self, leaf_texts: Sequence[str]) -> SimplifiedTree:
-        """Return the tree without unreachable branches and without splits of equal subtrees."""
+        """Return the tree without unreachable branches and without splits into equal subtrees."""
         regions = self.regions()
 
         def simplify_subtree(node: int) -> SimplifiedTree | None:
-            """Return the simplified subtree at a node, None if no row reaches it."""
+            """Return the simplified subtree at a node, or None if no row reaches the node."""
             leaf = node - len(self.splits)  # nodes after the last split are leaves
             if leaf >= 0:
                 return None if is_empty(regions[leaf]) else leaf_texts[leaf]
@@ -167,13 +169,13 @@ class TreeCover(Cover):
     Parameters
     ----------
     splits : Predicates
-        The splits; without splits, the trees are the constants.
+        The splits. If there are no splits, the trees are the constants.
     max_depth : int
         1, 2 or 3.
     prior : ndarray of int64, shape (n_splits,)
         Prior weight of each split, the same at each node.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(
@@ -187,28 +189,28 @@ class TreeCover(Cover):
 
     @property
     def size(self) -> int:
-        """Number of trees, a Python int.
+        """Number of trees, as a Python int.
 
-        With K splits and C classes there are K^(2^depth - 1) C^(2^depth) trees.
+        With K splits and C classes, there are K^(2^depth - 1) C^(2^depth) trees.
         """
         n_leaves: int = 2**self.max_depth
         n_trees: int = len(self.splits) ** (n_leaves - 1) * self._n_classes**n_leaves
         return n_trees
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of rows by label and by the splits that they are above.
+        """Return the weight of rows by label and by the splits that they exceed.
 
         The shape is (n_classes,) + max_depth * (n_splits + 1,), as in `Splits.tabulate`.
         """
         return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all trees: choices of a root over pairs of subtrees."""
+        """Return the error counts of all trees, as choices of a root over pairs of subtrees."""
         if self.max_depth == 0:
             return Leaf(_leaf_errors(table))
 
         def build(start: int, stop: int) -> Family:
-            """Return the trees whose splits at the root are ``start:stop``."""
+            """Return the trees whose split at the root is in ``start:stop``."""
             # index 0 of the table stands for no condition, so the splits begin at 1
             above = table[:, start + 1 : stop + 1]
             return self._subtree_pairs(table[:, :1] - above, above, self.max_depth - 1)
@@ -219,20 +221,20 @@ class TreeCover(Cover):
         return Choice(Lazy(n_splits, build, step), self.prior)
 
     def _subtree_pairs(self, below: Integers, above: Integers, depth: int) -> Family:
-        """Return all pairs of a subtree below a split and one above it.
+        """Return all pairs of a subtree below a split and a subtree above the split.
 
         `below` and `above` are the tables of the rows on either side, as in `_subtrees`.
         """
         return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
 
     def _subtrees(self, table: Integers, depth: int) -> Family:
-        """Return all trees of a depth, given weights for combinations of `depth` splits.
+        """Return all trees of a given depth, using the weights of combinations of `depth` splits.
 
         Parameters
         ----------
         table : ndarray of int64, shape (n_classes, *batch, *depth * (n_splits + 1,))
-            Weight of the rows that reach the subtree, by label and by the splits that they are
-            above. Index 0 of each split axis stands for no condition.
+            Weight of the rows that reach the subtree, by label and by the splits that the rows
+            exceed. Index 0 of each split axis stands for no condition.
         depth : int
             Depth of the subtrees.
         """
@@ -245,9 +247,9 @@ class TreeCover(Cover):
         return Choice(self._subtree_pairs(below, above, depth - 1), self.prior)
 
     def hypothesis(self, path: Path) -> DecisionTree:
-        """Return the tree at a path of `family`.
+        """Return the tree at a path in `family`.
 
-        A path is (index of a split, (path below it, path above it)), or the code of a label for a
+        A path is (split index, (path below the split, path above the split)), or a label code for a
         leaf.
         """
         splits: list[int] = []
@@ -265,22 +267,22 @@ class DecisionTrees(HypothesisClass):
     Parameters
     ----------
     max_depth : {1, 2, 3}, default=2
-        Depth. A cover of 200 splits and two labels has 1.3e8 trees of depth 2 and 3.3e18 of depth
-        3. The table of depth 3 has K^3 numbers for K splits.
+        Depth of the trees. A cover of 200 splits and two labels has 1.3e8 trees of depth 2 and
+        3.3e18 trees of depth 3. The table of depth 3 has K^3 numbers for K splits.
 
     See Also
     --------
-    Stumps : Trees of one split.
-    Union : Trees beside other rules.
+    Stumps : Trees with one split.
+    Union : Combines trees with other rules.
 
     Notes
     -----
     The prior is not uniform: a split has more weight if it divides the public rows more evenly, and
-    less if its feature has more splits (`skpublicdp.hypotheses.splits.split_prior`).
+    less weight if its feature has more splits (`skpublicdp.hypotheses.splits.split_prior`).
 
-    Splits with the same partition of the public rows count as one. Trees that only differ in
-    regions without public rows remain in the cover. Duplicates increase the logarithm of its size
-    only (Alon, Bassily and Moran 2019, Lemma 3.2 holds for every public finite family).
+    Splits with the same partition of the public rows are counted once. Trees that only differ in
+    regions without public rows remain in the cover. Duplicates only increase the logarithm of the
+    cover size (Alon, Bassily and Moran 2019, Lemma 3.2 holds for every public finite family).
 
     Examples
     --------
@@ -295,7 +297,7 @@ class DecisionTrees(HypothesisClass):
         self.max_depth = max_depth
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> TreeCover:
-        """Build the cover: splits at the public `alpha`-quantiles of every feature.
+        """Build the cover: splits at the `alpha`-quantiles of every feature in the public rows.
 
         Raises
         ------
@@ -315,7 +317,7 @@ class DecisionTrees(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of ways in which trees of two labels label m rows."""
+        """Return a bound on the number of ways in which trees with two labels can label m rows."""
         n_stumps = n_trees = stump_growth(m, n_features)
         for _ in range(int(self.max_depth) - 1):
             n_trees = n_stumps // 2 * n_trees**2  # the complement of a split swaps the subtrees
@@ -348,9 +350,9 @@ def split_region(region: Region, column: int, low: float, high: float) -> tuple[
     Returns
     -------
     dict
-        Region in which the value of the column is outside.
+        Region in which the column value is outside the interval.
     dict
-        Region in which it is inside.
+        Region in which the column value is inside the interval.
     """
     values = region.get(column, WHOLE_LINE)
     lower = intersect_interval(values, -math.inf, low)
@@ -360,5 +362,5 @@ def split_region(region: Region, column: int, low: float, high: float) -> tuple[
 
 
 def is_empty(region: Region) -> bool:
-    """Return whether no row is in a region: whether no value of some column is allowed."""
+    """Return whether a region is empty because some column has no allowed values."""
     return not all(region.values())

@@ -1,4 +1,4 @@
-"""LabelBoostClassifier: a private learner from few labelled and many unlabelled rows."""
+"""LabelBoostClassifier: a private learner for few labelled and many unlabelled rows."""
 
 from __future__ import annotations
 
@@ -60,79 +60,80 @@ from skpublicdp.typing import Floats
 
 
 class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator):
-    """Private classifier from few labelled and many unlabelled rows, all of them private.
+    """Private classifier for few labelled and many unlabelled rows, all of which are private.
 
-    LabelBoost makes labels for a private learner that needs more rows than are labelled. A rule is
-    drawn from all labelings of a few labelled and many unlabelled rows and labels these rows; then
-    the base learner is run on them. The rule depends on private rows and is never released. Its
-    privacy cost is paid by random subsampling (Algorithms 2 and 3 of [1]_).
+    LabelBoost generates labels for a private learner that requires more labelled rows than are
+    available. A rule is drawn from all labellings of a few labelled and many unlabelled rows. The
+    rule assigns new labels to these rows, and the base learner is fitted to the relabelled rows.
+    The rule depends on private rows and is never released. Random subsampling compensates for the
+    privacy cost of the rule (Algorithms 2 and 3 of [1]_).
 
     Parameters
     ----------
     estimator : classifier, default=None
-        Base learner: a differentially private classifier with a parameter `epsilon`, and perhaps
-        `delta`, which are set to its share of the budget. It must protect all rows that its `fit`
-        gets and declare so, see Notes. ``None`` means `SemiPrivateClassifier`, which needs few rows
-        and therefore gains least.
+        Base learner: a differentially private classifier with a parameter `epsilon`, and optionally
+        `delta`, which are set to the base learner's share of the privacy budget. The base learner
+        must protect all rows passed to its `fit` and declare this, see Notes. ``None`` means
+        `SemiPrivateClassifier`, which requires few rows and therefore gains the least.
     hypotheses : HypothesisClass, default=None
-        Class of the rules that label the rows: `Thresholds`, `Stumps`, `Intervals`, `Rectangles` or
-        `Halfspaces` of one or two columns, `Rectangles` of three columns with at most 2^23 boxes
-        between `cuts`, or `FiniteClass`. Others are refused, see Notes.
-        ``None`` means `Thresholds` for one feature and two labels, and `Stumps` otherwise. With
-        `release_labeler` any class is accepted, and the default is `DecisionTrees`.
+        Class of the rules that relabel the rows: `Thresholds`, `Stumps`, `Intervals`, `Rectangles`
+        or `Halfspaces` on one or two columns, `Rectangles` on three columns with at most 2^23 boxes
+        between `cuts`, or `FiniteClass`. Other classes are rejected, see Notes. ``None`` means
+        `Thresholds` for one feature and two labels, and `Stumps` otherwise. With `release_labeler`,
+        any class is accepted, and the default is `DecisionTrees`.
     epsilon : float, default=1.0
-        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+        Privacy budget ε > 0 of one `fit`, interpreted as an exact fraction.
     delta : float, default=0.0
-        Privacy budget δ of one `fit`, in [0, 1), for base learners that use one.
+        Privacy budget δ of one `fit`, in [0, 1), for base learners with a parameter `delta`.
     alpha : float, default=0.1
-        Target error, in (0, 1): the error that `n_base` allows the base learner. It is also the
-        `alpha` of the default base learner and of a released labeler: some rule of the cover
-        disagrees with the best of the class on at most about this share of the public rows. With
-        the paper's constants the error bound is 11 alpha.
+        Target error, in (0, 1): the error that the base learner may have with `n_base` rows. The
+        value is also the `alpha` of the default base learner and of a released labeler: some rule
+        of the cover disagrees with the best rule of the class on at most approximately this
+        fraction of the public rows. With the paper's constants, the error bound is 11 alpha.
     beta : float, default=0.05
         Probability, in (0, 1), with which the error may exceed the bound. With the paper's
-        constants it is 2 beta.
+        constants, this probability is 2 beta.
     constants : {"tight", "paper"}, default="tight"
-        ``"tight"`` searches for the sizes and budgets with the smallest error bound. It relabels no
-        rows if the labelled rows alone have the smallest bound. ``"paper"`` is Algorithm 3 with its
-        own constants. With probability 1 - 2 beta its error is at most 11 alpha if some rule of
-        `hypotheses` makes no error (Lemma 4.12), so alpha must be below 1/11. It refuses an
-        `epsilon` above 1, and fewer rows than ``guarantees.n_label_boost(11 * alpha, 2 * beta,
-        epsilon, d, n_base, realizable=True)`` counts for a class of VC dimension d. The agnostic
-        case needs more rows (``realizable=False``).
+        ``"tight"`` searches for the sizes and budgets with the smallest error bound. With this
+        option, no rows are relabelled if the labelled rows alone have the smallest bound.
+        ``"paper"`` implements Algorithm 3 with its original constants. With probability 1 - 2 beta,
+        its error is at most 11 alpha if some rule of `hypotheses` makes no error (Lemma 4.12), so
+        alpha must be below 1/11. For a class of VC dimension d, it rejects an `epsilon` above 1 and
+        fewer rows than ``guarantees.n_label_boost(11 * alpha, 2 * beta, epsilon, d, n_base,
+        realizable=True)`` requires. The agnostic case requires more rows (``realizable=False``).
     release_labeler : bool, default=False
-        The parallel variant. A rule from a public cover is drawn by the labelled rows at the whole
-        `epsilon` and stored as `labeler_`. It labels the other rows, on which the base learner is
-        run, again at the whole `epsilon`. The two sets of rows are disjoint. `constants` is then
-        not used.
+        Whether to use the parallel variant. A rule from a public cover is drawn with the entire
+        `epsilon`, using its errors on the labelled rows, and stored as `labeler_`. This rule labels
+        the other rows, to which the base learner is fitted, again with the entire `epsilon`. The
+        two sets of rows are disjoint. In this variant, `constants` is ignored.
     classes : array-like, default=None
-        All possible labels. By default the labels that occur in `y`, whose set is then taken to be
-        public knowledge.
+        All possible labels. By default, the labels that occur in `y`; the set of these labels is
+        then assumed to be public knowledge.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of the features, from public knowledge. They are used without
-        public rows, by a released labeler and by the default base learner.
+        Lower and upper bounds of the features, from public knowledge. If there are no public rows,
+        they are used by a released labeler and by the default base learner.
     n_base : int, default=None
-        Rows with which the base learner, at ε = 1, errs on at most `alpha`. A larger number assigns
-        more rows and less budget to the base learner, and fewer rows to the relabelling. ``None``
-        means ``base_accuracy.n_rows(alpha, beta / 4)``, and without a `base_accuracy`
-        ``guarantees.n_private(alpha, beta, 1, d=1)``.
+        Number of rows with which the base learner, at ε = 1, has an error of at most `alpha`. A
+        larger number assigns more rows and a smaller privacy budget to the base learner, and fewer
+        rows to the relabelling. ``None`` means ``base_accuracy.n_rows(alpha, beta / 4)``, or
+        ``guarantees.n_private(alpha, beta, 1, d=1)`` if there is no `base_accuracy`.
     base_accuracy : guarantees.BaseAccuracy, default=None
-        Declared accuracy of the base learner on rows that a rule of `hypotheses` labels. It is an
-        assumption of `guarantee_`, for any base learner and two labels. It must hold at this δ and
-        at larger ones. Rows are then relabelled even if the labelled rows alone might do, since
-        their labels need not follow a rule. ``None`` means that `guarantee_` is known for a
-        `SemiPrivateClassifier` only.
+        Declared accuracy of the base learner on rows labelled by a rule of `hypotheses`.
+        `guarantee_` relies on this assumption, for any base learner and two labels. The declaration
+        must be valid for the δ of this learner and for larger δ. Rows are then relabelled even if
+        the labelled rows alone might suffice, since their labels need not follow a rule. ``None``
+        means that `guarantee_` is only available for a `SemiPrivateClassifier`.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator and does not set the
-        `random_state` of the base learner. Any other value makes the fit repeatable, for tests and
-        papers; the receipt then says so.
+        ``None`` uses the operating system's secure random number generator and does not set the
+        `random_state` of the base learner. Any other value makes the fit reproducible, for tests
+        and papers, and the receipt states this.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows. `fit` then needs `groups` and uses at most this number of
-        rows of each person, the first ones, and only labelled ones if there are any. Each row is
-        protected with ε divided by this number.
+        Protects people instead of individual rows. `fit` then requires `groups` and uses at most
+        the first `max_rows_per_group` rows of each person. If a person has labelled rows, only
+        labelled rows are used. Each row is protected with ε / `max_rows_per_group`.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it does not suffice, `fit` raises before a private row
-        is read. The base learner must not have a budget of its own.
+        Privacy budget to which the fit is charged. If too little budget remains, `fit` raises an
+        error before any private row is read. The base learner must not have its own budget.
 
     Attributes
     ----------
@@ -143,51 +144,53 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     n_rounds_ : int
         Number of rounds that relabelled rows.
     guarantee_ : float or None
-        Bound on the excess error in the population, with probability 1 - beta over all rows and
-        draws, if rows are independent draws from one population. It is relative to the best of
-        `hypotheses`, or of the base learner's class if `n_rounds_` is 0. It is known if the base
-        learner is a `SemiPrivateClassifier` whose class includes `hypotheses`, as a `FiniteClass`
-        of the same models does, or if `base_accuracy` is given and rows were relabelled. ``None``
-        if no bound is proved.
+        Bound on the excess population error, with probability 1 - beta over all rows and draws, if
+        rows are independent draws from one population. The bound is relative to the best rule of
+        `hypotheses`, or of the base learner's class if `n_rounds_` is 0. The bound is available if
+        the base learner is a `SemiPrivateClassifier` whose class includes `hypotheses`, such as a
+        `FiniteClass` of the same models, or if `base_accuracy` is given and rows were relabelled.
+        ``None`` if no bound has been proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why no bound is proved.
+        The terms of the bound, or the reason why no bound has been proved.
     privacy_ : PrivacyReceipt
         The privacy cost of the base learner, and of each round together with all later steps.
     labeler_ : SemiPrivateClassifier
-        The classifier that labelled the unlabelled rows. Only with `release_labeler`.
+        The classifier that labelled the unlabelled rows. Only available with `release_labeler`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the columns, if `X` has string column names.
+        Names of the columns, if all column names of `X` are strings.
 
     Warns
     -----
     NoPublicDataWarning
-        If there are no public rows for a base learner or labeler that uses them.
+        If the base learner or the labeler uses public rows and there are none.
     AmbiguousLabelWarning
-        If -1 may be a label or the mark of an unlabelled row.
+        If -1 could be either a label or the marker of an unlabelled row.
     TooFewRowsWarning
-        If `guarantee_` is 1, so that no accuracy bound holds.
+        If `guarantee_` is 1, which means that no accuracy bound holds.
 
     See Also
     --------
-    SemiPrivateClassifier : Learns from the labelled rows and public rows only.
+    SemiPrivateClassifier : Learns only from the labelled rows and public rows.
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one row, features and label. Which rows are labelled,
-    and their number, is public. All sizes, the number of rounds and all budgets depend on public
-    numbers only.
+    Neighbouring datasets differ by replacing the features and label of one row. The positions and
+    the number of labelled rows are public. All sizes, the number of rounds and all budgets depend
+    only on public numbers.
 
-    The privacy proof needs each labeling of the private rows listed once. It also needs that an
-    additional row extends a labeling in at most as many ways as there are labels. A decision tree
-    consists of several splits at private rows, so an additional row can extend it in many ways.
+    The privacy proof requires that each labelling of the private rows is listed exactly once. The
+    proof also requires that an additional row extends a labelling in at most as many ways as there
+    are labels. A decision tree combines several splits at private rows, so an additional row can
+    extend a labelling in many ways.
 
-    The base learner must be private for all possible rows. It must not fail for some of them, and
-    must not treat some of them as public. A class declares that by ``protects_all_rows = True``.
-    After relabelling, all rows may have the same label. A base learner with a parameter `classes`
-    receives the labels. Any other base learner gets one additional row for each label, at the
-    centre of `bounds`, at the median of `X_public` or at zero. Rows come in random order.
+    The base learner must be private for all possible rows. The base learner must not fail for some
+    rows, and must not treat some rows as public. A class declares this property by
+    ``protects_all_rows = True``. After relabelling, all rows may have the same label. A base
+    learner with a parameter `classes` receives the set of labels. For any other base learner, one
+    additional row per label is added at the centre of `bounds`, at the median of `X_public` or at
+    zero. The base learner receives the rows in random order.
 
     References
     ----------
@@ -229,7 +232,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         **GROUP_PARAMETERS,
     }
 
-    # metadata of these names has only one meaning, so it is routed without a request
+    # metadata with these names has only one meaning, so it is routed without a request
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "is_public": True,
@@ -283,25 +286,27 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         is_labelled: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Relabel rows and fit the base learner to them.
+        """Relabel rows and fit the base learner to the relabelled rows.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows, all private except for the rows that `is_public` marks.
+            Rows, all private except for those marked by `is_public`.
         y : array-like, shape (n,)
-            Labels, with -1 (or ``"-1"`` among text labels) for unlabelled rows. Labels of public
-            rows are not read. -1 is a label if `classes` contains it, or if `y` holds at most one
-            other value.
+            Labels, with -1 (or ``"-1"`` among string labels) for unlabelled rows. Labels of public
+            rows are not read. The value -1 is a label if `classes` contains it, or if `y` contains
+            at most one other value.
         X_public : array-like of float, shape (m, n_features), optional
             Separate public rows, for the cover of a released labeler and for base learners whose
-            `fit` has this parameter. In cross-validation it must not have as many rows as `X`.
+            `fit` has this parameter. In cross-validation, `X_public` must not have as many rows as
+            `X`.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`, which are used like `X_public`. Safe in cross-validation.
+            Marks the public rows of `X`, which are used in the same way as `X_public`. The mask is
+            safe to use in cross-validation.
         is_labelled : array-like of bool, shape (n,), optional
-            Marks the labelled rows; `y` is not read elsewhere.
+            Marks the labelled rows; `y` is not read for other rows.
         groups : array-like, shape (n,), optional
-            Person of each row, for `max_rows_per_group`.
+            Person identifier of each row, for `max_rows_per_group`.
 
         Returns
         -------
@@ -311,9 +316,9 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. The message quotes no private value.
+            If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
-            If `budget` does not suffice.
+            If too little of `budget` remains.
         """
         check_parameters(self)
         check_base(self._base_learner())
@@ -368,9 +373,9 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         return Ledger.from_estimator(self, event=event)
 
     def _relabel_in_rounds(self, rows: LabelledRows, base: Any, ledger: Ledger) -> RowsForBase:
-        """Plan the rounds by public numbers, and return the rows that they label.
+        """Plan the rounds from public numbers, and return the rows that they label.
 
-        A theorem bounds the cost of the rounds and the base learner together, for one row.
+        A theorem bounds the total cost of the rounds and the base learner for one row.
         """
         n_features, classes = self.n_features_in_, rows.classes
         plan, hypotheses = self._plan(rows, ledger)
@@ -385,7 +390,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             y=classes[codes],
             epsilon=plan.base_epsilon,
             delta=plan.base_delta,
-            # the set of labels in y is public, so labels as given lack none of `classes_`
+            # the set of labels in y is public, so the original labels include all of `classes_`
             may_lack_labels=bool(plan.rounds) or plan.resampled or self.classes is not None,
             n_rounds=len(plan.rounds),
             labeler=None,
@@ -402,9 +407,9 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         )
 
     def _plan(self, rows: LabelledRows, ledger: Ledger) -> tuple[LabelBoostPlan, HypothesisClass]:
-        """Return the sizes and budgets of the rounds, and the hypothesis class that relabels.
+        """Return the sizes and budgets of the rounds, and the class used for relabelling.
 
-        Both depend on public numbers only.
+        The plan and the class depend only on public numbers.
         """
         n_features, n_classes = self.n_features_in_, len(rows.classes)
         hypotheses = self.hypotheses
@@ -424,13 +429,13 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             alpha=float(self.alpha),
             beta=float(self.beta),
             n_base=self._n_base(),
-            # without a round the declared accuracy would not apply
+            # without a round, the declared accuracy would not apply
             must_relabel=self.base_accuracy is not None and n_classes <= 2,
         )
         return plan, hypotheses
 
     def _n_base(self) -> int | None:
-        """Return `n_base`, or the number of rows that follows from a declared accuracy."""
+        """Return `n_base`, or the number of rows derived from a declared accuracy."""
         if self.n_base is not None or self.base_accuracy is None:
             return self.n_base
         return self.base_accuracy.n_rows(float(self.alpha), float(self.beta) / 4)
@@ -446,7 +451,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     ) -> RowsForBase:
         """Fit a labeler to the labelled rows, and return the other rows with its labels.
 
-        Labeler and base learner use disjoint rows, so each has the whole budget (parallel
+        Labeler and base learner use disjoint rows, so each can spend the entire budget (parallel
         composition).
         """
         if not len(rows.X_unlabelled):

@@ -34,16 +34,16 @@ from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
 
 UNPROVED_BASE_LEARNER = (
-    "rows with drawn labels need a SemiPrivateClassifier as base learner, whose hypotheses include "
-    "the rules that label; another base learner needs a base_accuracy"
+    "for rows with drawn labels, the base learner must be a SemiPrivateClassifier whose hypotheses "
+    "include the labelling rules; any other base learner requires a base_accuracy"
 )
 
 UNUSED_ACCURACY = (
-    "no row was relabelled, and base_accuracy is about rows with drawn labels; give more "
+    "no row was relabelled, but base_accuracy only applies to rows with drawn labels; provide more "
     "unlabelled rows"
 )
 
-TOO_MANY_LABELS = "base_accuracy has a VC dimension, which is for two labels"
+TOO_MANY_LABELS = "base_accuracy has a VC dimension, which is only defined for two labels"
 
 RESAMPLED_ROWS = "the base learner was given rows drawn with replacement, which are not independent"
 
@@ -58,26 +58,28 @@ def label_boost_guarantee(
     base_accuracy: BaseAccuracy | None = None,
     n_classes: int = 2,
 ) -> Promise:
-    """Return the guarantee of LabelBoost: the error of relabelling plus that of the base learner.
+    """Return the guarantee of LabelBoost: the relabelling error plus the base learner's error.
 
-    Its bound is on the excess error in the population over the best of `hypotheses`, the class that
-    relabels, and may fail with probability `beta`. Without a round it is the base learner's own.
-    With one, it is for a `SemiPrivateClassifier` or for the declared accuracy of a base learner.
+    The bound applies to the excess population error over the best rule of `hypotheses`, the class
+    used for relabelling, and may fail with probability `beta`. Without a round, the guarantee is
+    the base learner's own guarantee. With at least one round, the bound requires a
+    `SemiPrivateClassifier` or a declared accuracy of the base learner.
 
     Parameters
     ----------
     plan : LabelBoostPlan
         Sizes and budgets of the fit.
     hypotheses : HypothesisClass
-        The class that relabels.
+        The class used for relabelling.
     base : classifier
         The base learner, fitted to `n_base` rows.
     beta : float
         Probability with which the bound may fail.
     n_base : int
-        Number of these rows.
+        Number of rows to which the base learner was fitted.
     log_n_labelings : callable
-        Upper bound on the logarithm of the number of labelings of some number of rows.
+        Upper bound on the logarithm of the number of labellings, as a function of the number of
+        rows.
     base_accuracy : BaseAccuracy, optional
         Declared accuracy of the base learner.
     n_classes : int, default=2
@@ -113,9 +115,9 @@ def label_boost_guarantee(
     if type(base) is not SemiPrivateClassifier or not _is_subclass(hypotheses, base.hypotheses):
         return no_guarantee(UNPROVED_BASE_LEARNER)
     is_own_cover = _is_own_cover(base.hypotheses)
-    # The guarantee of the base learner includes the radius of its cover, and fails with at most
-    # half of its own beta for it. A class that is its own cover has none, so its beta does not
-    # matter.
+    # The guarantee of the base learner includes the radius of its cover, which may fail with at
+    # most half of the base learner's beta. A class that is its own cover has no such term, so its
+    # beta does not matter.
     base_guarantee = base_learner_guarantee(base, None if is_own_cover else beta / 2)
     if base_guarantee.bound is None:
         return base_guarantee
@@ -123,7 +125,7 @@ def label_boost_guarantee(
         plan,
         base,
         0.0 if is_own_cover else base_guarantee.bound,
-        # with the labeller as a member of the cover, all of the other half of beta is available
+        # with the labeller as a member of the cover, the entire second half of beta is available
         beta / 2 if is_own_cover else beta / 4,
         math.log(base.cover_size_) + float(log_n_labelings(2 * plan.base_rows)),
         is_own_cover=is_own_cover,
@@ -141,12 +143,13 @@ def _disagreement_with_labeller(
     *,
     is_own_cover: bool,
 ) -> float:
-    """Return a bound on the share of the population where base learner and last labeller disagree.
+    """Return a bound on the population fraction where base learner and last labeller disagree.
 
-    The labels that the base learner gets depend on its rows, so its own guarantee does not apply.
-    The bound goes from the population to these rows, adds the error of the draw, and goes back to
-    the population. Each step is one relative deviation bound, and a bootstrap sample needs two
-    steps in either direction (docs/proofs/label_boost.md, "Error in the population").
+    The labels that the base learner receives depend on its rows, so its own guarantee does not
+    apply. The bound moves from the population to these rows, adds the error of the draw, and
+    returns to the population. Each step applies one relative deviation bound, and a bootstrap
+    sample requires two steps in each direction (docs/proofs/label_boost.md, "Error in the
+    population").
 
     Parameters
     ----------
@@ -155,14 +158,15 @@ def _disagreement_with_labeller(
     base : SemiPrivateClassifier
         The fitted base learner.
     cover_distance : float
-        Share of the population on which the labeller and some member of the cover disagree.
+        Fraction of the population on which the labeller and some member of the cover disagree.
     beta : float
-        Probability with which the bound may fail, without `cover_distance`.
+        Probability with which the bound may fail, excluding `cover_distance`.
     log_pairs : float
-        Logarithm of the number of ways in which a cover member and a labeling disagree on the rows.
+        Logarithm of the number of disagreement patterns between a cover member and a labelling on
+        the rows.
     is_own_cover : bool
-        Whether the labeller is a member of the cover. It then makes no error on the rows, so the
-        first steps are not needed.
+        Whether the labeller is a member of the cover. In this case, the labeller makes no error on
+        the rows, so the first steps are not needed.
     """
     n_samples = 2 if plan.resampled else 1
     n_steps_to_rows = 0 if is_own_cover else n_samples
@@ -177,9 +181,10 @@ def _disagreement_with_labeller(
 
 
 def _why_accuracy_does_not_apply(n_base: int, n_rows: int, n_classes: int) -> str:
-    """Return why a declared accuracy does not hold for a base learner, or "" if it does.
+    """Return why a declared accuracy does not apply to a base learner, or "" if it does.
 
-    `n_base` is the number of its rows, and `n_rows` without rows that were added for labels.
+    `n_base` is the number of the base learner's rows, and `n_rows` is this number without the rows
+    that were added for labels.
     """
     if n_base > n_rows:
         return ADDED_ROWS
@@ -195,27 +200,27 @@ def _declared_disagreement(
     *,
     n_samples: int = 1,
 ) -> float:
-    """Return a bound on the share of the population where base learner and labeller disagree.
+    """Return a bound on the population fraction where base learner and labeller disagree.
 
-    The declared error on the rows of the base learner goes to the population by one relative
-    deviation bound, and by two for a bootstrap sample. It is for all pairs of a labeller and a rule
-    of the base learner, since both depend on these rows.
+    The declared error on the base learner's rows is converted to the population by one relative
+    deviation bound, or by two bounds for a bootstrap sample. The bound holds for all pairs of a
+    labeller and a rule of the base learner, since both depend on these rows.
 
     Parameters
     ----------
     accuracy : BaseAccuracy
         Declared accuracy of the base learner.
     n : int
-        Number of its rows.
+        Number of rows of the base learner.
     epsilon : float
-        Its privacy budget.
+        Privacy budget of the base learner.
     log_labellers : float
-        Logarithm of the number of labelings of 2n rows by the labeller's class; 0 if the labeller
-        does not depend on the rows.
+        Logarithm of the number of labellings of 2n rows by the labeller's class, or 0 if the
+        labeller does not depend on the rows.
     beta : float
         Probability with which the bound may fail.
     n_samples : int, default=1
-        Samplings between the population and the rows of the base learner.
+        Number of sampling steps between the population and the rows of the base learner.
     """
     beta_share = beta / (n_samples + 1)
     log_pairs = log_labellers + log_growth(2 * n, accuracy.vc_dimension)
@@ -235,11 +240,11 @@ def released_labeler_guarantee(
 ) -> Promise:
     """Return the guarantee with ``release_labeler=True``: labeler error plus base learner error.
 
-    Both are fitted to disjoint rows, so both guarantees hold, each with half of `beta`. The base
-    learner's guarantee is relative to the labeler, which makes no error on the rows that it labels.
-    So their sum is a bound relative to the best of the labeler's class. The same holds for a
-    declared accuracy. `n_base` is the number of rows of the base learner, and `n_rows` without rows
-    that were added for labels.
+    Labeler and base learner are fitted to disjoint rows, so both guarantees hold, each with half of
+    `beta`. The base learner's guarantee is relative to the labeler, which makes no error on the
+    rows that it labels. Therefore, the sum of both errors is a bound relative to the best rule of
+    the labeler's class. The same applies to a declared accuracy. `n_base` is the number of the base
+    learner's rows, and `n_rows` is this number without the rows that were added for labels.
     """
     if base_accuracy is not None:
         why = _why_accuracy_does_not_apply(n_base, n_rows, len(labeler.classes_))
@@ -270,7 +275,7 @@ def _sum_guarantee(
 ) -> Promise:
     """Return the guarantee whose bound is the sum of the errors of relabelling and base learner.
 
-    The reason says so if the error of the base learner is `declared`.
+    If the error of the base learner is `declared`, the reason states this.
     """
     reason = (
         f"With probability {1 - beta:g} over all rows and draws, if the rows are independent draws "
@@ -285,24 +290,24 @@ def _sum_guarantee(
 
 
 def _is_own_cover(hypotheses: HypothesisClass | None) -> bool:
-    """Return whether the cover of a class has all of its rules, whatever the public rows are."""
+    """Return whether the cover of a class contains all of its rules for any public rows."""
     if type(hypotheses) is Rectangles:
         return hypotheses.cuts is not None
     return type(hypotheses) is FiniteClass
 
 
 def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None) -> bool:
-    """Return whether every rule of one hypothesis class is surely a rule of another one.
+    """Return whether every rule of one hypothesis class is known to be a rule of another class.
 
-    False may also mean that it is not known. The superclass None is the default class.
+    False can also mean that the relation is unknown. A superclass of None means the default class.
     """
     superclass = class_or_default(superclass)
-    # not isinstance: a subclass in Python may have other rules
+    # not isinstance: a Python subclass may contain other rules
     own_type, super_type = type(hypotheses), type(superclass)
     if own_type is super_type is Halfspaces:
         return True  # their settings change the cover, not the class
     if type(hypotheses) is FiniteClass and type(superclass) is FiniteClass:
-        # by identity: whether two models predict the same cannot be decided
+        # by identity: whether two models make the same predictions cannot be decided
         models = {id(model) for model in hypotheses.models}
         return models <= {id(model) for model in superclass.models}
     if own_type is super_type is Rectangles:
@@ -318,7 +323,7 @@ def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None
 
 
 def _has_cuts_of(hypotheses: Rectangles, superclass: Rectangles) -> bool:
-    """Return whether two classes of boxes have the same cuts, or the second one has all boxes."""
+    """Return whether two classes of boxes have the same cuts, or the second has all boxes."""
     if superclass.cuts is None:
         return True
     if hypotheses.cuts is None or len(hypotheses.cuts) != len(superclass.cuts):

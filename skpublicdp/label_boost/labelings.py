@@ -1,7 +1,7 @@
-"""Enumerations of the labelings (dichotomies) of given rows by a hypothesis class.
+"""Enumerations of the labellings (dichotomies) of given rows by a hypothesis class.
 
-Each list holds every labeling once, as the privacy proof in docs/proofs/label_boost.md needs. The
-lists depend on the rows, which may be private.
+Each list contains every labelling exactly once, as required by the privacy proof in
+docs/proofs/label_boost.md. The lists depend on the rows, which may be private.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 class Labelings(ABC):
-    """List of all labelings of given rows by a hypothesis class, each distinct labeling once."""
+    """List of all labellings of given rows by a hypothesis class, without duplicates."""
 
     @abstractmethod
     def family(self, y: Codes) -> Family:
-        """Return a family with one member per labeling, whose score is its number of errors.
+        """Return a family with one member per labelling, whose score is its number of errors.
 
-        Errors are counted on the first ``len(y)`` rows, which have the labels y. The other rows
-        are unlabelled.
+        Errors are counted on the first ``len(y)`` rows, whose labels are y. The other rows are
+        unlabelled.
         """
 
     @abstractmethod
     def labels(self, member: Path) -> Codes:
-        """Return the label codes that one member of the family gives to all rows."""
+        """Return the label codes that one member of the family assigns to all rows."""
 
 
 class EnumeratedLabelings(Labelings):
-    """List of labelings whose error counts fit in one array."""
+    """List of labellings whose error counts fit in one array."""
 
     @abstractmethod
     def errors(self, y: Codes) -> Integers:
-        """Return the number of errors of each labeling on the first ``len(y)`` rows (labels y)."""
+        """Return the error count of each labelling on the first ``len(y)`` rows, labelled y."""
 
     def family(self, y: Codes) -> Leaf:
-        """Return the labelings as one leaf; member i is the labeling at index i of `errors`."""
+        """Return the labellings as one leaf; member i is the labelling at index i of `errors`."""
         return Leaf(self.errors(y))
 
 
 class SplitLabelings(EnumeratedLabelings):
-    """Labelings by one split of one feature, and the constant labelings.
+    """Labellings by a single split of one feature, and the constant labellings.
 
     Parameters
     ----------
     X : ndarray of float64, shape (n, n_features)
         Rows. Only the order of the values in each column matters.
     features : sequence of int
-        Columns that may be split.
+        Columns in which splits are allowed.
     pairs : sequence of (int, int)
-        Codes of the labels above and below a split; the two must differ.
+        Codes of the labels above and below a split, which must differ.
     n_classes : int
-        Number of labels. Each label gives one constant labeling.
+        Number of labels. Each label defines one constant labelling.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class SplitLabelings(EnumeratedLabelings):
         self._feature, self._min_rank = feature, min_rank
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors on the first ``len(y)`` rows, which have the labels y.
+        """Return the errors on the first ``len(y)`` rows, whose labels are y.
 
         Returns
         -------
         ndarray of int64, shape (n_pairs * n_splits + n_classes,)
-            Errors of all splits for the first pair of labels, for the second pair and so on, then
-            errors of the constant labelings.
+            Errors of all splits for the first pair of labels, then for the second pair and so on,
+            followed by the errors of the constant labellings.
         """
         n_of_label = np.bincount(y, minlength=self._n_classes)
         n_above = np.empty((self._n_classes, len(self._feature)), dtype=np.int64)
@@ -96,7 +96,8 @@ class SplitLabelings(EnumeratedLabelings):
             # rows by label and minimum rank: sums from the highest rank downwards
             counts_from_rank = counts[:, ::-1].cumsum(axis=1)[:, ::-1]
             n_above[:, on_feature] = counts_from_rank[:, self._min_rank[on_feature]]
-        # a labeling is right on rows above with the upper label and rows below with the lower one
+        # a labelling is correct on rows above with the upper label and on rows below with the lower
+        # label
         errors_by_pair = [
             len(y) - n_above[upper] - (n_of_label[lower] - n_above[lower])
             for upper, lower in self._pairs
@@ -104,7 +105,7 @@ class SplitLabelings(EnumeratedLabelings):
         return np.concatenate([*errors_by_pair, len(y) - n_of_label]).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
-        """Return the label codes of all rows by the labeling at index `member` of `errors`."""
+        """Return the label codes of all rows for the labelling at index `member` of `errors`."""
         n_rows = len(self._ranks[0])
         n_splits = len(self._feature)
         first_constant = len(self._pairs) * n_splits
@@ -119,16 +120,16 @@ class SplitLabelings(EnumeratedLabelings):
 def _distinct_splits(ranks: list[Codes], feature: Codes, min_rank: Codes) -> Codes:
     """Return the index of one split for each partition of the rows into two sets.
 
-    Each row gets a random 64-bit key. A split is hashed by the sums of the keys of its two sets,
-    of which the smaller one is kept. Splits with equal hashes are then compared exactly. If two of
-    them differ, which has probability 2^-64, new keys are drawn.
+    Each row is assigned a random 64-bit key. A split is hashed by summing the keys of each of its
+    two sets and keeping the smaller sum. Splits with equal hashes are then compared exactly. If two
+    of these splits differ, which has probability 2^-64, new keys are drawn.
 
     Parameters
     ----------
     ranks : list of ndarray of intp, shape (n,)
         Ranks of the rows in each column.
     feature, min_rank : ndarray of intp, shape (n_splits,)
-        Column of each split, and the smallest rank above it.
+        Column of each split, and the smallest rank above the split.
     """
     n_rows = len(ranks[0])
     for seed in itertools.count():  # the first seed is enough, except with probability 2^-64
@@ -156,19 +157,19 @@ def _distinct_splits(ranks: list[Codes], feature: Codes, min_rank: Codes) -> Cod
 def _are_equal_partitions(
     ranks: list[Codes], feature: Codes, min_rank: Codes, first: Codes, second: Codes
 ) -> bool:
-    """Return whether each split of `first` makes the same two sets of rows as that in `second`.
+    """Return whether each split in `first` partitions the rows like the split in `second`.
 
-    Two splits agree if the rows above the first are exactly the rows above the second, or exactly
-    the rows below it. To decide that, the smallest and largest rank in the second split's column
-    are compared with its cut, for the rows on either side of the first split. All pairs of splits
-    on the same two columns are handled together.
+    Two splits are equivalent if the rows above the first are exactly the rows above the second, or
+    exactly the rows below the second. To decide this, the smallest and largest ranks in the second
+    split's column are compared with its cut, separately for the rows on either side of the first
+    split. All pairs of splits on the same two columns are processed together.
 
     Parameters
     ----------
     ranks : list of ndarray of intp, shape (n,)
         Ranks of the rows in each column.
     feature, min_rank : ndarray of intp, shape (n_splits,)
-        Column of each split, and the smallest rank above it.
+        Column of each split, and the smallest rank above the split.
     first, second : ndarray of intp, shape (n_pairs,)
         Indices of the splits to compare.
     """
@@ -195,24 +196,24 @@ def _are_equal_partitions(
 
 
 class IntervalLabelings(EnumeratedLabelings):
-    """Labelings by an interval of one feature: 1 on consecutive distinct values, 0 elsewhere.
+    """Labellings by an interval of one feature: 1 on consecutive distinct values, 0 elsewhere.
 
     Parameters
     ----------
     column : ndarray of float64, shape (n,)
-        Values of the rows. Only their order matters.
+        Values of the rows. Only the order of the values matters.
     """
 
     def __init__(self, column: Floats) -> None:
         self._ranks = np.unique(column, return_inverse=True)[1].ravel()
-        # lowest and highest rank of each interval that is not empty; both are included
+        # lowest and highest rank of each non-empty interval, both inclusive
         self._low, self._high = np.triu_indices(int(self._ranks.max()) + 1)
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors of all intervals on the first ``len(y)`` rows, then of the empty one.
+        """Return the errors of all intervals and the empty interval on the first ``len(y)`` rows.
 
-        The empty interval errs on every label 1. A rank inside an interval adds its zeros to the
-        errors and removes its ones.
+        The empty interval makes an error on every row with label 1. Including a rank in an interval
+        adds its zeros to the errors and removes its ones.
         """
         n_ranks = int(self._ranks.max()) + 1
         cells = y * n_ranks + self._ranks[: len(y)]
@@ -223,7 +224,7 @@ class IntervalLabelings(EnumeratedLabelings):
         return np.append(errors, empty_errors).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows by the labeling at index `member` of `errors`."""
+        """Return the labels of all rows for the labelling at index `member` of `errors`."""
         inside = np.zeros(len(self._ranks), dtype=np.intp)
         if member < len(self._low):  # the last member is the empty interval
             inside += (self._low[member] <= self._ranks) & (self._ranks <= self._high[member])
@@ -231,11 +232,11 @@ class IntervalLabelings(EnumeratedLabelings):
 
 
 class GridLabelings(EnumeratedLabelings):
-    """Labelings by a box of cells of a grid: 1 inside, 0 outside.
+    """Labellings by a box of grid cells: 1 inside, 0 outside.
 
     Each set of rows that a box cuts out is listed as its bounding box, which has rows in its first
-    and in its last cell along each axis. All boxes of the grid are counted by summed-area tables,
-    so that time and memory depend on the grid and hardly on the rows.
+    and in its last cell along each axis. All boxes of the grid are counted with summed-area tables,
+    so time and memory depend on the grid and hardly on the number of rows.
 
     Parameters
     ----------
@@ -248,23 +249,23 @@ class GridLabelings(EnumeratedLabelings):
     def __init__(self, cells: Codes, shape: Sequence[int]) -> None:
         self._cells, self._shape = cells, tuple(shape)
         self._cell_of_row = np.ravel_multi_index(tuple(cells), self._shape)
-        # first and last cell of each interval along an axis; both are included
+        # first and last cell of each interval along an axis, both inclusive
         self._intervals = [np.triu_indices(n_cells) for n_cells in self._shape]
         self._n_intervals = tuple(len(first) for first, _ in self._intervals)
         n_rows = np.bincount(self._cell_of_row, minlength=math.prod(self._shape))
         is_bounding = np.ones(self._n_intervals, dtype=np.bool_)
         for axis, (first, last) in enumerate(self._intervals):
-            # for each cell of this axis and each interval of the others: whether rows are there
+            # for each cell of this axis and each interval of the other axes: whether there are rows
             has_rows = self._box_sums(n_rows, cell_axis=axis) > 0
             is_bounding &= has_rows.take(first, axis)
             is_bounding &= has_rows.take(last, axis)
         self._boxes = np.flatnonzero(is_bounding)
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors of all bounding boxes on the first ``len(y)`` rows, then of the empty.
+        """Return the errors of all bounding boxes and the empty box on the first ``len(y)`` rows.
 
-        The empty box errs on every label 1. A cell inside a box adds its zeros to the errors and
-        removes its ones.
+        The empty box makes an error on every row with label 1. Including a cell in a box adds its
+        zeros to the errors and removes its ones.
         """
         n_cells = math.prod(self._shape)
         labelled_cells = self._cell_of_row[: len(y)]
@@ -275,7 +276,7 @@ class GridLabelings(EnumeratedLabelings):
         return np.append(errors, empty_errors).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows by the labeling at index `member` of `errors`."""
+        """Return the labels of all rows for the labelling at index `member` of `errors`."""
         if member == len(self._boxes):  # the empty box
             return np.zeros(self._cells.shape[1], dtype=np.intp)
         box = np.unravel_index(self._boxes[member], self._n_intervals)
@@ -290,9 +291,9 @@ class GridLabelings(EnumeratedLabelings):
         Parameters
         ----------
         values : ndarray of intp, shape (n_cells,)
-            An integer for each cell of the grid.
+            An integer value for each cell of the grid.
         cell_axis : int, optional
-            Axis along which single cells, and no intervals, are boxes.
+            Axis along which boxes are single cells instead of intervals.
 
         Returns
         -------
@@ -309,22 +310,22 @@ class GridLabelings(EnumeratedLabelings):
 
 
 class ExplicitLabelings(EnumeratedLabelings):
-    """Labelings by the rules of a list, each distinct labeling once.
+    """Distinct labellings by a list of rules.
 
     Parameters
     ----------
     labelings : ndarray of intp, shape (n_rules, n)
-        Code of the label that each rule gives to each row.
+        Label code that each rule assigns to each row.
     """
 
     def __init__(self, labelings: Codes) -> None:
         self._labelings = np.unique(labelings, axis=0)
 
     def errors(self, y: Codes) -> Integers:
-        """Return the number of errors of each labeling on the first ``len(y)`` rows (labels y)."""
+        """Return the error count of each labelling on the first ``len(y)`` rows, labelled y."""
         is_wrong = self._labelings[:, : len(y)] != y
         return np.asarray(is_wrong.sum(axis=1, dtype=np.int64))
 
     def labels(self, member: int) -> Codes:
-        """Return the label codes of all rows by the labeling at index `member` of `errors`."""
+        """Return the label codes of all rows for the labelling at index `member` of `errors`."""
         return np.asarray(self._labelings[member])

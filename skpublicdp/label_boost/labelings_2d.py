@@ -1,4 +1,4 @@
-"""Enumerations of the labelings of rows by boxes and by halfplanes over two columns.
+"""Enumerations of the labellings of rows by boxes and by halfplanes on two columns.
 
 The proofs are in docs/proofs/label_boost.md ("Listing each dichotomy once").
 """
@@ -25,9 +25,9 @@ class _LowerSides(NamedTuple):
     Attributes
     ----------
     first, last : int
-        First and last lower side; both are included.
+        First and last lower side, both inclusive.
     first_upper : int
-        Lowest upper side for these lower sides. Every higher one is possible too.
+        Lowest upper side for these lower sides. Every higher upper side is also possible.
     """
 
     first: int
@@ -41,7 +41,7 @@ class _Strip(NamedTuple):
     Attributes
     ----------
     points : slice
-        The points between the sides, among all distinct points.
+        The points between the sides, as a slice of all distinct points.
     heights : ndarray of intp
         Distinct ranks of these points in the second column, in increasing order.
     runs : list of _LowerSides
@@ -54,10 +54,10 @@ class _Strip(NamedTuple):
 
 
 class BoxLabelings(Labelings):
-    """Labelings by an axis-parallel box: 1 inside, 0 outside.
+    """Labellings by an axis-parallel box: 1 inside, 0 outside.
 
-    Each set of rows that a box cuts out has one bounding box, which has rows on all four sides.
-    The list therefore holds each bounding box once, and the empty box.
+    Each set of rows that a box cuts out has a unique bounding box, which touches rows on all four
+    sides. The list therefore contains each bounding box once, and the empty box.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class BoxLabelings(Labelings):
         ranks = np.stack([np.unique(column, return_inverse=True)[1].ravel() for column in X.T])
         points, point_of_row = np.unique(ranks, axis=1, return_inverse=True)
         self._point_of_row = point_of_row.ravel()
-        # np.unique sorts by the first column, so that points with the same x rank are adjacent
+        # np.unique sorts by the first column, so points with the same x rank are adjacent
         self._x_ranks, self._y_ranks = points
         first_points = np.unique(self._x_ranks, return_index=True)[1]
         # the points with x rank r are _starts[r], ..., _starts[r + 1] - 1
@@ -80,8 +80,8 @@ class BoxLabelings(Labelings):
     def family(self, y: Codes) -> Family:
         """Return all boxes with their errors on the first ``len(y)`` rows, whose labels are y.
 
-        The family is a choice among the pairs of a left and a right side, with the boxes between
-        them built on demand. Its last option is the empty box.
+        The family is a choice among the pairs of a left and a right side. The boxes between the two
+        sides are generated on demand. The last option of the family is the empty box.
         """
         n_points = len(self._x_ranks)
         labelled_points = self._point_of_row[: len(y)]
@@ -97,7 +97,7 @@ class BoxLabelings(Labelings):
         return Choice(Lazy(len(self._lefts) + 1, build, 1))
 
     def labels(self, member: Path) -> Codes:
-        """Return the labels of all rows by one box of the family.
+        """Return the labels of all rows for one box of the family.
 
         The path of a box is ``(sides, (run, (lower, upper)))``, in the order of `_boxes_between`.
         """
@@ -116,16 +116,16 @@ class BoxLabelings(Labelings):
     def _strip(self, sides: int) -> _Strip:
         """Return the points between a left and a right side, and all lower and upper sides.
 
-        A box touches its left and its right side only if each of them has a point between the lower
-        and the upper side. For a given lower side, the lowest upper side is therefore the larger of
-        two heights: the lowest point at or above the lower side on the left, and on the right. It
-        changes only where a lower side passes one of these points. This divides the lower sides
-        into runs.
+        A box touches its left and its right side only if each of these sides has a point between
+        the lower and the upper side. For a given lower side, the lowest upper side is therefore the
+        larger of two heights: the lowest point at or above the lower side on the left, and on the
+        right. The lowest upper side changes only where a lower side passes one of these points.
+        These changes divide the lower sides into runs.
 
         Parameters
         ----------
         sides : int
-            Index of the pair of sides, into `_lefts` and `_rights`.
+            Index of the pair of sides in `_lefts` and `_rights`.
         """
         left, right = self._lefts[sides], self._rights[sides]
         points = slice(self._starts[left], self._starts[right + 1])
@@ -150,19 +150,20 @@ class BoxLabelings(Labelings):
     def _boxes_between(self, sides: int, error_change: Integers, n_ones: int) -> Family:
         """Return all boxes with a given left and right side, with their errors.
 
-        A box errs on every 1 outside and every 0 inside, so it makes `n_ones` errors plus the sum
-        of `error_change` over its points. Ordered by height, that sum is a difference of two
-        cumulative sums, one term for each of the lower and upper sides. Within a run every lower
-        side fits every upper side, so the errors of a run are a `Product` of two leaves.
+        A box makes an error on every 1 outside and every 0 inside, so its error count is `n_ones`
+        plus the sum of `error_change` over its points. If the points are ordered by height, this
+        sum is a difference of two cumulative sums, one for the lower side and one for the upper
+        side. Within a run, every lower side can be combined with every upper side, so the errors of
+        a run are a `Product` of two leaves.
 
         Parameters
         ----------
         sides : int
-            Index of the pair of sides, into `_lefts` and `_rights`.
+            Index of the pair of sides in `_lefts` and `_rights`.
         error_change : ndarray of int64, shape (n_points,)
-            Change of the number of errors if a point is inside: its zeros minus its ones.
+            Change in the number of errors if a point is inside: its zeros minus its ones.
         n_ones : int
-            Rows labelled 1, which are the errors of the empty box.
+            Number of rows labelled 1, which is the error count of the empty box.
         """
         strip = self._strip(sides)
         height_of_point = np.searchsorted(strip.heights, self._y_ranks[strip.points])
@@ -179,18 +180,18 @@ class BoxLabelings(Labelings):
 
 
 MEMBERS_OF_CONSTANTS = 2
-"""Number of constant labelings, which `HalfplaneLabelings` lists first: all 0, then all 1."""
+"""Number of constant labellings, which `HalfplaneLabelings` lists first: all 0, then all 1."""
 
 SAFE_DIFFERENCE = 2.0**1000
 """Differences of coordinates below this bound cannot overflow.
 
-Slopes below its inverse may have lost digits by underflow, so they are compared as fractions.
+Slopes below its inverse may have lost digits due to underflow, so they are compared as fractions.
 """
 
 SLOPE_TOLERANCE = 2.0**-48
 """Relative difference below which two slopes are compared as fractions.
 
-It exceeds the rounding error of a slope, see docs/proofs/label_boost.md.
+The value exceeds the rounding error of a slope, see docs/proofs/label_boost.md.
 """
 
 INTEGER_BITS = 25
@@ -198,10 +199,11 @@ INTEGER_BITS = 25
 
 
 class HalfplaneLabelings(EnumeratedLabelings):
-    """Labelings by a line in the plane, with 1 on either of its sides, and the constant labelings.
+    """Labellings by a line in the plane, with 1 on either side, and the constant labellings.
 
-    A labeling that is not constant is given by a point and a ray from it through other points. It
-    is 1 to the left of the ray's line and, on the line, at the point and behind it.
+    A labelling that is not constant is determined by a point and a ray from this point through
+    other points. The label is 1 to the left of the ray's line and, on the line, at the point and
+    behind it.
 
     Parameters
     ----------
@@ -213,7 +215,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         points, point_of_row = np.unique(X + 0.0, axis=0, return_inverse=True)
         self._exact_points, self._point_of_row = points, point_of_row.ravel()
         # If possible, scale the columns to integers of INTEGER_BITS bits. Scaling a column by a
-        # power of two maps lines to lines and keeps their sides.
+        # power of two maps lines to lines and preserves their sides.
         _, exponents = np.frexp(np.abs(points).max(axis=0))
         scaled = np.ldexp(points, INTEGER_BITS - exponents)
         is_exact = np.ldexp(scaled, exponents - INTEGER_BITS) == points
@@ -221,7 +223,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         self._points = scaled if self._are_integers else points
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors of the constants, then of the rays of each point.
+        """Return the errors of the constants, followed by the errors of the rays of each point.
 
         Parameters
         ----------
@@ -231,8 +233,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
         Returns
         -------
         ndarray of int64, shape (n_labelings,)
-            One count for each labeling: all rows 0, all rows 1, then for each point its upper rays
-            and its lower rays by angle (see `_lines_through`).
+            One error count for each labelling: all rows 0, all rows 1, and then, for each point,
+            its upper rays and its lower rays by angle (see `_lines_through`).
         """
         n_points = len(self._points)
         labelled_points = self._point_of_row[: len(y)]
@@ -250,8 +252,9 @@ class HalfplaneLabelings(EnumeratedLabelings):
                 np.bincount(line_of_point[on_ray], change[on_ray], n_lines).cumsum()
                 for on_ray in (~on_lower_ray, on_lower_ray)
             )
-            # Left of an upper ray are the upper rays of larger angles and the lower rays of smaller
-            # ones. The line's own lower ray lies behind the point, so it is included.
+            # The upper rays of larger angles and the lower rays of smaller angles lie to the left
+            # of an upper ray. The lower ray of the same line lies behind the point, so it is
+            # included.
             left_of_upper = upper_sums[-1:] - upper_sums + lower_sums
             left_of_lower = lower_sums[-1:] - lower_sums + upper_sums
             # only rays through at least one other point are listed
@@ -264,7 +267,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         return np.concatenate(errors)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows by the labeling at index `member` of `errors`."""
+        """Return the labels of all rows for the labelling at index `member` of `errors`."""
         inside = np.zeros(len(self._points), dtype=np.intp)
         if member < MEMBERS_OF_CONSTANTS:
             inside += member  # all rows have the label 0 or 1
@@ -285,7 +288,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         raise IndexError(f"member must be below the number of labelings; got {member}")
 
     def _lines_through(self, point: int) -> tuple[Codes, NDArray[np.bool_]]:
-        """Return the line through a point on which each other point lies, and its side.
+        """Return each other point's line through a given point, and its side of that line.
 
         Parameters
         ----------
@@ -295,11 +298,11 @@ class HalfplaneLabelings(EnumeratedLabelings):
         Returns
         -------
         line_of_point : ndarray of intp, shape (n_points - 1,)
-            For each other point, the number of its line. Lines are numbered by their angle, from 0
-            to below π.
+            Index of the line through each other point. Lines are numbered by their angle, from 0 to
+            below π.
         on_lower_ray : ndarray of bool, shape (n_points - 1,)
-            Marks the points on the lower ray of their line. The upper ray is the one that has the
-            angle of the line.
+            Marks the points on the lower ray of their line. The upper ray is the ray whose angle is
+            the angle of the line.
         """
         with np.errstate(over="ignore"):
             dx, dy = np.delete(self._points - self._points[point], point, axis=0).T
@@ -309,7 +312,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
         sectors, slopes = _slopes(dx * sign, dy * sign)
         order = np.lexsort((slopes, sectors))
         is_close = self._is_close_to_next(sectors[order], slopes[order])
-        # the first direction begins a line, as does each one that differs from the previous one
+        # the first direction begins a line, and so does each direction that differs from the
+        # previous one
         begins_line = np.append(True, ~is_close)
         if not self._are_integers and is_close.any():
             begins_line = self._sort_close_directions(order, begins_line, point)
@@ -321,7 +325,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
     def _is_close_to_next(self, sectors: Codes, slopes: Floats) -> NDArray[np.bool_]:
         """Return a mask of the sorted directions that may equal the next one, within rounding.
 
-        For integer coordinates float slopes are exact enough, and the mask marks equal directions.
+        For integer coordinates, float slopes are sufficiently accurate and the mask marks equal
+        directions.
 
         Parameters
         ----------
@@ -331,7 +336,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         Returns
         -------
         ndarray of bool, shape (n_directions - 1,)
-            The mask; it has no entry for the last direction.
+            The mask, which has no entry for the last direction.
         """
         in_same_sector, difference = sectors[1:] == sectors[:-1], np.diff(slopes)
         if self._are_integers:
@@ -341,7 +346,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
             return np.ones(len(difference), dtype=np.bool_)  # differences may overflow
         largest = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
         is_near = ~(difference > SLOPE_TOLERANCE * largest) | (largest < 1 / SAFE_DIFFERENCE)
-        # the slope 1 that ends a sector and the slope -1 that begins the next are one direction
+        # the slope 1 that ends a sector and the slope -1 that begins the next represent the same
+        # direction
         is_near_border = (slopes[:-1] > 1 - SLOPE_TOLERANCE) & (slopes[1:] < SLOPE_TOLERANCE - 1)
         is_close: NDArray[np.bool_] = np.where(in_same_sector, is_near, is_near_border)
         return is_close
@@ -349,21 +355,21 @@ class HalfplaneLabelings(EnumeratedLabelings):
     def _sort_close_directions(
         self, order: Codes, begins_run: NDArray[np.bool_], point: int
     ) -> NDArray[np.bool_]:
-        """Sort each run of close directions by exact slopes; `order` is changed in place.
+        """Sort each run of close directions by exact slopes, changing `order` in place.
 
         Parameters
         ----------
         order : ndarray of intp, shape (n_points - 1,)
             The other points, sorted by the float slopes of their directions.
         begins_run : ndarray of bool, shape (n_points - 1,)
-            Marks the directions that are not close to the previous one.
+            Marks the directions that are not close to the previous direction.
         point : int
             Origin of the rays.
 
         Returns
         -------
         ndarray of bool, shape (n_points - 1,)
-            Marks the directions that differ from the previous one.
+            Marks the directions that differ from the previous direction.
         """
         others = np.delete(np.arange(len(self._points)), point)
         x, y = map(Fraction, self._exact_points[point].tolist())
@@ -393,8 +399,8 @@ def _slopes(dx: Floats, dy: Floats) -> tuple[Codes, Floats]:
     """Return a sector and a slope for each direction (dx, dy) of the upper half-plane.
 
     Directions sorted by sector, then by slope, are sorted by angle from 0 to below π. The sectors
-    are the angles below π/4 (0), from π/4 to 3π/4 (1) and above (2). Slopes are taken along the
-    nearer axis, so that they lie in [-1, 1].
+    contain the angles below π/4 (0), from π/4 to 3π/4 (1) and above 3π/4 (2). Slopes are measured
+    along the nearer axis, so they lie in [-1, 1].
     """
     is_flat = np.abs(dx) > dy
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):

@@ -1,7 +1,7 @@
 """Choice of the rounds, sizes and budgets of LabelBoost from public numbers.
 
-`tight_plan` searches for the smallest error bound; `paper_plan` is the schedule of Algorithm 3 of
-Beimel, Nissim and Stemmer (2015) with its own constants (docs/proofs/label_boost.md).
+`tight_plan` searches for the smallest error bound. `paper_plan` is the schedule of Algorithm 3 of
+Beimel, Nissim and Stemmer (2015) with its original constants (docs/proofs/label_boost.md).
 """
 
 from __future__ import annotations
@@ -36,34 +36,37 @@ RowCounts = Any
 """A number of rows, or an array of numbers of rows."""
 
 LogLabelingCounts = Callable[[RowCounts], Floats]
-"""Upper bound on the logarithm of the number of labelings of some number of rows."""
+"""Function that returns an upper bound on the logarithm of the number of labellings of n rows."""
 
 EPSILON_STEPS = 64
-"""ε of a draw is a multiple of 1/64, so that it is an exact fraction of small denominator."""
+"""The ε of a draw is a multiple of 1/64, so it is an exact fraction with a small denominator."""
 
 GRID_POINTS = {1: 32, 2: 10}
-"""Values of each budget in the grid, by the number of rounds; 10^4 and 32^2 pairs take no time."""
+"""Grid values of each budget, by the number of rounds; 10^4 and 32^2 pairs take negligible time."""
 
 NEW_ROW_TENTHS = {1: [10], 2: [1, 3, 5, 8]}
 """Tenths of the unlabelled rows from which the first round samples, by the number of rounds."""
 
 MIN_BUDGET, MIN_DRAW_EPSILON = 0.02, 0.05
-"""Smallest ε in the grid: of all steps after a round, and of the draw of a round."""
+"""Smallest ε values in the grid: for all steps after a round, and for the draw of a round."""
 
 MAX_DRAW_ERROR = 0.5
-"""Maximum error bound of a draw in a proposed round. Beyond it labels may be worse than chance."""
+"""Maximum error bound of a draw in a proposed round.
+
+Above this bound, labels may be worse than chance.
+"""
 
 SAFE_EXPONENT = 600.0
-"""Maximum argument of `exp`, which overflows from 710 on."""
+"""Maximum argument of `exp`, which overflows for arguments of 710 and above."""
 
 TINY_COUNT = 1e-9
-"""Replaces the number of sampled rows 0, so that the error bound is huge instead of undefined."""
+"""Value that replaces 0 sampled rows, so that the error bound is huge instead of undefined."""
 
 ROUND_SHRINKAGE = 100
-"""Each round samples one row in 100 (Algorithm 3, step 2(c))."""
+"""Inverse sampling rate of each round: one row in 100 is sampled (Algorithm 3, step 2(c))."""
 
 FINAL_SHRINKAGE = 300
-"""One row in 300 is sampled for the base learner (Algorithm 3, step 3)."""
+"""Inverse sampling rate for the base learner: one row in 300 is sampled (Algorithm 3, step 3)."""
 
 NEW_ROWS_PER_BASE_ROW = 30_000
 """Maximum number of new rows of a round, per row of the base learner (Algorithm 3)."""
@@ -78,12 +81,12 @@ def choose_plan(
     must_relabel: bool = False,
     **settings: Any,
 ) -> LabelBoostPlan:
-    """Return the sizes and budgets of a fit, from public numbers only.
+    """Return the sizes and budgets of a fit, based only on public numbers.
 
-    `constants` selects `tight_plan` or `paper_plan`, and `settings` are the arguments of both.
-    `must_relabel` is an argument of `tight_plan`. `hypotheses` is the class that relabels, which
-    `relabelling.check_relabelling` has accepted. A plan whose rounds have too many rows to list
-    their labelings is refused by CoverSizeError.
+    `constants` selects `tight_plan` or `paper_plan`, and `settings` contains the arguments of both
+    functions. `must_relabel` is an argument of `tight_plan`. `hypotheses` is the class used for
+    relabelling, which `relabelling.check_relabelling` has accepted. CoverSizeError is raised if a
+    plan has rounds with too many rows to list their labellings.
     """
     if constants == "tight":
         plan = tight_plan(
@@ -119,39 +122,41 @@ def tight_plan(
     max_rows: int | None = None,
     must_relabel: bool = False,
 ) -> LabelBoostPlan:
-    """Return the LabelBoost plan of zero, one or two rounds that has the smallest error bound.
+    """Return the LabelBoost plan with zero, one or two rounds that has the smallest error bound.
 
     Parameters
     ----------
     n_labelled, n_unlabelled : int
-        Rows with and without a label.
+        Numbers of rows with and without a label.
     epsilon, delta : Fraction
-        Budget of the fit.
+        Privacy budget of the fit.
     alpha, beta, n_base
         As in `n_base_rows`.
     log_n_labelings : callable
-        Upper bound on the logarithm of the number of labelings of some number of rows.
+        Function that returns an upper bound on the logarithm of the number of labellings of n rows.
     n_classes : int
         Number of labels.
     max_rows : int, optional
-        Maximum number of rows that one round relabels. At most half of them have a label before.
+        Maximum number of rows that one round relabels. At most half of these rows have a label
+        before the round.
     must_relabel : bool, default=False
-        Whether zero rounds are chosen only if no other plan is possible. The accuracy of the base
-        learner is then known for rows that a rule labels, and not for the labels of the data.
+        Whether to choose zero rounds only if no other plan is possible. The option is needed if the
+        accuracy of the base learner is known for rows labelled by a rule, but not for the original
+        labels.
 
     Returns
     -------
     LabelBoostPlan
-        It minimises the sum of the errors of all rounds and
-        ``alpha n_base / (base_epsilon base_rows)``. The error of a round is
-        ``2 L / (ε₀ s) + sqrt(L / (2 s))`` for a rule that is drawn at ε₀ by s labelled rows, with
-        ``L = log_n_labelings + ln(1 / beta)``: an excess error of the draw and of sampling. A
-        round whose first term exceeds 1/2 is excluded.
+        The plan that minimises the sum of the errors of all rounds and ``alpha n_base /
+        (base_epsilon base_rows)``. The error of a round is ``2 L / (ε₀ s) + sqrt(L / (2 s))`` for a
+        rule that is drawn with budget ε₀ using s labelled rows, where ``L = log_n_labelings + ln(1
+        / beta)``. The first term is the excess error of the draw, and the second term is the
+        sampling error. A round whose first term exceeds 1/2 is excluded.
 
     Notes
     -----
-    The grid search uses floats and only proposes rounds. The budget of the base learner comes from
-    `affordable_base_budget`, which is exact, so every plan is within its budget.
+    The grid search uses floats and only proposes rounds. The budget of the base learner is computed
+    by `affordable_base_budget`, which is exact, so every plan is within its budget.
     """
     # error of the base learner times its ε and its number of rows, which is constant
     base_sample_cost = alpha * n_base_rows(alpha, beta, n_base)
@@ -190,7 +195,7 @@ def tight_plan(
 def _plan_without_rounds(
     n_labelled: int, n_unlabelled: int, epsilon: Fraction, delta: Fraction
 ) -> LabelBoostPlan:
-    """Return the plan that gives the labelled rows and the whole budget to the base learner."""
+    """Return the plan that uses the labelled rows and the entire budget for the base learner."""
     base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
     return LabelBoostPlan(
         epsilon=epsilon,
@@ -209,14 +214,14 @@ _UNLIMITED = 2**62  # more rows than there can be; fits an int64
 
 
 class _Proposal(NamedTuple):
-    """Rounds of the best point of a grid, and the error bound of the fit with these rounds.
+    """Rounds of the best grid point, and the error bound of the fit with these rounds.
 
     Attributes
     ----------
     error : float
         Error bound; infinite if no point of the grid has a bound.
     rounds : tuple of RelabellingRound
-        The rounds, first to last; empty without a bound.
+        The rounds, first to last; empty if there is no bound.
     """
 
     error: float
@@ -226,16 +231,16 @@ class _Proposal(NamedTuple):
 class _SearchGrid(NamedTuple):
     """All combinations of budgets and sizes that the search compares.
 
-    All arrays have one shape, with one axis for each quantity that varies.
+    All arrays have the same shape, with one axis for each quantity that varies.
 
     Attributes
     ----------
     budgets_after : tuple of ndarray of float64
-        For each round, ε of all later steps. The last is the ε of the base learner.
+        For each round, the ε of all later steps. The last entry is the ε of the base learner.
     draw_steps : tuple of ndarray of float64
-        For each round, ε of its draw in units of 1 / `EPSILON_STEPS`.
+        For each round, the ε of its draw in units of 1 / `EPSILON_STEPS`.
     n_new : tuple of ndarray of int64
-        For each round, the unlabelled rows from which it samples.
+        For each round, the number of unlabelled rows from which it samples.
     """
 
     budgets_after: tuple[Floats, ...]
@@ -244,9 +249,9 @@ class _SearchGrid(NamedTuple):
 
 
 def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> _SearchGrid:
-    """Return the grid of the search: budgets are spaced geometrically, new rows in tenths."""
+    """Return the search grid: budgets are spaced geometrically, new rows in tenths."""
     n_points = GRID_POINTS[n_rounds]
-    # subsampling allows steps with a larger ε than the fit; exp(300) does not overflow
+    # subsampling permits steps with a larger ε than the fit; exp(300) does not overflow
     max_budget = min(max(4.0, 2 * epsilon), 300.0)
     budgets = np.geomspace(MIN_BUDGET, max_budget, n_points)
     draw_epsilons = np.geomspace(MIN_DRAW_EPSILON, 2 * max_budget, n_points)
@@ -271,8 +276,8 @@ def _search_rounds(
 ) -> _Proposal:
     """Return the rounds with the smallest error bound on a grid of budgets and sizes.
 
-    The parameters are as in `tight_plan`, and `base_sample_cost` is alpha n_base. If no point of
-    the grid has a bound, the error is infinite and there are no rounds.
+    The parameters are the same as in `tight_plan`, except for `base_sample_cost`, which is alpha
+    n_base. If no grid point has a bound, the error is infinite and there are no rounds.
     """
     grid = _search_grid(n_rounds, n_unlabelled, epsilon)
     # labelled rows and remaining ε at the start of a round, for all points of the grid
@@ -283,7 +288,7 @@ def _search_rounds(
     for budget_after, draw_steps, n_new in zip(*grid, strict=True):
         u = np.exp(draw_steps / (2 * EPSILON_STEPS))  # exp(ε₀ / 2) for a draw at ε₀
         sampled = _max_sampled(labelled, budget, budget_after, n_classes - 1 + u)
-        # a row that no earlier round has sampled still has the whole budget
+        # a row that no earlier round has sampled still has the entire budget
         sampled_new = _max_sampled(n_new, epsilon, budget_after, float(n_classes))
         sampled = np.minimum(sampled, max_rows // 2)
         sampled_new = np.minimum(sampled_new, max_rows - sampled)
@@ -320,14 +325,15 @@ def _round_error(
     beta: float,
     log_n_labelings: LogLabelingCounts,
 ) -> Floats:
-    """Return the error bound of a round as in `tight_plan`, infinite if the draw is too inaccurate.
+    """Return a round's error bound as in `tight_plan`, or infinity if the draw is too inaccurate.
 
     All arrays have the shape of the grid.
 
     Parameters
     ----------
     sampled, n_relabelled : ndarray of int64
-        Labelled rows whose errors score the draw, and all rows whose labelings are listed.
+        Number of labelled rows on which the draw is scored, and number of all rows whose labellings
+        are listed.
     draw_epsilon : ndarray of float64
         ε of the draw.
     beta : float
@@ -345,17 +351,18 @@ def _round_error(
 def _max_sampled(n_rows: Any, budget: Any, budget_after: Any, factor: Any) -> Any:
     """Return the size of the largest sample of n rows that a round can relabel within a budget.
 
-    The cost of the round and all later steps, at the sampling rate q, is
-    ``ln(1 + q (factor² e^budget_after - 1))``. The result is solved for the rate.
+    At sampling rate q, the cost of the round and all later steps is ``ln(1 + q (factor²
+    e^budget_after - 1))``. This equation is solved for the sampling rate.
 
     Parameters
     ----------
     n_rows : int or ndarray of int64
-        Rows of one status, labelled or not.
+        Number of rows of one kind, labelled or unlabelled.
     budget, budget_after : float or ndarray of float64
-        ε of these rows before and after the round.
+        The ε of these rows before and after the round.
     factor : float or ndarray of float64
-        Relabelling adds 2 ln(factor) to ε of these rows, see `privacy_plan.relabelling_epsilon`.
+        Relabelling adds 2 ln(factor) to the ε of these rows, see
+        `privacy_plan.relabelling_epsilon`.
     """
     with np.errstate(over="ignore"):
         rate = np.expm1(np.minimum(budget, SAFE_EXPONENT)) / (np.exp(budget_after) * factor**2 - 1)
@@ -378,25 +385,25 @@ def paper_plan(
     Parameters
     ----------
     n_labelled, n_unlabelled : int
-        Rows with and without a label.
+        Numbers of rows with and without a label.
     epsilon, delta : Fraction
-        Budget of the fit. Below ε = 1 the rows of either kind are subsampled first
-        (Theorem 4.14).
+        Privacy budget of the fit. If ε is below 1, both kinds of rows are subsampled first (Theorem
+        4.14).
     alpha, beta, n_base
         As in `n_base_rows`.
     vc : int
-        VC dimension of the class that relabels.
+        VC dimension of the class used for relabelling.
 
     Returns
     -------
     LabelBoostPlan
-        The schedule.
+        The plan that implements the schedule.
 
     Raises
     ------
     ValueError
         If `epsilon` is above 1, if Lemma 4.12 gives no bound for `alpha` and `beta`, or if there
-        are fewer rows than `guarantees.n_label_boost` counts.
+        are fewer rows than `guarantees.n_label_boost` requires.
 
     References
     ----------
@@ -407,7 +414,7 @@ def paper_plan(
     initial_labelled = _subsample_size(n_labelled, epsilon)
     rounds = _paper_rounds(initial_labelled, n, alpha, beta, vc)
     n_final = rounds[-1].n_relabelled if rounds else initial_labelled
-    # Lemma 4.6: the base learner has ε = 1, and all stages together at most 41 times its δ
+    # Lemma 4.6: the base learner has ε = 1, and all stages together have at most 41 times its δ
     base_epsilon, base_delta = epsilon_delta(mechanism_event(Fraction(1), delta / 41))
     return LabelBoostPlan(
         epsilon=epsilon,
@@ -431,9 +438,10 @@ def _check_paper_sizes(
     n: int,
     vc: int,
 ) -> None:
-    """Raise ValueError unless Algorithm 3 has a bound for these rows; `n` are the base learner's.
+    """Raise ValueError unless Algorithm 3 has a bound for these numbers of rows.
 
-    The other parameters are those of `paper_plan`.
+    `n` is the number of the base learner's rows. The other parameters are the same as in
+    `paper_plan`.
     """
     if epsilon > 1:
         raise ValueError(
@@ -462,9 +470,9 @@ def _check_paper_sizes(
 
 
 def _subsample_size(n: int, epsilon: Fraction) -> int:
-    """Return the size of the largest sample of n rows on which ε = 1 costs at most epsilon.
+    """Return the size of the largest sample of n rows on which ε = 1 costs at most `epsilon`.
 
-    By subsampling amplification the cost at the sampling rate q is ``ln(1 + q (e - 1))``.
+    By subsampling amplification, the cost at sampling rate q is ``ln(1 + q (e - 1))``.
     """
     if epsilon >= 1:
         return n
@@ -478,20 +486,21 @@ def _subsample_size(n: int, epsilon: Fraction) -> int:
 def _paper_rounds(
     n_labelled: int, n: int, alpha: float, beta: float, vc: int
 ) -> tuple[RelabellingRound, ...]:
-    """Return the rounds of Algorithm 3, until there are enough labelled rows for the base learner.
+    """Return the rounds of Algorithm 3, until the base learner has enough labelled rows.
 
-    The loop ends, since by Claim 4.9 each round has more labelled rows than the previous one.
+    The loop terminates because, by Claim 4.9, each round has more labelled rows than the previous
+    round.
 
     Parameters
     ----------
     n_labelled : int
-        Labelled rows before the first round.
+        Number of labelled rows before the first round.
     n : int
-        Rows that the base learner needs.
+        Number of rows that the base learner requires.
     alpha, beta : float
-        Parameters of Algorithm 3. Round i gets the shares alpha / (10 2^i) and beta / (4 2^i).
+        Parameters of Algorithm 3. Round i uses the shares alpha / (10 2^i) and beta / (4 2^i).
     vc : int
-        VC dimension of the class that relabels.
+        VC dimension of the class used for relabelling.
     """
     rounds: list[RelabellingRound] = []
     for i in itertools.count(1):

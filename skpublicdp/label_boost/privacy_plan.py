@@ -1,6 +1,6 @@
 """Sizes, budgets and privacy costs of the rounds of LabelBoost.
 
-All functions depend on public numbers and settings only. The proofs of the bounds are in
+All functions depend only on public numbers and settings. The bounds are proved in
 docs/proofs/label_boost.md.
 """
 
@@ -24,18 +24,18 @@ from skpublicdp.guarantees import n_private
 
 @dataclass(frozen=True)
 class RelabellingRound:
-    """Sizes and ε of one round, which samples labelled and unlabelled rows and relabels them all.
+    """Sizes and ε of one round, which samples and relabels both labelled and unlabelled rows.
 
     Attributes
     ----------
     n_labelled : int
-        Labelled rows at the start of the round.
+        Number of labelled rows at the start of the round.
     n_new : int
-        Unlabelled rows from which the round samples.
+        Number of unlabelled rows from which the round samples.
     sampled_labelled, sampled_new : int
-        Rows of either kind that are sampled without replacement.
+        Numbers of labelled and unlabelled rows that are sampled without replacement.
     epsilon : Fraction
-        ε of the exponential mechanism that draws the labelling rule.
+        Privacy budget ε of the exponential mechanism that draws the labelling rule.
     """
 
     n_labelled: int
@@ -46,7 +46,7 @@ class RelabellingRound:
 
     @property
     def n_relabelled(self) -> int:
-        """Rows with a label at the end of the round."""
+        """Number of rows with a label at the end of the round."""
         return self.sampled_labelled + self.sampled_new
 
 
@@ -57,18 +57,18 @@ class LabelBoostPlan:
     Attributes
     ----------
     epsilon, delta : Fraction
-        Budget of the fit.
+        Privacy budget of the fit.
     initial_labelled, initial_unlabelled : int
-        Rows of either kind that are sampled before the first round.
+        Numbers of labelled and unlabelled rows that are sampled before the first round.
     rounds : tuple of RelabellingRound
         The rounds, first to last.
     base_rows : int
-        Rows that are sampled for the base learner.
+        Number of rows that are sampled for the base learner.
     resampled : bool
-        Whether the base learner is run on a bootstrap sample of these rows: as many rows, drawn
-        with replacement.
+        Whether the base learner is fitted to a bootstrap sample of these rows: the same number of
+        rows, drawn with replacement.
     base_epsilon, base_delta : float
-        Budget of the base learner.
+        Privacy budget of the base learner.
     """
 
     epsilon: Fraction
@@ -83,14 +83,14 @@ class LabelBoostPlan:
 
 
 class RowEpsilons(NamedTuple):
-    """Privacy cost ε of a stage for a row, by its status at the start of the stage.
+    """Privacy cost ε of a stage for a row, by the row's status at the start of the stage.
 
     Attributes
     ----------
     labelled : float
-        ε of a row that has a label.
+        Cost ε for a row with a label.
     unlabelled : float
-        ε of a row without a label.
+        Cost ε for a row without a label.
     """
 
     labelled: float
@@ -100,10 +100,10 @@ class RowEpsilons(NamedTuple):
 def relabelling_epsilon(after: Fraction, epsilon: Fraction, n_classes: int = 2) -> RowEpsilons:
     """Return an upper bound on the ε of relabelling rows and running an algorithm on them.
 
-    With ε `after` of the algorithm and `epsilon` of the draw of the labelling rule, the bound is
-    ``after + 2 ln(n_classes - 1 + u)`` with ``u = exp(epsilon / 2)`` for labelled rows. For
-    unlabelled rows it is ``after + 2 ln(n_classes)``. Both are rounded up. Relabelling leaves the δ
-    of the algorithm unchanged.
+    Let `after` be the ε of the algorithm and `epsilon` the ε of drawing the labelling rule. For
+    labelled rows, the bound is ``after + 2 ln(n_classes - 1 + u)`` with ``u = exp(epsilon / 2)``.
+    For unlabelled rows, the bound is ``after + 2 ln(n_classes)``. Both bounds are rounded up.
+    Relabelling leaves the δ of the algorithm unchanged.
 
     References
     ----------
@@ -127,32 +127,34 @@ def relabelling_epsilon(after: Fraction, epsilon: Fraction, n_classes: int = 2) 
 def rounds_epsilon(
     rounds: tuple[RelabellingRound, ...], base: Fraction, n_classes: int = 2
 ) -> list[RowEpsilons]:
-    """Return an upper bound on the ε of each round together with all later rounds and learner.
+    """Return an upper bound on the ε of each round combined with all later steps.
 
-    The recursion runs from the last round to the first: relabelling adds to the ε of the later
+    The recursion runs from the last round to the first: relabelling increases the ε of the later
     steps, and subsampling reduces the sum. `base` is the ε of the base learner. The result is in
     the order of the rounds.
     """
     labelled, unlabelled = float(base), 0.0
     last_to_first = []
     for relabelling in reversed(rounds):
-        # rows that the round samples are labelled afterwards, and all later steps use them
+        # rows sampled by the round are labelled afterwards, and all later steps use them
         relabelled = relabelling_epsilon(Fraction(labelled), relabelling.epsilon, n_classes)
         labelled_rate = _sampling_rate(relabelling.sampled_labelled, relabelling.n_labelled)
         labelled = subsampled_epsilon(Fraction(relabelled.labelled), labelled_rate)
         if relabelling.sampled_new:
             new_rate = _sampling_rate(relabelling.sampled_new, relabelling.n_new)
             sampled_cost = subsampled_epsilon(Fraction(relabelled.unlabelled), new_rate)
-            # an unlabelled row enters at most one round, so the maximum over rounds counts
+            # an unlabelled row takes part in at most one round, so the maximum over rounds is
+            # relevant
             unlabelled = max(unlabelled, sampled_cost)
         last_to_first.append(RowEpsilons(labelled, unlabelled))
     return last_to_first[::-1]
 
 
 def rounds_delta(rounds: tuple[RelabellingRound, ...], base: Fraction) -> list[Fraction]:
-    """Return the δ of each round together with all later rounds and the base learner's δ `base`.
+    """Return the δ of each round combined with all later rounds and the base learner's δ `base`.
 
-    Relabelling keeps the δ of the later steps, and subsampling multiplies it by the rate.
+    Relabelling preserves the δ of the later steps, and subsampling multiplies this δ by the
+    sampling rate.
     """
     labelled, unlabelled = base, Fraction(0)
     last_to_first = []
@@ -169,9 +171,9 @@ def affordable_base_budget(
 ) -> tuple[float, float]:
     """Return the largest ε and δ of a base learner with which the fit stays within its budget.
 
-    It inverts the recursion of `rounds_epsilon`, from the first round to the last: subsampling
-    enlarges the budget (`epsilon`, `delta`) of the later steps, and relabelling reduces it. Both
-    numbers are rounded down. A negative ε means that the rounds exceed the budget.
+    The function inverts the recursion of `rounds_epsilon` from the first round to the last:
+    subsampling increases the budget (`epsilon`, `delta`) of the later steps, and relabelling
+    reduces it. Both numbers are rounded down. A negative ε means that the rounds exceed the budget.
     """
     # `max_inclusion` is the largest probability with which a row reaches the base learner
     remaining, max_inclusion = epsilon, Fraction(1)
@@ -180,7 +182,7 @@ def affordable_base_budget(
         new_rate = _sampling_rate(relabelling.sampled_new, relabelling.n_new)
         with localcontext(precise_context(epsilon, relabelling.epsilon)):
             labelled_cost, new_cost = _relabelling_costs(relabelling.epsilon, n_classes)
-            # an unlabelled row that no earlier round has sampled still has its whole budget
+            # an unlabelled row that no earlier round has sampled still has its entire budget
             by_status = (
                 (remaining, labelled_rate, labelled_cost),
                 (epsilon, new_rate, new_cost),
@@ -215,10 +217,11 @@ def _sampling_rate(n_sampled: int, n_rows: int) -> Fraction:
 
 
 def n_base_rows(alpha: float, beta: float, n_base: int | None) -> int:
-    """Return the number of rows with which the base learner, at ε = 1, errs on at most alpha.
+    """Return the number of rows with which the base learner, at ε = 1, has error at most alpha.
 
-    The error may be exceeded with probability `beta`. If the user gave no number, it is
-    `guarantees.n_private`: the rows that a `SemiPrivateClassifier` needs for VC dimension 1.
+    The error may exceed alpha with probability `beta`. If the user did not specify a number,
+    `guarantees.n_private` is used: the number of rows that a `SemiPrivateClassifier` requires for
+    VC dimension 1.
 
     Examples
     --------

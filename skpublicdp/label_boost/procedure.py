@@ -30,24 +30,24 @@ from skpublicdp.typing import Codes, Floats
 
 
 class RowsForBase(NamedTuple):
-    """Rows with labels on which the base learner is run, and its budget.
+    """Labelled rows to which the base learner is fitted, and its privacy budget.
 
     Attributes
     ----------
     X : ndarray of float64, shape (n, n_features)
         Private rows.
     y : ndarray of shape (n,)
-        Their labels, which are private like the rows.
+        Labels of the rows, which are private like the rows.
     epsilon, delta : float
-        Budget of the base learner.
+        Privacy budget of the base learner.
     may_lack_labels : bool
-        Whether labels of the fit may be missing in `y`.
+        Whether some label of the fit may be missing in `y`.
     n_rounds : int
         Number of rounds that relabelled rows.
     labeler : SemiPrivateClassifier or None
-        The released classifier that labelled the rows, if there is one.
+        The released classifier that labelled the rows, or None.
     guarantee : callable
-        ``guarantee(base, n)`` returns the bound on the error of the base learner, fitted to n rows.
+        ``guarantee(base, n)`` returns the error bound of the base learner after fitting to n rows.
     """
 
     X: Floats
@@ -60,9 +60,9 @@ class RowsForBase(NamedTuple):
     guarantee: Callable[[Any, int], Promise]
 
     def with_every_label(self, base: Any, classes: NDArray[Any], centre: Floats) -> RowsForBase:
-        """Return these rows, with one more for each label if labels may be missing.
+        """Return these rows, with one additional row per label if labels may be missing.
 
-        A base learner with a parameter `classes` needs no added rows.
+        A base learner with a parameter `classes` does not need additional rows.
         """
         if not self.may_lack_labels:
             return self
@@ -80,20 +80,20 @@ def rows_for_base_learner(
     plan : LabelBoostPlan
         Sizes and budgets.
     hypotheses : HypothesisClass
-        The class that relabels; `relabelling.check_relabelling` has accepted it.
+        The class used for relabelling, which `relabelling.check_relabelling` has accepted.
     rows : LabelledRows
         Rows with and without a label.
     ledger : Ledger
-        Ledger of the whole fit, base learner included. A theorem bounds its total cost for one
-        row, so that the ledger does not add up the costs of the single draws.
+        Ledger of the entire fit, including the base learner. A theorem bounds its total cost for
+        one row, so the ledger does not add up the costs of the individual draws.
 
     Returns
     -------
     X : ndarray of float64, shape (n, n_features)
         Rows.
     y : ndarray of intp, shape (n,)
-        Codes of their labels. Rows and codes are private: only the output of a base learner with
-        the budget of the plan may be shown.
+        Label codes of the rows. Rows and codes are private: only the output of a base learner with
+        the budget of the plan may be released.
     """
     sampled = ledger.subset(len(rows.X_labelled), plan.initial_labelled)
     X, y = rows.X_labelled[sampled], rows.y_labelled[sampled]
@@ -101,7 +101,7 @@ def rows_for_base_learner(
     new_by_round = _new_rows_by_round(plan, len(X_unlabelled), ledger)
     for relabelling, new in zip(plan.rounds, new_by_round, strict=True):
         sampled = ledger.subset(len(X), relabelling.sampled_labelled)
-        # the labelled rows come first, as `relabel` needs
+        # the labelled rows come first, as `relabel` requires
         X = np.concatenate([X[sampled], X_unlabelled[new]])
         y = relabel(hypotheses, X, y[sampled], rows.classes, relabelling.epsilon, ledger)
     sampled = ledger.subset(len(X), plan.base_rows)
@@ -116,8 +116,8 @@ def rows_for_base_learner(
 def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) -> list[Codes]:
     """Return the positions of the unlabelled rows that each round samples.
 
-    A random part of a random subset is itself a random subset. So the rows of all rounds are
-    sampled together and dealt out in random order.
+    A random part of a random subset is itself a random subset. The rows of all rounds are therefore
+    sampled together and divided in random order.
     """
     sizes = [relabelling.sampled_new for relabelling in plan.rounds]
     sampled = ledger.subset(n_unlabelled, sum(sizes))[ledger.order(sum(sizes))]
@@ -127,8 +127,8 @@ def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) 
 def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
     """Return the public point at which one row of each label is added, shape (n_features,).
 
-    In each column it is the centre of the bounds, else the median of public rows, else zero, so it
-    does not depend on private rows.
+    In each column, the point is the centre of the bounds, the median of the public rows, or zero,
+    whichever is available first. The point does not depend on private rows.
     """
     centre = np.zeros(learner.n_features_in_) if X_public is None else np.median(X_public, axis=0)
     for column, (low, high) in parse_bounds(bounds, feature_names(learner)).items():
@@ -148,23 +148,25 @@ def base_stage_name(base: object) -> str:
 
 
 def receipt_assumptions(learner: Any) -> tuple[str, ...]:
-    """Return the assumptions of a `LabelBoostClassifier`, for its receipt."""
+    """Return the assumptions that the receipt of a `LabelBoostClassifier` states."""
     label_set = "" if learner.classes is not None else ", and the set of labels,"
     assumptions = [
         f"which rows are labelled{label_set} may be known",
-        "the base learner is private with the budget it is given, whatever the rows",
+        "the base learner is private with its given budget for all possible rows",
     ]
     if learner.release_labeler:
         assumptions.append("the two stages use disjoint rows, so their costs do not add up")
     elif learner.max_rows_per_group is not None:
-        assumptions.append("the costs of the stages are for one row, the total is for a person")
+        assumptions.append(
+            "the costs of the stages apply to one row, the total applies to a person"
+        )
     return (*assumptions, *assumptions_of_class(learner.hypotheses))
 
 
 def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: object) -> None:
-    """Record the stages of a fit in the receipt, each with the cost of it and all later stages.
+    """Record the stages of a fit in the receipt, each with the cost of all steps from it onwards.
 
-    The costs are for one row; `ledger` is the one of the whole procedure.
+    The costs apply to one row, and `ledger` is the ledger of the entire procedure.
     """
     base_epsilon, base_delta = exact_fraction(plan.base_epsilon), exact_fraction(plan.base_delta)
     paper_event = mechanism_event(Fraction(1), plan.delta)  # Lemma 4.6: every stage at ε = 1
@@ -195,7 +197,7 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
 
 
 def _round_stage_name(number: int, relabelling: RelabellingRound) -> str:
-    """Return the name of a relabelling round in the receipt, with its sample sizes and its ε."""
+    """Return the receipt name of a relabelling round, with its sample sizes and its ε."""
     return (
         f"round {number}, {relabelling.sampled_labelled} of {relabelling.n_labelled} labelled and "
         f"{relabelling.sampled_new} of {relabelling.n_new} unlabelled rows relabelled by a draw at "

@@ -1,8 +1,8 @@
-"""Relabelling of private rows by a rule that is drawn from all labelings of these rows.
+"""Relabelling of private rows by a rule that is drawn from all labellings of these rows.
 
-This is LabelBoostProcedure of Beimel, Nissim and Stemmer (2015), Algorithm 2. The proof is in
-docs/proofs/label_boost.md. The labelings, the drawn rule and the new labels depend on private rows
-and must not be stored or shown.
+The module implements LabelBoostProcedure of Beimel, Nissim and Stemmer (2015), Algorithm 2. Privacy
+is proved in docs/proofs/label_boost.md. The labellings, the drawn rule and the new labels depend on
+private rows and must be neither stored nor shown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from skpublicdp.typing import Codes, Floats
 RELABELLING_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.1; docs/proofs/label_boost.md"
 
 MAX_INTERVALS = 1 << 26
-"""Maximum number of intervals to enumerate; each takes one integer of memory (512 MB in all)."""
+"""Maximum number of intervals to enumerate; each interval takes one integer (512 MB in total)."""
 
 MAX_HALFPLANES = 1 << 22
 """Maximum number of halfplanes to enumerate, which takes seconds."""
@@ -51,33 +51,36 @@ MAX_BOX_SIDES = 1 << 15
 """Maximum number of pairs of left and right sides of boxes to enumerate, which takes seconds."""
 
 MAX_GRID_CELLS = 48
-"""Maximum number of cells of each column between the cuts of `Rectangles`, whose boxes over two
-columns take nine seconds."""
+"""Maximum number of cells per column between the cuts of `Rectangles`.
+
+Enumerating the boxes on two columns then takes nine seconds.
+"""
 
 RELABELLING_CLASSES = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, FiniteClass)
-"""Hypothesis classes whose labelings of private rows can be listed once each."""
+"""Hypothesis classes whose labellings of private rows can be listed without duplicates."""
 
 MAX_COLUMNS = 2
-"""Maximum number of columns of the boxes and halfspaces whose labelings can be listed.
+"""Maximum number of columns of boxes and halfspaces whose labellings can be listed.
 
-`Rectangles` with cuts may use three columns.
+`Rectangles` with cuts can use three columns.
 """
 
 MAX_GRID_BOXES = 1 << 23
-"""Maximum number of boxes between the cuts of three columns, the empty one included.
+"""Maximum number of boxes between the cuts of three columns, including the empty box.
 
-Each box is counted, which takes a second and half a gigabyte. 18 cuts for each column are allowed.
+Counting this number of boxes takes a second and half a gigabyte. Within this limit, each column can
+have 18 cuts.
 """
 
 
 def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDArray[Any]) -> None:
-    """Raise ValueError unless each labeling of private rows by a class can be listed once.
+    """Raise ValueError unless a class can list each labelling of private rows exactly once.
 
-    The proof of privacy needs that. It holds for the classes of `RELABELLING_CLASSES`, on at most
-    two columns, or on three columns for `Rectangles` with few cuts, if their own settings fit the
-    features and labels.
+    The privacy proof requires this property. The property holds for the classes in
+    `RELABELLING_CLASSES`, on at most two columns (three for `Rectangles` with few cuts), if their
+    own settings are compatible with the features and labels.
     """
-    # not isinstance: a subclass may list its labelings in another way
+    # not isinstance: a subclass may list its labellings in another way
     if type(hypotheses) not in RELABELLING_CLASSES:
         raise ValueError(
             "hypotheses must be Thresholds, Stumps, Intervals, Rectangles, Halfspaces or "
@@ -100,7 +103,7 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
 
 
 def _has_few_boxes(hypotheses: HypothesisClass, width: int) -> bool:
-    """Return whether a class consists of boxes over three columns that can all be counted."""
+    """Return whether a class consists of boxes on three columns that can all be counted."""
     if not isinstance(hypotheses, Rectangles) or width != MAX_COLUMNS + 1:
         return False
     cuts = hypotheses.grid_cuts(width)
@@ -108,11 +111,11 @@ def _has_few_boxes(hypotheses: HypothesisClass, width: int) -> bool:
 
 
 def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | None:
-    """Return the largest number of rows whose labelings can be listed in seconds.
+    """Return the maximum number of rows whose labellings can be listed in seconds.
 
-    None means that there is no limit. The limit of n rows is the largest n with n(n + 1)/2
-    intervals or pairs of box sides, or n^2 halfplanes, below the maximum of the class. Boxes
-    between few cuts are counted by cells and not by rows.
+    None means that there is no limit. For n rows, there are n(n + 1)/2 intervals or pairs of box
+    sides, or n^2 halfplanes. The result is the largest n for which this number is within the
+    maximum of the class. Boxes between few cuts are counted by cells instead of rows.
     """
     if isinstance(hypotheses, Rectangles):
         width = _width(hypotheses, n_features)
@@ -132,7 +135,7 @@ def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | N
 
 
 def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> None:
-    """Raise CoverSizeError if n rows have more labelings than can be listed."""
+    """Raise CoverSizeError if n rows have more labellings than can be listed."""
     max_rows = max_relabelled_rows(hypotheses, n_features)
     if max_rows is not None and n > max_rows:
         raise CoverSizeError(
@@ -142,10 +145,10 @@ def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> 
 
 
 def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -> Labelings:
-    """Return every labeling of the rows by a class, each once.
+    """Return every distinct labelling of the rows by a class.
 
-    `check_relabelling` has accepted the class, and X has at least one row. The list depends on the
-    rows, so it must not leave the fit.
+    `check_relabelling` must have accepted the class, and X must have at least one row. The list
+    depends on the rows, so it must not leave the fit.
     """
     n_classes = len(classes)
     match hypotheses:
@@ -174,8 +177,8 @@ def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any])
                 _placeholder_sample(classes, X.shape[1]), alpha=0.5, beta=0.5
             )
             return ExplicitLabelings(np.stack([model.predict(X) for model in cover.hypotheses]))
-    # Three cases remain: stumps, halfspaces of one column (they are its stumps), and a single label
-    # (there is no pair of labels, so that only the constant labeling is listed).
+    # Three cases remain: stumps, halfspaces on one column (which are stumps), and a single label
+    # (which has no pair of labels, so only the constant labelling is listed).
     pairs = list(itertools.permutations(range(n_classes), 2))
     return SplitLabelings(X, range(X.shape[1]), pairs, n_classes)
 
@@ -188,31 +191,31 @@ def relabel(
     epsilon: Fraction,
     ledger: Ledger,
 ) -> Codes:
-    """Return new labels of all rows, from a rule that a private draw selects by the labelled rows.
+    """Return new labels of all rows, from a rule selected by a private draw.
 
-    The exponential mechanism draws one of all labelings of the rows, scored by its errors on the
-    labelled ones. Neither the labeling nor the labels are private by themselves: only the output of
-    a private algorithm that is run on them may be shown.
+    The exponential mechanism draws one of all labellings of the rows, scored by its errors on the
+    labelled rows. Neither the labelling nor the labels are private by themselves: only the output
+    of a private algorithm that uses them may be released.
 
     Parameters
     ----------
     hypotheses : HypothesisClass
         A class that `check_relabelling` accepts.
     X : ndarray of float64, shape (n, n_features)
-        Rows, the labelled ones first.
+        The rows, with labelled rows first.
     y : ndarray of intp, shape (n_labelled,)
-        Codes of the labels.
+        Label codes of the labelled rows.
     classes : ndarray
         The labels.
     epsilon : Fraction
-        ε of the draw.
+        Privacy budget ε of the draw.
     ledger : Ledger
-        Samples the rule.
+        Privacy ledger that samples the rule.
 
     Returns
     -------
     ndarray of intp, shape (n,)
-        The new codes.
+        The new label codes.
     """
     labelings = all_labelings(hypotheses, X, classes)
     family = labelings.family(y)
@@ -223,9 +226,9 @@ def relabel(
 def log_n_labelings(
     hypotheses: HypothesisClass, n_rows: Any, n_features: int, n_classes: int
 ) -> Floats:
-    """Return an upper bound on the logarithm of the number of labelings, for each number of rows.
+    """Return an upper bound on the log number of labellings, for each number of rows.
 
-    `n_rows` is a number of rows or an array of them. The bound depends on public numbers only.
+    `n_rows` is a number of rows or an array of numbers. The bound depends only on public numbers.
     """
     n_rows = np.asarray(n_rows, dtype=np.float64)
     match hypotheses:
@@ -239,8 +242,8 @@ def log_n_labelings(
                 n_labelings = np.minimum(n_labelings, float(n_boxes(cuts)))
         case FiniteClass(models=models, vc_dimension=vc_dimension):
             n_labelings = np.full_like(n_rows, len(models))
-            # Sauer's lemma is for two labels. Every finite class has a VC dimension of at most
-            # log2 of its size, so that a larger declared one is no restriction.
+            # Sauer's lemma applies to two labels. The VC dimension of every finite class is at most
+            # the base-2 logarithm of its size, so a larger declared dimension is no restriction.
             max_dimension = math.log2(len(models)) if n_classes <= 2 else 0.0
             if vc_dimension is not None and vc_dimension < max_dimension:
                 n_labelings = np.minimum(n_labelings, _sauer_bound(n_rows, vc_dimension))
@@ -253,8 +256,8 @@ def log_n_labelings(
 def _growth_function(hypotheses: HypothesisClass, n_rows: Floats, width: int) -> Floats:
     """Return the growth function of boxes or halfspaces on `width` columns, elementwise.
 
-    Boxes have VC dimension 2 `width`. Halfspaces have 2 sum_{k <= width} C(n - 1, k) dichotomies
-    of n points (Cover 1965).
+    Boxes have VC dimension 2 `width`. Halfspaces have 2 sum_{k <= width} C(n - 1, k) dichotomies of
+    n points (Cover 1965).
     """
     if isinstance(hypotheses, Halfspaces):
         return 2 * _sauer_bound((n_rows - 1).clip(0), width)
@@ -264,7 +267,7 @@ def _growth_function(hypotheses: HypothesisClass, n_rows: Floats, width: int) ->
 def _sauer_bound(n_rows: Floats, d: int) -> Floats:
     """Return Sauer's bound on the dichotomies of n rows by a class of VC dimension d, elementwise.
 
-    It is the sum of the binomials C(n, k) over k <= d.
+    The bound is the sum of the binomial coefficients C(n, k) over k <= d.
     """
     total, binomial = np.ones_like(n_rows), np.ones_like(n_rows)
     for k in range(d):
@@ -274,7 +277,7 @@ def _sauer_bound(n_rows: Floats, d: int) -> Floats:
 
 
 def _width(hypotheses: HypothesisClass, n_features: int) -> int:
-    """Return the number of columns that a rule of a class uses: 1 except for boxes, halfspaces."""
+    """Return the number of columns used by a rule: 1, except for boxes and halfspaces."""
     match hypotheses:
         case Rectangles(features=features):
             return n_features if features is None else len(features)
@@ -284,6 +287,6 @@ def _width(hypotheses: HypothesisClass, n_features: int) -> int:
 
 
 def _placeholder_sample(classes: NDArray[Any], n_features: int) -> PublicSample:
-    """Return a sample of one zero row, with which a class can check its own settings."""
+    """Return a sample with a single row of zeros, which lets a class check its own settings."""
     names = tuple(f"x{column}" for column in range(n_features))
     return PublicSample(np.zeros((1, n_features)), classes, names)

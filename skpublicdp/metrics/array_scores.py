@@ -1,4 +1,4 @@
-"""Private metrics of arrays of labels and predictions, each with its interval."""
+"""Private metrics computed from arrays of labels and predictions, each with an interval."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
 
 ARRAY_ASSUMPTIONS = ("the number of rows and the labels named in the call are public",)
-"""Assumptions in the receipts of these functions."""
+"""Assumptions stated in the receipts of these functions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +50,14 @@ class PrivateValue:
     Attributes
     ----------
     value : float or ndarray
-        Estimate.
+        Estimated value of the metric.
     interval : tuple of float or ndarray of shape (..., 2)
-        Lower and upper ends. All intervals together contain the population values with probability
-        `level`, over the sampling of the rows and the noise.
+        Lower and upper ends of the interval. All intervals together contain the population values
+        with probability `level`, over the sampling of the rows and the noise.
     level : float
         Confidence level.
     privacy_ : PrivacyReceipt
-        Receipt of the release.
+        Privacy receipt of the release.
     """
 
     value: Any
@@ -79,10 +79,10 @@ def _release_ledger(
     constraints: dict[str, Any] | None = None,
     **parameters: Any,
 ) -> Ledger:
-    """Check the parameters of a metric function and return a ledger that charges its release.
+    """Check the parameters of a metric function and return the ledger to which it is charged.
 
-    `parameters` are parameters that only this function has. `constraints` are their constraints in
-    scikit-learn's format.
+    `parameters` are additional parameters of the function. `constraints` are the constraints of
+    these parameters in scikit-learn's format.
     """
     check_score_parameters(
         caller,
@@ -112,31 +112,32 @@ def private_accuracy_score(
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n,)
-        True and predicted labels, both private. Labels that cannot be compared count as an error.
+        True and predicted labels, both private. Rows whose labels cannot be compared are counted as
+        errors.
     epsilon, delta : float, default=1.0 and 0.0
         Privacy parameters. ``delta=0`` uses discrete Laplace noise, which is smaller here.
     level : float, default=0.95
         Confidence level of the interval.
     random_state : int, Generator, RandomState or None, default=None
-        None uses the operating system's secure generator, which the guarantee requires.
+        None uses the operating system's secure generator, which the privacy guarantee requires.
     budget : PrivacyBudget, default=None
-        Budget that is charged before noise is drawn.
+        Privacy budget that is charged before noise is drawn.
 
     Returns
     -------
     PrivateValue
-        Value, interval and receipt.
+        Value, interval and receipt of the release.
 
     Raises
     ------
     PrivacyBudgetError
         If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If the arrays differ in length.
+        If the arrays have different lengths.
 
     See Also
     --------
-    private_scores : All metrics of a classifier for the ε of one release.
+    private_scores : All metrics of a classifier for the ε of a single release.
 
     Examples
     --------
@@ -169,20 +170,20 @@ def private_confusion_matrix(
     y_true, y_pred : array-like of shape (n,)
         True and predicted labels, both private.
     labels : array-like of at least two labels
-        All labels, which are public. A private label outside of them counts as an error: it is
-        replaced by the label that follows the other label of its row.
+        All possible labels, which are public. A private label outside this list is counted as an
+        error: it is replaced by the label that follows the other label of its row.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`, which lists the exceptions as well.
+        As in `private_accuracy_score`, which also lists the exceptions.
 
     Returns
     -------
     PrivateValue
-        The value has shape (n_labels, n_labels) and the sum n. The interval has shape
-        (n_labels, n_labels, 2) and holds for the expected counts among n rows of the population.
+        The value has shape (n_labels, n_labels), and its entries sum to n. The interval has shape
+        (n_labels, n_labels, 2) and applies to the expected counts among n rows of the population.
 
     See Also
     --------
-    private_scores : All metrics of a classifier for the ε of one release.
+    private_scores : All metrics of a classifier for the ε of a single release.
 
     Examples
     --------
@@ -216,23 +217,24 @@ def private_balanced_accuracy_score(
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateValue:
-    """Release the balanced accuracy, the mean recall of the classes.
+    """Release the balanced accuracy, which is the mean recall of the classes.
 
     Parameters
     ----------
     y_true, y_pred, labels
         As in `private_confusion_matrix`.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`, which lists the exceptions as well.
+        As in `private_accuracy_score`, which also lists the exceptions.
 
     Returns
     -------
     PrivateValue
-        Value, interval and receipt. The recall of a class without rows is set to 0.5.
+        Value, interval and receipt of the release. The recall of a class without rows is set to
+        0.5.
 
     See Also
     --------
-    private_scores : All metrics of a classifier for the ε of one release.
+    private_scores : All metrics of a classifier for the ε of a single release.
 
     Examples
     --------
@@ -265,24 +267,25 @@ def private_roc_auc_score(
     Parameters
     ----------
     y_true : array-like of shape (n,)
-        Private labels. Labels other than `pos_label` are negative.
+        Private labels. Labels other than `pos_label` are treated as negative.
     y_score : array-like of shape (n,)
-        Private scores. They are discretized, and scores in one bin are ties.
+        Private scores. The scores are discretized, and scores in the same bin are ties.
     pos_label : label, default=1
         The positive class, which is public.
     response_method : {"predict_proba", "decision_function"}, default="predict_proba"
         Scale of the scores: probabilities, or log-odds with 0 as the decision threshold.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`, which lists the exceptions as well.
+        As in `private_accuracy_score`, which also lists the exceptions.
 
     Returns
     -------
     PrivateValue
-        Value, interval and receipt. The value is 0.5 if the noise leaves no row in a class.
+        Value, interval and receipt of the release. The value is 0.5 if a class has no rows left
+        after adding noise.
 
     See Also
     --------
-    private_scores : All metrics of a classifier for the ε of one release.
+    private_scores : All metrics of a classifier for the ε of a single release.
 
     Examples
     --------
@@ -306,7 +309,7 @@ def private_roc_auc_score(
 
 
 def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -> PrivateValue:
-    """Release the accuracy of predictions, and spend the whole budget of a ledger on it."""
+    """Release the accuracy of predictions, spending the entire budget of a ledger."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
     check_noise_scale(ledger.noise, COUNT_SENSITIVITY)
     ledger.read(n)
@@ -320,7 +323,7 @@ def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.
 def release_balanced_accuracy(
     ledger: Ledger, y_true: Any, y_pred: Any, labels: Any, level: float = 0.95
 ) -> PrivateValue:
-    """Release the balanced accuracy, and spend the whole budget of a ledger on it."""
+    """Release the balanced accuracy, spending the entire budget of a ledger."""
     table = _release_confusion(y_true, y_pred, labels, ledger)
     n_labels = len(table.nonnegative)
     bins = PREDICTED_LABEL_BINS if n_labels == 2 else None
@@ -335,7 +338,7 @@ def release_auc(
     response_method: str,
     level: float = 0.95,
 ) -> PrivateValue:
-    """Release the area under the ROC curve, and spend the whole budget of a ledger on it."""
+    """Release the area under the ROC curve, spending the entire budget of a ledger."""
     n = check_lengths(y_true=y_true, y_score=y_score)
     noise = ledger.noise
     check_noise_scale(noise, TABLE_SENSITIVITY)
@@ -351,7 +354,7 @@ def release_auc(
 
 
 def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> NoisyTable:
-    """Release the confusion matrix (rows: true labels), and spend the whole budget of a ledger."""
+    """Release the confusion matrix (rows: true labels), spending the entire budget of a ledger."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
     classes = public_labels("labels", labels)
     if len(classes) < 2:

@@ -1,4 +1,4 @@
-"""Counts of scored rows by label and score bin, of rows in memory or summed over batches."""
+"""Counts of scored rows by label and score bin, for rows in memory or streamed batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 
 class RowCounter(Protocol):
-    """Function that adds up integers over rows, each of which depends on one row alone."""
+    """Function that sums integers over rows, where each summand depends on a single row."""
 
     def __call__(self, chunk: Chunk) -> Integers:
         """Return the sums over one batch of streamed rows."""
@@ -42,16 +42,16 @@ class RowCounter(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class ScoredRows:
-    """Labelled rows that an estimator is scored on, with the design effect of their groups.
+    """Labelled rows on which an estimator is scored, with the design effect of their groups.
 
     Attributes
     ----------
     source : RowSource or None
         Source of streamed rows, or None for rows in memory.
     X, y
-        Rows and labels in memory. None for streamed rows.
+        Rows and labels in memory. X and y are None for streamed rows.
     n : int
-        Number of rows that are counted.
+        Number of counted rows.
     design_effect : float
         Design effect Σ nᵢ² / Σ nᵢ for persons with nᵢ counted rows; 1 if rows are independent.
     """
@@ -65,7 +65,7 @@ class ScoredRows:
     design_effect: float
 
     def count(self, counter: RowCounter) -> Integers:
-        """Return the counts of `counter` over all rows; those of streamed batches are added up."""
+        """Return the counts of `counter` over all rows, summed over batches for streamed rows."""
         if self.source is not None:
             return np.asarray(self.source.fold(counter))
         return counter.count(self.X, self.y, self.n)
@@ -79,7 +79,7 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
     X, y
         Rows and labels, in memory or streamed.
     groups : array-like of shape (n,), column of streamed rows, or None
-        Person of each row, which is public.
+        Person identifier of each row, which is public.
     max_rows : int or None
         Maximum number of rows per person.
     """
@@ -101,7 +101,7 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
         return ScoredRows(source, X, y, n, sum_of_squared_group_sizes(source, groups) / n)
     persons = groups if source is None else read_persons(source, groups)
     is_counted = cap_rows_per_group(GroupCap(max_rows), persons, np.ones(n, dtype=bool))
-    # numpy.unique would sort the names, and names of several types have no order
+    # numpy.unique would sort the names, and names of different types have no order
     rows_of_person = Counter(np.asarray(persons)[is_counted].tolist())
     sizes = np.array(list(rows_of_person.values()))
     design_effect = float((sizes**2).sum() / sizes.sum())
@@ -123,10 +123,10 @@ class ExactCounts(NamedTuple):
     n_correct : ndarray of int64, shape (1,)
         Number of correct predictions.
     table : ndarray of int64, shape (n_labels, n_bins)
-        Number of rows by label and bin. With two labels, row 0 has the negative label.
+        Number of rows by label and bin. With two labels, row 0 contains the negative label.
     by_label : ndarray of int64, shape (n_labels, 2, n_bins), or (0, 2, n_bins)
-        For each of more than two labels: the number of other rows and of its own rows, by the bin
-        of its score.
+        For each of more than two labels, the number of rows with other labels and the number of
+        rows with this label, by the bin of the label's score.
     """
 
     n_correct: Integers
@@ -138,23 +138,23 @@ class ExactCounts(NamedTuple):
 class LabelCounter:
     """Function that counts correct predictions, and rows by label and bin.
 
-    It is a class, not a closure, so that it can be pickled for worker processes.
+    The counter is a class instead of a closure, which makes it picklable for worker processes.
 
     Attributes
     ----------
     estimator : classifier
         Fitted classifier.
     labels : list
-        The public labels.
+        List of the public labels.
     positive : int
         Index of the positive label among `labels`.
     score_labels : list
-        The labels of the estimator's columns of scores, its `classes_`.
+        Labels of the estimator's score columns, from its `classes_`.
     response : str
-        Method that returns scores: "predict_proba" or "decision_function". "predict" if there are
-        no scores.
+        Method that returns scores: "predict_proba" or "decision_function". The method is "predict"
+        if there are no scores.
     score_bins : ScoreBins or None
-        Bins of the scores, or None without scores of more than two labels.
+        Bins of the scores, or None if there are more than two labels and no scores.
     """
 
     estimator: Any
@@ -166,13 +166,13 @@ class LabelCounter:
 
     @property
     def n_scored_labels(self) -> int:
-        """Number of labels with scores. Two labels without a score method count as scored."""
+        """Number of labels with scores. Two labels without a score method are counted as scored."""
         n_labels = len(self.labels)
         return n_labels if n_labels == 2 or (n_labels > 2 and self.response != "predict") else 0
 
     @property
     def table_bins(self) -> ScoreBins | None:
-        """Bins of the table of two labels, or None where predicted labels are its bins."""
+        """Bins of the table of two labels, or None if the predicted labels are its bins."""
         return self.score_bins if len(self.labels) == 2 else None
 
     @property
@@ -183,7 +183,7 @@ class LabelCounter:
 
     @property
     def is_correct(self) -> Mask:
-        """Mask of the cells of the table whose rows are predicted correctly."""
+        """Mask of the table cells whose rows are predicted correctly."""
         if self.table_bins is None:
             return np.eye(len(self.labels), dtype=bool)
         predicts_positive = self.table_bins.predicts_positive
@@ -201,14 +201,14 @@ class LabelCounter:
         return len(self.labels), 2, self.score_bins.n_bins
 
     def split(self, flat: Integers) -> ExactCounts:
-        """Return the parts of an array of `count`, or of a sum of these arrays."""
+        """Return the components of an array from `count`, or of a sum of these arrays."""
         n_correct, table, by_label = np.split(flat, [1, 1 + math.prod(self.shape)])
         return ExactCounts(
             n_correct, table.reshape(self.shape), by_label.reshape(self.by_label_shape)
         )
 
     def count(self, X: Any, y: Any, n: int) -> Integers:
-        """Return the counts of `ExactCounts` over n rows, as one flat array of int64."""
+        """Return the counts in `ExactCounts` over n rows, as one flat array of int64."""
         if not n:  # some estimators reject an empty X
             n_counts = 1 + math.prod(self.shape) + math.prod(self.by_label_shape)
             return np.zeros(n_counts, dtype=np.int64)
@@ -228,7 +228,10 @@ class LabelCounter:
         return np.concatenate([[n_correct], table.ravel(), by_label.ravel()]).astype(np.int64)
 
     def _scores(self, X: Any, n: int) -> Floats:
-        """Return the score of the positive label of two, shape (n,). It is 0 without a method."""
+        """Return the score of the positive label of two labels, shape (n,).
+
+        The score is 0 if there is no score method.
+        """
         column = self.score_labels.index(self.labels[self.positive])
         if self.response == "predict_proba":
             probabilities = call_estimator(self.estimator, self.response, X, n, width=2)
@@ -236,7 +239,7 @@ class LabelCounter:
         if self.response == "predict":
             return np.zeros(n)
         scores = score_column(self.response, call_estimator(self.estimator, self.response, X, n))
-        # decision_function is the score of classes_[1]
+        # decision_function returns the score of classes_[1]
         return scores if column == 1 else -scores
 
     def _label_scores(self, X: Any, n: int) -> list[Floats]:
@@ -248,7 +251,7 @@ class LabelCounter:
     def _count_by_label(
         self, codes: Codes, score_bins: ScoreBins, label_scores: list[Floats]
     ) -> Integers:
-        """Return the number of other rows and of own rows of each label, by its score bin."""
+        """Return the numbers of other rows and own rows of each label, by the bin of its score."""
         return np.stack(
             [
                 contingency_table(

@@ -24,7 +24,7 @@ MIN_CLASS_Z = 2
 """A class is used without clipping if its size exceeds this many noise standard deviations."""
 
 PSEUDO_ROWS = 0.25
-"""Pseudo-count added to the first and last bin of each class, so that no variance is zero."""
+"""Pseudo-count added to the first and last bin of each class, which keeps variances positive."""
 
 MIN_SHRINKAGE = 0.75
 """Smallest factor on the noise variance that corrects for gradients at noisy counts.
@@ -37,19 +37,20 @@ class Statistic(Protocol):
     """A metric that is estimated from a noisy table, with a confidence interval."""
 
     def value(self, table: NoisyTable) -> Any:
-        """Return the estimate: a number, or an array for metrics with several values."""
+        """Return the estimate, which is a number or an array for metrics with several values."""
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
-        """Return the ends of intervals that fail with probability `failure` each, (..., 2)."""
+        """Return the ends of intervals, (..., 2), which each fail with probability `failure`."""
 
 
 class _PairSums(NamedTuple):
-    """Sums over all pairs of a positive and a negative row, and their gradients by the counts.
+    """Sums over all pairs of a positive and a negative row, with their gradients in the counts.
 
     Attributes
     ----------
     numerator_gradient, denominator_gradient : ndarray of shape (2 * n_bins,)
-        Derivatives by the counts of shape (2, n_bins), flattened: negative class first.
+        Derivatives with respect to the counts of shape (2, n_bins), flattened, with the negative
+        class first.
     numerator : float
         Sum of the kernel over the pairs.
     denominator : float
@@ -69,7 +70,7 @@ class TwoSampleUStatistic:
     Attributes
     ----------
     kernel : ndarray of shape (n_bins, n_bins)
-        Value of a pair, by the bins of its positive row and of its negative row.
+        Kernel value of a pair, by the bin of its positive row and the bin of its negative row.
     """
 
     kernel: Floats
@@ -102,8 +103,9 @@ class TwoSampleUStatistic:
     def interval(self, table: NoisyTable, failure: float) -> Floats:
         """Return the two ends of Fieller's confidence interval, shape (2,).
 
-        The variance of A - θ B, for the ratio θ = A / B, has a noise part and a sampling part. The
-        sampling part is estimated at θ (1 - θ), as for Wilson's interval (docs/proofs/scores.md).
+        The variance of A - θ B, for the ratio θ = A / B, is the sum of a noise variance and a
+        sampling variance. The sampling variance is estimated at θ (1 - θ), as in Wilson's interval
+        (docs/proofs/scores.md).
         """
         # u, v: gradients of A and B; (a, b, c): variance of A, covariance, variance of B
         u, v, numerator, denominator = self.gradients_and_sums(table.counts)
@@ -130,7 +132,7 @@ class TwoSampleUStatistic:
         return fieller(*totals, variances, fourth_cumulant, failure, inverse_dof)
 
     def _sampling_variance(self, table: NoisyTable, denominator: float) -> _SamplingVariance:
-        """Return the sampling variance of A - θ B (DeLong et al. 1988), at the nonnegative counts.
+        """Return the sampling variance of A - θ B (DeLong et al. 1988) at the nonnegative counts.
 
         `denominator` is the unbiased estimate of the number of pairs.
         """
@@ -154,8 +156,8 @@ class _SamplingVariance(NamedTuple):
     variance : float
         V = Σ V_k, the sum of the variances of both classes, divided by θ (1 - θ).
     squared_per_row : float
-        Σ V_k² / n_k for classes of n_k rows, divided by (θ (1 - θ))². It is the numerator of
-        Satterthwaite's inverse degrees of freedom.
+        Σ V_k² / n_k for classes with n_k rows, divided by (θ (1 - θ))². The value is the numerator
+        of Satterthwaite's inverse degrees of freedom.
     """
 
     variance: float
@@ -163,13 +165,16 @@ class _SamplingVariance(NamedTuple):
 
 
 def roc_auc_kernel(n_bins: int) -> TwoSampleUStatistic:
-    """Return the U-statistic of the area under the ROC curve. Two rows of one bin count as 1/2."""
+    """Return the U-statistic of the area under the ROC curve.
+
+    Two rows in the same bin contribute 1/2.
+    """
     all_pairs = np.ones((n_bins, n_bins))
     return TwoSampleUStatistic((np.tril(all_pairs) + np.tril(all_pairs, -1)) / 2)
 
 
 def balanced_accuracy_kernel(score_bins: ScoreBins) -> TwoSampleUStatistic:
-    """Return the U-statistic of balanced accuracy: the mean recall of the two classes."""
+    """Return the U-statistic of balanced accuracy, the mean recall of the two classes."""
     half_positive = score_bins.predicts_positive / 2
     # a pair contributes 1/2 if its positive row is predicted positive, and 1/2 if its negative row
     # is predicted negative
@@ -178,16 +183,16 @@ def balanced_accuracy_kernel(score_bins: ScoreBins) -> TwoSampleUStatistic:
 
 @dataclass(frozen=True, eq=False)
 class RatioMetrics:
-    """Metrics that are ratios of two weighted sums of the counts of a contingency table.
+    """Metrics that are ratios of two weighted sums of the counts in a contingency table.
 
     Attributes
     ----------
     numerator, denominator : ndarray of shape (..., n_labels, n_bins)
-        Weights of the cells in both sums, from 0 to 1. Their first axes enumerate the ratios.
+        Weights of the cells in both sums, between 0 and 1. The leading axes enumerate the ratios.
     default : ndarray of shape (...,)
         Value of the ratio if its denominator is 0.
     unbiased : bool
-        Whether estimates use the unbiased counts, and not the nonnegative ones.
+        Whether estimates use the unbiased counts instead of the nonnegative counts.
     """
 
     numerator: Floats
@@ -226,7 +231,7 @@ class RatioMetrics:
 def confusion_shares(n_labels: int, score_bins: ScoreBins | None) -> RatioMetrics:
     """Return the ratios for the entries of the confusion matrix, as fractions of all rows.
 
-    Their shape is (n_labels, n_labels): true label, predicted label.
+    The ratios have shape (n_labels, n_labels), indexed by true label and predicted label.
     """
     if score_bins is None:
         predicted = np.eye(n_labels)
@@ -239,7 +244,10 @@ def confusion_shares(n_labels: int, score_bins: ScoreBins | None) -> RatioMetric
 
 
 def recalls(n_labels: int) -> RatioMetrics:
-    """Return the ratios for the recall of each class, shape (n_labels,). It is 0.5 without rows."""
+    """Return the ratios for the recall of each class, shape (n_labels,).
+
+    The recall of a class without rows is 0.5.
+    """
     identity = np.eye(n_labels)
     numerator = identity[:, :, None] * identity[:, None, :]
     return RatioMetrics(
@@ -249,19 +257,19 @@ def recalls(n_labels: int) -> RatioMetrics:
 
 @dataclass(frozen=True, eq=False)
 class MeanRecall:
-    """Mean of the recalls of several classes, from a confusion matrix."""
+    """Mean recall of several classes, computed from a confusion matrix."""
 
     n_labels: int
 
     def value(self, table: NoisyTable) -> float:
-        """Return the estimate."""
+        """Return the estimated mean recall."""
         return float(recalls(self.n_labels).value(table).mean())
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
         """Return the two ends of a confidence interval, shape (2,).
 
-        By the union bound all recalls are in their intervals at once except with probability
-        `failure`. Then their mean is in the mean of the intervals.
+        By the union bound, all recalls are simultaneously in their intervals except with
+        probability `failure`. The mean recall is then in the mean of the intervals.
         """
         return np.asarray(
             recalls(self.n_labels).interval(table, failure / self.n_labels).mean(axis=0)
@@ -269,7 +277,7 @@ class MeanRecall:
 
 
 def balanced_accuracy_statistic(n_labels: int, score_bins: ScoreBins | None) -> Statistic:
-    """Return balanced accuracy: a U-statistic with score bins of two classes, else mean recall."""
+    """Return balanced accuracy: a U-statistic for two classes with score bins, else mean recall."""
     return MeanRecall(n_labels) if score_bins is None else balanced_accuracy_kernel(score_bins)
 
 
@@ -308,9 +316,9 @@ def brier_scores(centers: Floats) -> RatioMetrics:
 
 
 def calibration_bins(n_bins: int) -> Floats:
-    """Indicate which consecutive score bins each bin of the calibration curve merges.
+    """Return which consecutive score bins are merged into each bin of the calibration curve.
 
-    Its shape is (n_calibration_bins, n_bins).
+    The shape is (n_calibration_bins, n_bins).
     """
     score_bins = np.arange(n_bins)
     groups = np.array_split(score_bins, min(N_CALIBRATION_BINS, n_bins))
@@ -320,7 +328,7 @@ def calibration_bins(n_bins: int) -> Floats:
 def calibration(n_bins: int, mean_prediction: Floats) -> RatioMetrics:
     """Return the ratios for the fraction of positive rows in each calibration bin.
 
-    `mean_prediction`, shape (n_calibration_bins,), is the value of empty bins.
+    `mean_prediction`, shape (n_calibration_bins,), is the value used for empty bins.
     """
     denominator = np.repeat(calibration_bins(n_bins)[:, None, :], 2, axis=1)
     return RatioMetrics(denominator * np.array([0.0, 1.0])[:, None], denominator, mean_prediction)

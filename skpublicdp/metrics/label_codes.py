@@ -1,6 +1,6 @@
-"""Conversion of private labels to integer codes, and of scores and outcomes to floats, by row.
+"""Row-wise conversion of private labels to integer codes, and of scores and outcomes to floats.
 
-The result for a row does not depend on other rows, and errors quote no private value.
+The result for a row does not depend on other rows, and error messages contain no private value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ESTIMATOR_FAILED = (
 
 
 def check_lengths(**columns: Any) -> int:
-    """Return the common number of rows of all containers, or raise ValueError."""
+    """Return the common number of rows of all containers, or raise ValueError if they differ."""
     counts = {name: _count_entries(name, column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -36,7 +36,7 @@ def check_lengths(**columns: Any) -> int:
 
 
 def _count_entries(name: str, column: Any) -> int:
-    """Return the number of rows of a container, or raise ValueError if there are none."""
+    """Return the number of rows of a container, or raise ValueError if it is empty."""
     n = count_rows(column)
     if n is None:
         raise ValueError(f"{name} must be a container of rows; got a {type(column).__name__}.")
@@ -72,10 +72,10 @@ def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
 
 
 def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
-    """Replace unknown true labels by a wrong class, so that they count as errors.
+    """Replace unknown true labels with a wrong class, so that they are counted as errors.
 
-    The wrong class is the next one after the prediction. An unknown prediction becomes the class
-    after the true label.
+    The wrong class is the class that follows the predicted class. An unknown prediction is replaced
+    with the class that follows the true label.
     """
     predicted = np.where(predicted < 0, (codes + 1) % n_labels, predicted)
     return np.where(codes < 0, (predicted + 1) % n_labels, codes), predicted
@@ -88,7 +88,10 @@ def contingency_table(codes: Codes, bins: Codes, shape: tuple[int, int]) -> NDAr
 
 
 def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
-    """Indicate for each row whether two labels are equal. Incomparable labels are unequal."""
+    """Return whether the two labels of each row are equal.
+
+    Incomparable labels are treated as unequal.
+    """
     true, predicted = label_entries("y_true", y_true), label_entries("y_pred", y_pred)
     kinds = {true.dtype.kind, predicted.dtype.kind}
     if "O" not in kinds and "U" in kinds and len(kinds) > 1:
@@ -101,12 +104,12 @@ def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
 
 
 def score_column(name: str, scores: Any) -> Floats:
-    """Return scores as a float array of shape (n,), or raise an error that quotes no score."""
+    """Return scores as a float array of shape (n,), or raise an error that contains no score."""
     return np.asarray(call_or_raise(_as_float_column, scores, error=unreadable(name)))
 
 
 def outcome_column(name: str, outcomes: Any) -> Floats:
-    """Return outcomes as floats of shape (n,). An entry that is not a number becomes NaN."""
+    """Return outcomes as floats of shape (n,). Entries that are not numbers become NaN."""
     column = label_entries(name, outcomes)
     if column.dtype.kind in _NUMERIC_KINDS:
         return column.astype(np.float64)
@@ -117,8 +120,8 @@ def outcome_column(name: str, outcomes: Any) -> Floats:
 def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
     """Return the result of an estimator's method on private rows.
 
-    Warnings are suppressed, and any error is replaced by one that quotes no row. The result must
-    have shape (n,), or (n, width) if `width` is given.
+    Warnings are suppressed, and any error is replaced with an error that contains no private value.
+    The result must have shape (n,), or (n, width) if `width` is given.
     """
     content = "score for each class" if width else "value"
     error = RefusedError(ESTIMATOR_FAILED.format(method=method, content=content))
@@ -131,7 +134,10 @@ def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | Non
 
 
 def _comparable_scalar(label: Any) -> Any:
-    """Return a label as a builtin scalar. Other labels become an object that equals nothing."""
+    """Return a label as a builtin scalar.
+
+    Labels without a scalar form are replaced with an object that is not equal to anything.
+    """
     try:
         return plain_scalar(label)
     except Exception:
@@ -139,7 +145,7 @@ def _comparable_scalar(label: Any) -> Any:
 
 
 def _encode_objects(column: NDArray[Any], code_of_class: dict[Any, int]) -> Codes:
-    """Return the code of the class of each label, or -1 for an unknown label."""
+    """Return the class code of each label, or -1 for an unknown label."""
 
     def encode() -> list[int]:
         return [code_of_class.get(_comparable_scalar(label), -1) for label in column.tolist()]
@@ -148,12 +154,12 @@ def _encode_objects(column: NDArray[Any], code_of_class: dict[Any, int]) -> Code
 
 
 def _compare_pairs(pairs: Any) -> list[bool]:
-    """Indicate for each pair of labels whether they are equal."""
+    """Return whether the two labels of each pair are equal."""
     return [_comparable_scalar(true) == _comparable_scalar(predicted) for true, predicted in pairs]
 
 
 def _as_floats(entries: list[Any]) -> list[float]:
-    """Return each entry as a float. An entry that cannot be converted becomes NaN."""
+    """Return each entry as a float. Entries that cannot be converted become NaN."""
     floats = []
     for entry in entries:
         try:
@@ -164,7 +170,10 @@ def _as_floats(entries: list[Any]) -> list[float]:
 
 
 def _as_float_column(scores: Any) -> Floats:
-    """Return scores as floats of shape (n,), masked ones as NaN. Errors may quote scores."""
+    """Return scores as floats of shape (n,), with masked scores as NaN.
+
+    Error messages may quote scores.
+    """
     column = np.ma.filled(np.ma.asarray(scores, dtype=np.float64), np.nan)
     if column.ndim != 1:
         raise ValueError

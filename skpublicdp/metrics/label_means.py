@@ -1,4 +1,4 @@
-"""Means over labels of metrics of one label against the others, with confidence intervals."""
+"""Means of one-versus-rest metrics over labels, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class LabelMean:
-    """Weighted sum over labels of a statistic of the table of each label.
+    """Weighted sum, over labels, of a statistic of each label's table.
 
     Attributes
     ----------
     statistic : Statistic
-        Metric of one label against the others, a number.
+        One-versus-rest metric of a label, which is a number.
     weights : ndarray of shape (n_labels,)
         Weight of each label.
     confusion : NoisyTable or None
         Confusion matrix from which the weights are estimated, as fractions of rows by true label.
-        None for weights that are not estimated.
+        None if the weights are fixed.
     """
 
     statistic: Statistic
@@ -37,22 +37,23 @@ class LabelMean:
         return np.array([self.statistic.value(table) for table in tables])
 
     def intervals(self, tables: tuple[NoisyTable, ...], failure: float) -> Floats:
-        """Return the interval of the metric of each label, shape (n_labels, 2)."""
+        """Return the interval of each label's metric, shape (n_labels, 2)."""
         ends = np.array([self.statistic.interval(table, failure) for table in tables])
         extended: Floats = extend_interval(ends, self.values(tables))
         return extended
 
     def value(self, tables: tuple[NoisyTable, ...]) -> float:
-        """Return the estimated sum."""
+        """Return the estimated weighted sum."""
         return float(self.weights @ self.values(tables))
 
     def interval(self, tables: tuple[NoisyTable, ...], failure: float) -> Floats:
         """Return the two ends of a confidence interval, shape (2,).
 
-        Distances to the ends are combined as standard errors are (MOVER, Zou and Donner 2008). The
-        noise of labels is nearly uncorrelated, so its distances add up in squares. Labels share
-        their rows, so distances of the sampling add up linearly, which bounds any correlation.
-        An interval that ends at 0 or 1 may be cut off, and all of its distance adds up linearly.
+        Distances from the estimate to the ends are combined like standard errors (MOVER, Zou and
+        Donner 2008). The noise of different labels is nearly uncorrelated, so the distances due to
+        noise are added in squares. Labels share their rows, so the distances due to sampling are
+        added linearly, which covers any correlation. An interval that ends at 0 or 1 may be
+        truncated, so its entire distance is added linearly.
         """
         values = self.values(tables)
         ends = self.intervals(tables, failure)
@@ -70,7 +71,7 @@ class LabelMean:
         return np.asarray(self.weights @ values + distance * np.array([-1, 1]))
 
     def _weight_variance(self, values: Floats) -> float:
-        """Return the variance of the sum of given values with the estimated weights."""
+        """Return the variance of the weighted sum of given values with the estimated weights."""
         if self.confusion is None:
             return 0.0
         n_labels, n = len(self.weights), self.confusion.n

@@ -1,7 +1,7 @@
-"""Release of one table for each of more than two labels: its own rows and the others, by score.
+"""Release of one table for each of more than two labels: own rows and other rows by score.
 
-A row is counted once among the rows of its own label, and once among the other rows of each other
-label. Counts of own rows are less sensitive, so they are measured by themselves.
+A row is counted once among the own rows of its label, and once among the other rows of every other
+label. Counts of own rows have a lower sensitivity, so they are measured separately.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from skpublicdp.typing import Integers
 def release_label_tables(
     exact: Integers, own_noise: Noise, other_noise: Noise, ledger: Ledger, confusion: NoisyTable
 ) -> tuple[NoisyTable, ...]:
-    """Release a table of each label: the other rows and its own rows, by the bin of its score.
+    """Release a table for each label, with its other rows and own rows by the bin of its score.
 
-    Each table is consistent with the number of rows of its label in the confusion matrix.
+    Each table is consistent with the label's number of rows in the confusion matrix.
 
     Parameters
     ----------
     exact : ndarray of int64, shape (n_labels, 2, n_bins)
-        Exact counts.
+        Exact private counts.
     own_noise, other_noise : Gaussian or Pure
-        Privacy costs of own and of other rows, which determine the noise scales.
+        Privacy costs of the own rows and of the other rows, which determine the noise scales.
     ledger : Ledger
-        Ledger that is charged.
+        Ledger to which the release is charged.
     confusion : NoisyTable
-        Released confusion matrix.
+        The released confusion matrix.
     """
     n_labels, _, n_bins = exact.shape
     name = f"{own_noise.noise_name} on rows of each label by its score"

@@ -1,4 +1,4 @@
-"""Release of noisy counts of rows by label and bin, with the covariance of their noise."""
+"""Release of noisy counts of rows by label and bin, with their noise covariance."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ The sampling error is up to 0.5 √n.
 """
 
 MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
-"""Bounds on the share of the budget for the number of correct predictions."""
+"""Minimum and maximum share of the budget for the number of correct predictions."""
 
 ACCURACY_SHARE_DENOMINATOR = 64
 LABEL_SHARE_DENOMINATOR = 256
-"""Denominators of shares of the budget, so that privacy parameters stay short fractions."""
+"""Denominators of budget shares, which keep privacy parameters short fractions."""
 
 
 def others_sensitivity(n_labels: int) -> Sensitivity:
     """Return the sensitivity of the counts of the other rows of each label.
 
-    A row is among the others of n_labels - 1 labels. A replacement takes one unit from a cell of
-    each of them, and adds one to a cell of as many.
+    A row is among the other rows of n_labels - 1 labels. A replacement decreases one cell of each
+    of these labels by 1, and increases the same number of cells by 1.
     """
     return Sensitivity(2 * (n_labels - 1), 2 * (n_labels - 1))
 
@@ -54,10 +54,10 @@ class NoisyCount:
     noise : Measurement
         The released measurement, with the scale of its noise.
     event : Noise
-        Privacy cost of the noise, which determines its distribution.
+        Privacy cost of the noise, which determines the noise distribution.
     design_effect : float
-        Design effect of cluster sampling, Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. It multiplies the
-        sampling variance.
+        Design effect of cluster sampling, Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. The sampling
+        variance is multiplied by this factor.
     """
 
     value: int
@@ -68,33 +68,34 @@ class NoisyCount:
 
     @property
     def clipped(self) -> float:
-        """The noisy number, clipped to [0, n]."""
+        """The noisy count, clipped to [0, n]."""
         return float(min(max(self.value, 0), self.n))
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """Released counts by label and bin, adjusted to the released totals without a bias.
+    """Released counts by label and bin, adjusted to the released totals without bias.
 
     Attributes
     ----------
     counts : ndarray of shape (n_labels, n_bins)
         Noisy counts, which may be negative.
     nonnegative : ndarray of shape (n_labels, n_bins)
-        The nearest table without negative counts, in Euclidean distance, with the same totals.
+        The nearest table without negative counts and with the same totals, in Euclidean distance.
     n : int
         Number of rows.
     variance : ndarray of shape (n_labels,)
-        Variance of the noise of each cell by label, before the adjustment to the totals.
+        Noise variance of each cell by label, before the adjustment to the totals.
     total_variance : float
-        Variance of the noise of the total of the first group.
+        Noise variance of the total of the first group.
     groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
-        Groups of cells whose total was adjusted: all cells, or two groups with released totals,
-        such as correct and incorrect predictions. Cells of one group have one noise variance.
+        Groups of cells whose totals were adjusted: all cells, or two groups with released totals,
+        such as correct and incorrect predictions. All cells of a group have the same noise
+        variance.
     event : Noise
-        As in `NoisyCount`.
+        Privacy event, as in `NoisyCount`.
     design_effect : float
-        As in `NoisyCount`.
+        Design effect, as in `NoisyCount`.
     """
 
     counts: Floats
@@ -120,14 +121,15 @@ class NoisyTable:
     def fourth_cumulant(self, u: Floats) -> Floats:
         """Return the fourth cumulant of the noise of the weighted sum u · counts.
 
-        It is 0 for Gaussian noise. For independent noise it adds up, with fourth powers of weights.
+        The fourth cumulant is 0 for Gaussian noise. For independent noise, fourth cumulants are
+        additive, with fourth powers of the weights.
         """
         cell_part = self._sum_by_label(self._cell_weights(u) ** 4) @ self.variance**2
         total_part = self.total_variance**2 * self._total_weight(u) ** 4
         return np.asarray(self.event.excess_kurtosis * (cell_part + total_part))
 
     def without_noise(self) -> NoisyTable:
-        """Return the same counts as if they were exact, for intervals of the sampling alone."""
+        """Return the same counts without noise, for intervals that only reflect sampling."""
         return replace(self, variance=np.zeros_like(self.variance), total_variance=0.0)
 
     def _sum_by_label(self, u: Floats) -> Floats:
@@ -146,10 +148,10 @@ class NoisyTable:
         return weights
 
     def _total_weight(self, u: Floats) -> Floats:
-        """Return the coefficient in u · counts of the noise of the total of the first group.
+        """Return the coefficient in u · counts of the noise of the first group's total.
 
-        That noise is added in equal parts to the cells of the first group, and subtracted from the
-        others, since both totals add up to the number of rows.
+        This noise is added in equal parts to the cells of the first group, and subtracted from the
+        other cells, since both totals sum to the number of rows.
         """
         if len(self.groups) == 1:  # adjusted to the exact number of rows
             return np.zeros(u.shape[:-1])
@@ -160,13 +162,14 @@ class NoisyTable:
 def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     """Return the share of the budget for the number of correct predictions.
 
-    It is the geometric mean of `MAX_ACCURACY_SHARE` and of the share at which the noise is
-    `TARGET_NOISE_RATIO` · √n, clipped. So the noise of both releases decreases as the budget grows.
+    The share is the geometric mean of `MAX_ACCURACY_SHARE` and the share at which the noise is
+    `TARGET_NOISE_RATIO` · √n, clipped to the allowed range. The noise of both releases therefore
+    decreases as the budget grows.
 
     Parameters
     ----------
     noise : Gaussian or Pure
-        Whole budget of the release.
+        Total budget of the release.
     n_effective : float
         Effective number of rows.
 
@@ -185,17 +188,17 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
 
 
 class SplitNoise(NamedTuple):
-    """Budgets of the measurements of one release, which add up to the whole budget.
+    """Budgets of the measurements of one release, which sum to the total budget.
 
     Attributes
     ----------
     accuracy : Gaussian or Pure
-        Budget of the number of correct predictions.
+        Budget for the number of correct predictions.
     table : Gaussian or Pure
-        Budget of the table by label and bin.
+        Budget for the table by label and bin.
     own, other : Gaussian or Pure, or None
-        Budgets of the rows of each label and of the other rows, by the score of the label. None
-        unless there are scores of more than two labels.
+        Budgets for the own rows and the other rows of each label, by the label's score. None unless
+        there are scores for more than two labels.
     """
 
     accuracy: Noise
@@ -210,17 +213,18 @@ def split_noise(ledger: Ledger, n: int, n_scored_labels: int) -> SplitNoise:
     Parameters
     ----------
     ledger : Ledger
-        Ledger with the whole budget.
+        Ledger with the total budget.
     n : int
         Number of rows.
     n_scored_labels : int
-        Number of labels with scores. With more than two, the table and own rows have equal parts.
-        The part of other rows relative to them minimizes the noise of areas under the curves
-        (docs/proofs/scores.md): 1 with Laplace noise, (n_scored_labels - 1) ** -1/2 with Gaussian.
+        Number of labels with scores. With more than two labels, the table and the own rows have
+        equal budgets. The budget of the other rows relative to the own rows minimizes the noise of
+        areas under the curves (docs/proofs/scores.md): the factor is 1 with Laplace noise and
+        (n_scored_labels - 1) ** -1/2 with Gaussian noise.
     """
     noise = ledger.noise
-    # r rows per person multiply the noise by r. Relative to the sampling error, that is the noise
-    # for n / r² rows
+    # r rows per person multiply the noise by r. Relative to the sampling error, this corresponds to
+    # the noise for n / r² rows
     share = accuracy_share(noise, n / ledger.rows_per_person**2)
     accuracy, tables = noise.scaled(share), noise.scaled(1 - share)
     if n_scored_labels <= 2:
@@ -260,23 +264,23 @@ def release_contingency_table(
 ) -> NoisyTable:
     """Release the number of rows with each label in each bin, consistent with known totals.
 
-    The unbiased counts are shifted by a constant within each group of cells, so that they add up
-    to the total of the group: the number of rows, or of correct and of incorrect predictions.
+    Within each group of cells, the unbiased counts are shifted by a constant to match the total of
+    the group: the number of rows, or the numbers of correct and incorrect predictions.
 
     Parameters
     ----------
     exact : ndarray of int64, shape (n_labels, n_bins)
-        Exact counts.
+        Exact private counts.
     n : int
         Number of rows.
     noise : Gaussian or Pure
         Privacy cost, which determines the noise scale.
     ledger : Ledger
-        Ledger that is charged.
+        Ledger to which the release is charged.
     is_correct : ndarray of bool, shape (n_labels, n_bins), optional
         Mask of the cells of correct predictions.
     count : NoisyCount, optional
-        Released number of correct predictions. Given together with `is_correct`.
+        Released number of correct predictions. The count must be given together with `is_correct`.
     """
     flat, shape = exact.ravel(), exact.shape
     name = f"{noise.noise_name} on counts by label and bin"
@@ -306,10 +310,10 @@ def release_contingency_table(
 def adjust_to_totals(
     values: Floats, groups: tuple[Mask, ...], totals: list[float], clipped_totals: list[float]
 ) -> tuple[Floats, Floats]:
-    """Return noisy counts with given totals of groups of cells: unbiased and nonnegative ones.
+    """Return unbiased and nonnegative noisy counts that match given totals of groups of cells.
 
-    The same shift for all cells of a group is the least-squares adjustment to its total. The
-    nonnegative counts add up to the clipped totals.
+    Shifting all cells of a group equally is the least-squares adjustment to the group's total. The
+    nonnegative counts sum to the clipped totals.
     """
     counts, nonnegative = values.copy(), values.copy()
     for group, total, clipped_total in zip(groups, totals, clipped_totals, strict=True):

@@ -1,7 +1,7 @@
 """Metrics of a regressor as ratios of noisy sums, with confidence intervals.
 
-Polynomials in the residual r and the outcome z are arrays of coefficients, with the axes of
-`NoisySums`. The formulas are derived in docs/proofs/scores.md.
+Polynomials in the residual r and the outcome z are coefficient arrays with the axes of `NoisySums`.
+The formulas are derived in docs/proofs/scores.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skpublicdp.metrics.score_intervals import clipped_ratio, fieller
 from skpublicdp.typing import Floats
 
 RESIDUAL_METRICS = ("r2", "rmse", "mae")
-"""Metrics of a regressor."""
+"""Metrics available for a regressor."""
 
 
 def residual_value(metric: str, sums: NoisySums) -> float:
@@ -29,7 +29,7 @@ def residual_value(metric: str, sums: NoisySums) -> float:
 
 
 def residual_interval(metric: str, sums: NoisySums, failure: float) -> Floats:
-    """Return the ends of a confidence interval of a metric in the population, shape (2,)."""
+    """Return the ends of a confidence interval for the population value of a metric, shape (2,)."""
     numerator, denominator = _parts(metric, sums)
     totals = np.array(sums.total(numerator)), np.array(sums.total(denominator))
     difference = numerator - clipped_ratio(*totals) * denominator
@@ -46,8 +46,8 @@ def residual_interval(metric: str, sums: NoisySums, failure: float) -> Floats:
 def _parts(metric: str, sums: NoisySums) -> tuple[Floats, Floats]:
     """Return the polynomials whose sums are the numerator and the denominator of a ratio.
 
-    For R² the denominator is the squared residual plus the squared deviation of the outcome from
-    its mean, so that the ratio is in [0, 1].
+    For R², the denominator is the squared residual plus the squared deviation of the outcome from
+    its mean, which keeps the ratio in [0, 1].
     """
     numerator, denominator = np.zeros((2, MAX_POWER + 1, MAX_POWER + 1))
     if metric != "r2":
@@ -61,10 +61,10 @@ def _parts(metric: str, sums: NoisySums) -> tuple[Floats, Floats]:
 
 
 def _sampling_variance(difference: Floats, sums: NoisySums) -> float:
-    """Return an estimate of the sampling variance of the sum of a polynomial of mean zero.
+    """Return an estimate of the sampling variance of the sum of a mean-zero polynomial.
 
-    It is the sum of its square. One standard deviation of the noise is added, so that the interval
-    is wide enough for any true variance.
+    The estimate is the sum of the squared polynomial. One standard deviation of the noise is added
+    to make the interval wide enough for any true variance.
     """
     square = convolve2d(difference, difference)[: MAX_POWER + 1, : MAX_POWER + 1]
     noise = math.sqrt(sums.covariance(square, square))
@@ -72,7 +72,7 @@ def _sampling_variance(difference: Floats, sums: NoisySums) -> float:
 
 
 def _from_ratio(metric: str, ratio: Floats, sums: NoisySums) -> Floats:
-    """Return the metric of which a ratio of sums is a monotone function."""
+    """Return the metric that is a monotone function of a given ratio of sums."""
     width = sums.bounds[1] - sums.bounds[0]
     if metric == "r2":
         # A / (A + B) becomes 1 - A / B

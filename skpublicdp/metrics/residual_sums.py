@@ -1,4 +1,4 @@
-"""Release of noisy sums over rows of powers of the residual and of the outcome of a regressor."""
+"""Release of noisy sums over rows of powers of a regressor's residuals and outcomes."""
 
 from __future__ import annotations
 
@@ -16,31 +16,37 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 MAX_POWER = 4
-"""Largest power of the residual and of the outcome in a sum."""
+"""Maximum power of the residual and of the outcome in a sum."""
 
 POWERS = np.array([(2, 0), (1, 0), (4, 0), (0, 1), (0, 2), (0, 3), (0, 4), (2, 1), (2, 2)])
 """Powers (a, b) of the released sums of rᵃ zᵇ, for the residuals r and outcomes z of `scaled_rows`.
 
-The metrics need powers up to 2, and their sampling variances the others.
+The metrics require powers up to 2, and their sampling variances require the other powers.
 """
 
 SUM_UNITS = np.array([1 << 20] + [1 << 19] * 8)
-"""Integers that stand for 1 in each sum. The sum of squared residuals has twice the weight of the
-others, since its noise is the largest relative to the sum."""
+"""Integers that represent 1 in each sum.
+
+The sum of squared residuals has twice the weight of the other sums, since it has the largest
+relative noise.
+"""
 
 SUM_RANGES = SUM_UNITS // [1, 1, 1, 1, 4, 4, 16, 1, 4]
-"""Largest less smallest summand of each sum, for r in [0, 1] and z in [-1/2, 1/2]."""
+"""Range of the summands of each sum, for r in [0, 1] and z in [-1/2, 1/2]."""
 
 SUM_SENSITIVITY = Sensitivity(3 * (1 << 20) + len(SUM_UNITS), int((SUM_RANGES**2).sum()))
-"""Replacing one row changes all sums together by at most 3 units of the first, and by 1 each for
-rounding (docs/proofs/scores.md). Squares are bounded by those of the ranges."""
+"""Sensitivity of the sums to replacing one row.
+
+All sums together change by at most 3 units of the first sum, plus 1 for each sum due to rounding
+(docs/proofs/scores.md). Squares are bounded by the squares of the ranges.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualCounter:
-    """Function that adds up powers of residuals and outcomes.
+    """Function that sums powers of residuals and outcomes.
 
-    It is a class, not a closure, so that it can be pickled for worker processes.
+    The counter is a class instead of a closure, which makes it picklable for worker processes.
 
     Attributes
     ----------
@@ -54,7 +60,7 @@ class ResidualCounter:
     bounds: tuple[float, float]
 
     def __call__(self, chunk: Chunk) -> Integers:
-        """Return the sums of one batch of streamed rows; see `count`."""
+        """Return the sums over one batch of streamed rows; see `count`."""
         return self.count(chunk.X, chunk.y, table_height(chunk.X))
 
     def count(self, X: Any, y: Any, n: int) -> Integers:
@@ -73,8 +79,8 @@ def scaled_rows(
 ) -> tuple[Floats, Floats]:
     """Return residuals in [0, 1] and outcomes in [-1/2, 1/2], in units of the width of the bounds.
 
-    Outcomes and predictions are clipped to the bounds. If one is missing, the residual is 1 and the
-    outcome is in the middle.
+    Outcomes and predictions are clipped to the bounds. If the outcome or the prediction is missing,
+    the residual is 1 and the outcome is in the middle.
     """
     low, high = bounds
     clipped, prediction = np.clip(outcomes, low, high), np.clip(predicted, low, high)
@@ -86,23 +92,23 @@ def scaled_rows(
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """Released sums of rᵃ zᵇ, with the variances of their noise.
+    """Released sums of rᵃ zᵇ, with their noise variances.
 
-    Arrays have the axes a and b, and length MAX_POWER + 1 along both. The noise of all sums is
-    independent. The sum of 1 is the number of rows, without noise.
+    Arrays have the axes a and b, each of length MAX_POWER + 1. The noise terms of all sums are
+    independent. The sum with a = b = 0 is the number of rows, without noise.
 
     Attributes
     ----------
     sums : ndarray of shape (5, 5)
-        Noisy sums; 0 where none is released.
+        Noisy sums; 0 for sums that are not released.
     variances : ndarray of shape (5, 5)
-        Variances of their noise.
+        Noise variances of the sums.
     bounds : tuple of float
         Bounds of the outcomes.
     event : Gaussian or Pure
         Privacy cost, which determines the distribution of the noise.
     design_effect : float
-        As in `NoisyCount`.
+        Design effect, as in `NoisyCount`.
     """
 
     sums: Floats
@@ -132,7 +138,7 @@ class NoisySums:
 def release_residual_sums(
     exact: Integers, n: int, bounds: tuple[float, float], ledger: Ledger, design_effect: float
 ) -> NoisySums:
-    """Release the sums of `ResidualCounter` over n rows, and spend the whole budget of a ledger."""
+    """Release the sums of `ResidualCounter` over n rows, spending the entire budget of a ledger."""
     noise = ledger.noise
     name = f"{noise.noise_name} on sums of powers of residuals and outcomes"
     noisy = ledger.add_noise(exact, SUM_SENSITIVITY, noise, name=name, proof=SCORES_PROOF)

@@ -1,4 +1,7 @@
-"""Histogram bins of classifier scores. They depend on public numbers only, not on private rows."""
+"""Histogram bins of classifier scores.
+
+The bins depend only on public numbers, not on private rows.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,21 @@ from skpublicdp.accounting import Noise
 from skpublicdp.typing import Codes, Floats, Mask
 
 MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
-"""Smallest and largest number of bins."""
+"""Minimum and maximum number of bins."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreBins:
-    """Histogram bins of a score. A score that equals an edge is in the bin below it.
+    """Histogram bins of a score. A score that equals an edge is in the bin below the edge.
 
     Attributes
     ----------
     edges : ndarray of shape (n_bins - 1,)
-        Edges between neighbouring bins, increasing.
+        Edges between neighbouring bins, in increasing order.
     first_positive : int
         Index of the first bin whose rows are predicted to be positive.
     centers : ndarray of shape (n_bins,) or None
-        Midpoint of each bin if scores are probabilities, else None.
+        Midpoint of each bin if scores are probabilities, otherwise None.
     """
 
     edges: Floats
@@ -36,7 +39,7 @@ class ScoreBins:
 
     @property
     def n_bins(self) -> int:
-        """Number of bins, including the two outer ones without a bound."""
+        """Number of bins, including the two unbounded outer bins."""
         return len(self.edges) + 1
 
     @property
@@ -45,14 +48,14 @@ class ScoreBins:
         return np.arange(self.n_bins) >= self.first_positive
 
     def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
-        """Return the index of the bin of each score.
+        """Return the bin index of each score.
 
         Parameters
         ----------
         scores : ndarray of shape (n,)
-            Scores. A missing score (NaN) is replaced by the threshold.
+            Scores. A missing score (NaN) is replaced with the threshold.
         predicted : ndarray of bool, shape (n,), or None
-            Whether `predict` returns the positive class. A score that contradicts it is
+            Whether `predict` returns the positive class. A score that contradicts the prediction is
             moved to the nearest bin on the other side of the threshold.
         """
         threshold = self.edges[self.first_positive - 1]
@@ -67,13 +70,15 @@ class ScoreBins:
 
 
 PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)
-"""Bins for an estimator without scores. All scores are 0, so bins are the predicted labels."""
+"""Bins for an estimator without scores. All scores are 0, so the bins are the predicted labels."""
 
 
 def make_score_bins(
     noise: Noise, persons: float, response: str, threshold: float, n_labels: int = 2
 ) -> ScoreBins:
-    """Return score bins. The less noise a count has, relative to the rows, the more bins there are.
+    """Return the histogram bins of the scores.
+
+    The number of bins increases as the noise of a count decreases relative to the number of rows.
 
     Parameters
     ----------
@@ -82,11 +87,11 @@ def make_score_bins(
     persons : float
         Number of rows, divided by the maximum number of rows per person.
     response : {"predict_proba", "decision_function"}
-        Method of the scores: probabilities, or log-odds.
+        Method that returns the scores: probabilities, or log-odds.
     threshold : float
         Decision threshold, which becomes one of the edges.
     n_labels : int, default=2
-        Number of labels. The spacing is symmetric, in log-odds, around the share 1 / n_labels.
+        Number of labels. The spacing is symmetric in log-odds around the fraction 1 / n_labels.
 
     Examples
     --------
@@ -99,7 +104,7 @@ def make_score_bins(
     target_bins = math.sqrt(2 * n_levels) / 2
     power_of_two = 2 ** round(math.log2(target_bins))  # even, so that 1/2 is an edge
     n_bins = int(np.clip(power_of_two, MIN_SCORE_BINS, MAX_SCORE_BINS))
-    # arcsine spacing, so that the standard error of a proportion is similar in all bins
+    # arcsine spacing gives a proportion a similar standard error in all bins
     grid = np.sin(np.arange(1, n_bins) * np.pi / (2 * n_bins)) ** 2
     grid[n_bins // 2 - 1] = 0.5  # exactly, without rounding error
     if n_labels > 2:

@@ -1,4 +1,4 @@
-"""Confidence intervals of metrics, over the sampling of test rows and the privacy noise together.
+"""Confidence intervals of metrics that account for both test sampling and privacy noise.
 
 The formulas are derived in docs/proofs/scores.md.
 """
@@ -23,26 +23,27 @@ BINOMIAL_TAIL_SDS = 12
 def agresti_coull_rows(failure: float) -> float:
     """Return z² / 4, half of the pseudo-count z² / 2 of Agresti and Coull (1998).
 
-    z is the two-sided normal quantile of `failure`, the probability that an interval misses.
+    Here z is the two-sided normal quantile of `failure`, the probability that an interval misses.
     """
     return float(norm.isf(failure / 2) ** 2 / 4)
 
 
 def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
-    """Return a confidence interval for the accuracy in the population.
+    """Return a confidence interval for the population accuracy.
 
     Parameters
     ----------
     count : NoisyCount
         Noisy number of correct predictions on independent rows.
     failure : float
-        Probability that the interval misses. Both sides have half of it, except for accuracies
-        near 0 or 1 for which no count is too small or too large. There one side has all of it.
+        Probability that the interval misses the true value. Each side has half of this probability,
+        except for accuracies near 0 or 1 at which no count is too small or too large. In this case,
+        one side has the entire probability.
 
     Returns
     -------
     tuple of float
-        Ends of the set of accuracies that an exact test at this level accepts.
+        Ends of the set of accuracies that an exact test at this level does not reject.
 
     Examples
     --------
@@ -66,8 +67,8 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
         return 1.0 if excess(1.0) >= 0 else float(brentq(excess, 0.0, 1.0, xtol=1e-10))
 
     value, half_failure = int(count.clipped), failure / 2
-    # no count is too small for accuracies below `max_one_sided_low`, and no count is too large
-    # for accuracies above `min_one_sided_high`
+    # no count is too small for accuracies below `max_one_sided_low`, and no count is too large for
+    # accuracies above `min_one_sided_high`
     max_one_sided_low = accuracy_with_cdf(0, half_failure)
     min_one_sided_high = accuracy_with_cdf(count.n - 1, 1 - half_failure)
     if max_one_sided_low > min_one_sided_high:  # for few rows: divide [0, 1] at one accuracy
@@ -84,8 +85,8 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
 def _noisy_binomial_cdf(value: int, accuracy: float, count: NoisyCount) -> float:
     """Return P(noisy count <= value) if predictions are correct with probability `accuracy`.
 
-    Rows of one person are assumed to be equal. So the count is n / n_units times a binomial number,
-    for n / design_effect independent units.
+    All rows of one person are assumed to be equal. The count is therefore n / n_units times a
+    binomial variable, for n / design_effect independent units.
     """
     n_units = max(int(count.n / count.design_effect), 1)
     mean, variance = n_units * accuracy, n_units * accuracy * (1 - accuracy)
@@ -119,7 +120,7 @@ def ratio_interval(
     totals : pair of ndarray of shape (...,)
         Estimates of the numerators and of the denominators.
     failure : float
-        Probability that each interval misses.
+        Probability that each interval misses the true value.
     sampled_counts : ndarray of shape (n_labels * n_bins,)
         Nonnegative counts, from which the sampling variance is estimated.
     pseudo_rows : float, default=0
@@ -129,13 +130,13 @@ def ratio_interval(
     Returns
     -------
     ndarray of shape (..., 2)
-        Ends within [0, 1]. The whole of [0, 1] if the denominator may be zero.
+        Ends within [0, 1]. The interval is [0, 1] if the denominator may be zero.
     """
     numerator = np.asarray(totals[0]) + pseudo_rows
     denominator = np.asarray(totals[1]) + 2 * pseudo_rows
 
     def covariance(u: Floats, v: Floats) -> Floats:
-        """Return the covariance of two weighted sums, over noise and sampling."""
+        """Return the covariance of two weighted sums, due to noise and sampling."""
         return np.asarray(table.covariance(u, v) + table.design_effect * ((u * v) @ sampled_counts))
 
     a, b, c = (
@@ -171,26 +172,26 @@ def fieller(
 ) -> Floats:
     """Return Fieller's confidence interval for a ratio θ of two means, estimated by A / B.
 
-    It is the range in [0, 1] of all θ with (A - θ B)² <= z² (a - 2bθ + cθ²), where the right side
-    is z² times the variance of A - θ B.
+    The interval is the range in [0, 1] of all θ with (A - θ B)² <= z² (a - 2bθ + cθ²), where the
+    right side is z² times the variance of A - θ B.
 
     Parameters
     ----------
     numerator, denominator : ndarray of shape (...,)
         The estimates A and B.
     variances : tuple of ndarray of shape (...,)
-        a, b and c: variance of A, covariance of A and B, variance of B.
+        The values a, b and c: variance of A, covariance of A and B, variance of B.
     fourth_cumulant : ndarray of shape (...,)
         Fourth cumulant of the noise of A - θ B, at θ = A / B.
     failure : float
-        Probability that each interval misses. z is its two-sided normal quantile.
+        Probability that each interval misses the true value. z is its two-sided normal quantile.
     inverse_dof : float or ndarray of shape (...,), default=0
         Inverse degrees of freedom of the variance estimate (Satterthwaite 1946).
 
     Returns
     -------
     ndarray of shape (..., 2)
-        The whole of [0, 1] if B may be zero and neither 0 nor 1 is excluded.
+        The interval is [0, 1] if B may be zero and neither 0 nor 1 is excluded.
     """
     a, b, c = variances
     z = float(norm.isf(failure / 2))
@@ -211,7 +212,7 @@ def fieller(
     divisor = np.where(quadratic == 0, 1.0, quadratic)
     root_low = (linear - sqrt_discriminant) / divisor
     root_high = (linear + sqrt_discriminant) / divisor
-    # a parabola that opens downwards excludes only the values between root_high and root_low
+    # a parabola that opens downwards only excludes the values between root_high and root_low
     excludes_between = (quadratic < 0) & (discriminant > 0)
     low = np.where(
         quadratic > 0,
@@ -228,7 +229,7 @@ def fieller(
 
 
 def extend_interval(interval: Floats, value: Any) -> Any:
-    """Return intervals of shape (..., 2), extended to contain estimates of shape (...,).
+    """Return intervals of shape (..., 2), extended to contain estimates of shape (...).
 
     A single interval is returned as a pair of floats.
     """

@@ -1,4 +1,4 @@
-"""`private_scores`: all metrics of a fitted classifier from one noisy contingency table."""
+"""`private_scores`: all metrics of a fitted estimator from one noisy release."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SCORE_ASSUMPTIONS = (
     "the prediction for a row depends on that row alone",
 )
 UNPROTECTED_STEPS = "these steps, which declare no protection, were fitted on public rows only"
-"""Assumptions in the receipt of `private_scores`."""
+"""Assumptions stated in the receipt of `private_scores`."""
 
 
 def private_scores(
@@ -71,65 +71,67 @@ def private_scores(
 ) -> PrivateScores:
     """Release all metrics of a fitted classifier or regressor on private rows.
 
-    Rows of a classifier are counted by label and score bin, and exact noise is added. The bins do
-    not depend on private rows. Accuracy, ROC curve, calibration and the other metrics are computed
-    from the noisy counts, so together they cost one ε. Of a regressor, noisy sums of powers of the
-    residuals and outcomes give R² and the errors.
+    For a classifier, rows are counted by label and score bin, and exact noise is added to the
+    counts. The bins do not depend on private rows. Accuracy, ROC curve, calibration and the other
+    metrics are computed from the noisy counts, so the total privacy cost of all metrics is ε. For a
+    regressor, R² and the errors are computed from noisy sums of powers of the residuals and
+    outcomes.
 
     Parameters
     ----------
     estimator : classifier or regressor
         Public estimator or pipeline, fitted to other rows, with or without privacy.
     X : array-like, DataFrame or streamed rows
-        Private rows in any container that the estimator accepts. Streamed rows (`open_rows`, Dask)
-        are predicted batch by batch, with few batches in memory at once.
+        Private rows in any container that the estimator accepts. For streamed rows (`open_rows`,
+        Dask), predictions are made batch by batch, with few batches in memory at a time.
     y : array-like of shape (n,), or a column of the same streamed rows
-        Their labels or outcomes. A label that the estimator does not know counts as an error, and
-        a missing outcome as a residual as wide as the bounds.
+        Labels or outcomes of the rows. A label that the estimator does not know is counted as an
+        error, and a missing outcome is counted as a residual equal to the width of the bounds.
     epsilon : float, default=1.0
-        ε > 0 of the release.
+        Privacy budget ε > 0 of the release.
     delta : float, default=0.0
-        δ in [0, 1). With 0 the noise is discrete Laplace, which is smaller at the same ε for the
-        few counts released here. A positive δ uses Gaussian noise, which costs less in a
-        `PrivacyBudget` with δ > 0.
+        Privacy budget δ in [0, 1). With 0, the noise is discrete Laplace, which is smaller at the
+        same ε for the few counts released here. A positive δ uses Gaussian noise, which costs less
+        in a `PrivacyBudget` with δ > 0.
     pos_label : label, default=None
-        Positive class of curves; by default the last. With more than two classes, curves of each
-        class against the others are in the release.
+        Positive class of the curves; the default is the last class. With more than two classes, the
+        release contains one-versus-rest curves for each class.
     classes : array-like, default=None
-        Public set of labels, if the estimator has no `classes_`.
+        Public set of labels, if the estimator has no attribute `classes_`.
     response_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
-        Method that returns scores, for more than two classes one column for each. "auto" takes
-        the first that the estimator has, and no decision function of more than two classes, which
-        may compare pairs. "predict" uses no scores.
+        Method that returns scores, with one column per class for more than two classes. "auto" uses
+        the first available method, except for decision functions with more than two classes, which
+        may compare pairs. "predict" does not use scores.
     threshold : float, default=None
-        Score above which the estimator predicts the positive class. By default 0.5 for
+        Score above which the estimator predicts the positive class. The default is 0.5 for
         probabilities and 0 for decision functions.
     outcome_bounds : pair of float, default=None
-        Public bounds of the outcomes of a regressor. Outcomes and predictions are clipped to them,
-        so the metrics are those of clipped ones. By default `outcome_bounds_` of the estimator.
-        Noise is in proportion to the width of the bounds.
+        Public bounds of the outcomes of a regressor. Outcomes and predictions are clipped to these
+        bounds, and the metrics refer to the clipped values. The default is the attribute
+        `outcome_bounds_` of the estimator. The noise is proportional to the width of the bounds.
     groups : array-like of shape (n,), or a column of the same streamed rows, default=None
-        Person of each row, for `max_rows_per_group`. It is public.
+        Person identifier of each row, for `max_rows_per_group`. The identifiers are public.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows: at most this many rows of each person are counted, and
-        the noise covers all of them. Intervals assume that all rows of a person are equal.
+        Protects people instead of individual rows: at most this number of rows of each person is
+        counted, and the noise accounts for all of these rows. Intervals assume that all rows of a
+        person are equal.
     random_state : int, Generator, RandomState or None, default=None
-        None uses the operating system's secure generator, which the guarantee requires. Other
-        values are for tests.
+        None uses the operating system's secure generator, which the privacy guarantee requires.
+        Other values are only intended for tests.
     budget : PrivacyBudget, default=None
-        Budget that is charged before noise is drawn.
+        Privacy budget that is charged before noise is drawn.
 
     Returns
     -------
     PrivateScores
-        Metrics, intervals and receipt.
+        The metrics, their intervals and the receipt.
 
     Raises
     ------
     PrivacyBudgetError
         If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If X and y differ in length, or the estimator cannot predict.
+        If X and y have different lengths, or the estimator cannot predict.
 
     See Also
     --------
@@ -137,8 +139,8 @@ def private_scores(
 
     Notes
     -----
-    The number of rows is public. The number of rows of each class is not. The proof is
-    docs/proofs/scores.md.
+    The number of rows is public. The number of rows of each class is protected. Privacy is proved
+    in docs/proofs/scores.md.
 
     Examples
     --------
@@ -226,7 +228,7 @@ def _score_classifier(
     ledger: Ledger,
     assumptions: tuple[str, ...],
 ) -> PrivateScores:
-    """Return the private scores of a classifier, whose counter has no score bins yet."""
+    """Return the private scores of a classifier whose counter has no score bins yet."""
     noise = split_noise(ledger, rows.n, counter.n_scored_labels)
     _check_noise(noise, ledger, len(counter.labels))
     ledger.read(rows.n)
@@ -275,10 +277,10 @@ def _check_noise(noise: SplitNoise, ledger: Ledger, n_labels: int) -> None:
 def _label_counter(
     estimator: Any, classes: Any, pos_label: Any, response_method: str
 ) -> LabelCounter:
-    """Return the function that counts the rows of an estimator, still without score bins.
+    """Return the function that counts the rows of an estimator, without score bins.
 
-    The positive label has the last position without `pos_label`. Columns of scores are in the
-    order of the estimator's `classes_`.
+    Without `pos_label`, the positive label is the last label. Score columns are in the order of the
+    estimator's `classes_`.
     """
     labels = labels_of_estimator(estimator, classes)
     has_classes = getattr(estimator, "classes_", None) is not None
@@ -294,13 +296,13 @@ def _label_counter(
 def check_score_parameters(
     caller: str, extra_constraints: dict[str, Any], **parameters: Any
 ) -> None:
-    """Check the parameters of a metric function: those of every release, and its own."""
+    """Check the parameters of a metric function: common parameters and its own parameters."""
     constraints = SPENDING_PARAMETERS | {"delta": DELTA} | extra_constraints
     check_values(constraints, parameters, caller=caller)
 
 
 def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
-    """Return the public labels: `classes`, or else the estimator's `classes_`."""
+    """Return the public labels: `classes` if given, or the estimator's `classes_`."""
     if classes is None:
         classes = getattr(estimator, "classes_", None)
     if classes is None:
@@ -314,8 +316,8 @@ def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
 def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
     """Return the estimator's method for scores, or "predict" if no scores are used.
 
-    Decision functions of more than two labels may compare pairs of labels, so they are used on
-    request only.
+    Decision functions with more than two labels may compare pairs of labels, so they are only used
+    on request.
     """
     if n_labels == 1 or requested == "predict":
         return "predict"
@@ -331,7 +333,7 @@ def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
 
 
 def _label_index(pos_label: Any, labels: list[Any]) -> int:
-    """Return the index of `pos_label` in `labels`. None is the last label."""
+    """Return the index of `pos_label` in `labels`. None means the last label."""
     if pos_label is None:
         return len(labels) - 1
     if pos_label not in labels:
@@ -340,7 +342,10 @@ def _label_index(pos_label: Any, labels: list[Any]) -> int:
 
 
 def _make_bins(noise: Noise, n: float, counter: LabelCounter, threshold: float | None) -> ScoreBins:
-    """Return the score bins of a counter. `threshold` None is 0.5, or 0 for log-odds."""
+    """Return the score bins of a counter.
+
+    If `threshold` is None, it is 0.5 for probabilities or 0 for log-odds.
+    """
     response = counter.response
     if response == "predict":
         return PREDICTED_LABEL_BINS

@@ -1,4 +1,4 @@
-"""`make_private_scorer`: scorers for scikit-learn whose every call is a private release."""
+"""`make_private_scorer`: scorers for scikit-learn for which every call is a private release."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
 
 SCORER_METRICS = ("accuracy", "balanced_accuracy", "roc_auc")
-"""Metrics of `make_private_scorer`."""
+"""Metrics available in `make_private_scorer`."""
 
 
 class PrivateScorer:
-    """Scorer that releases a private metric at each call. `make_private_scorer` makes it."""
+    """Scorer that releases a private metric at each call.
+
+    Instances are created by `make_private_scorer`.
+    """
 
     def __init__(
         self,
@@ -80,17 +83,17 @@ def make_private_scorer(
     epsilon, delta : float, default=1.0 and 0.0
         Privacy parameters of each call, for the rows that it scores.
     random_state : int, Generator, RandomState or None, default=None
-        None uses the operating system's secure generator, which the guarantee requires. With a
-        seed, each call in one process draws new noise, and parallel workers start from copies of
-        the seed.
+        None uses the operating system's secure generator, which the privacy guarantee requires.
+        With a seed, each call within a process draws new noise, and parallel workers start from
+        copies of the seed.
     budget : PrivacyBudget, default=None
-        Budget that each call charges before it draws noise. Copies of the scorer, as made by
-        searches, charge the same budget.
+        Privacy budget that is charged by each call before noise is drawn. Copies of the scorer,
+        such as those made by searches, charge the same budget.
 
     Returns
     -------
     PrivateScorer
-        Called as ``scorer(estimator, X, y)``; greater is better.
+        A scorer that is called as ``scorer(estimator, X, y)``; greater is better.
 
     Raises
     ------
@@ -103,8 +106,9 @@ def make_private_scorer(
 
     Notes
     -----
-    A search over 20 settings and 5 folds calls the scorer 100 times. Folds share no rows, so each
-    person pays for 20 calls. The budget adds up all 100 calls, since it cannot see the folds.
+    A search over 20 settings and 5 folds calls the scorer 100 times. Folds share no rows, so the
+    privacy loss of each person corresponds to 20 calls. The budget adds up all 100 calls, since it
+    has no information about the folds.
 
     Examples
     --------

@@ -41,45 +41,53 @@ LABEL_FAILURE_SHARES = FAILURE_SHARES | {
     "roc_auc_weighted": 0.04,
     "roc_auc_per_class": 0.12,
 }
-"""The same with more than two labels. The areas of all labels have equal parts of their share."""
+"""The corresponding shares with more than two labels.
+
+The areas of all labels have equal parts of their share.
+"""
 
 OTHER_FAILURE_SHARE = 0.04
-"""Share that all entries of the confusion matrix and all points of curves use together."""
+"""Joint share of all entries of the confusion matrix and all points of curves."""
 
 TABLE_METRICS = {"balanced_accuracy", "confusion_matrix"}
-"""Metrics of the table of all labels. Curves of more than two labels have a table for each."""
+"""Metrics that are computed from the table of all labels.
+
+With more than two labels, each label has a table for its curves.
+"""
 
 LABEL_MEANS = {"roc_auc": 1, "roc_auc_weighted": 1, "roc_auc_per_class": 1, "brier": 2}
-"""Metrics of more than two labels that combine the tables of all labels: their largest values."""
+"""Metrics that combine the tables of more than two labels, with their maximum values."""
 
 
 class PrivateScores:
     """Metrics of a classifier or regressor and their intervals, computed from one private release.
 
-    `private_scores` returns it. It holds noisy counts or sums only, so further metrics are
-    post-processing and cost no ε. Values are estimates for the population of the scored rows. Few
-    rows, or rows of one class, give wide intervals and no errors.
+    Instances are returned by `private_scores`. The object only contains noisy counts or sums, so
+    further metrics are post-processing and cost no ε. Values are estimates for the population from
+    which the scored rows were drawn. If there are few rows, or rows of only one class, the
+    intervals are wide and no error is raised.
 
     Attributes
     ----------
     classes_ : ndarray
-        The labels of the estimator. Empty for a regressor.
+        The labels of the estimator. The array is empty for a regressor.
     pos_label_ : label or None
-        The positive class of curves.
+        The positive class of the curves.
     outcome_bounds_ : tuple of float, or None
         Bounds to which outcomes and predictions of a regressor are clipped.
     metrics_ : tuple of str
         Metrics that `interval` accepts. For an estimator with scores: "accuracy",
         "balanced_accuracy", "confusion_matrix", "roc_auc", "roc_curve", "precision_recall_curve"
         and, if the scores are probabilities, "brier" and "calibration_curve". With more than two
-        classes also "roc_auc_weighted" and "roc_auc_per_class". Without scores the first three,
-        or "accuracy" alone for a single class. For a regressor "r2", "rmse" and "mae".
+        classes, "roc_auc_weighted" and "roc_auc_per_class" are also available. Without scores, only
+        the first three metrics are available, or only "accuracy" for a single class. For a
+        regressor, the metrics are "r2", "rmse" and "mae".
     thresholds_ : ndarray
-        Thresholds of the curves: edges of the score bins, increasing.
+        Thresholds of the curves: the edges of the score bins, in increasing order.
     n_rows_ : int
         Number of scored rows.
     privacy_ : PrivacyReceipt
-        Receipt of the release.
+        Privacy receipt of the release.
 
     See Also
     --------
@@ -125,7 +133,7 @@ class PrivateScores:
 
     @property
     def accuracy(self) -> float:
-        """Fraction of rows that `predict` labels correctly."""
+        """Fraction of rows for which `predict` returns the correct label."""
         return self._count_for("accuracy").clipped / self.n_rows_
 
     @property
@@ -140,9 +148,9 @@ class PrivateScores:
 
     @property
     def roc_auc(self) -> float:
-        """Area under the ROC curve. Scores in one bin count as ties.
+        """Area under the ROC curve. Scores in the same bin are counted as ties.
 
-        With more than two classes, the mean of the areas of each class against the others, as of
+        With more than two classes, the mean of the one-versus-rest areas of all classes, as in
         scikit-learn's `roc_auc_score` with ``multi_class="ovr"``.
         """
         return float(self._value("roc_auc"))
@@ -154,14 +162,14 @@ class PrivateScores:
 
     @property
     def roc_auc_per_class(self) -> Floats:
-        """Area under the ROC curve of each of more than two classes against the others."""
+        """One-versus-rest area under the ROC curve of each class, for more than two classes."""
         return np.asarray(self._value("roc_auc_per_class"))
 
     @property
     def brier(self) -> float:
         """Brier score, with each probability replaced by the center of its bin.
 
-        With more than two classes it is the sum over the classes, at most 2.
+        With more than two classes, the Brier score is the sum over the classes, which is at most 2.
         """
         return float(self._value("brier"))
 
@@ -186,26 +194,29 @@ class PrivateScores:
         Parameters
         ----------
         threshold : float
-            Decision threshold. It is replaced by the nearest of `thresholds_`.
+            Decision threshold. The nearest value in `thresholds_` is used.
         pos_label : label, default=None
-            The positive class, against the others. By default that of the release.
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
 
         Returns
         -------
         float
-            Estimated accuracy. Its interval is ``interval("accuracy", threshold=...)``.
+            Estimated accuracy at the threshold. The corresponding interval is
+            ``interval("accuracy", threshold=...)``.
         """
         table = self._table_for("roc_curve", pos_label)
         values = accuracies(table.nonnegative.shape[1]).value(table)
         return float(values[self._nearest_edge(threshold)])
 
     def roc_curve(self, pos_label: Any = None) -> tuple[Floats, Floats, Floats]:
-        """Return the ROC curve as scikit-learn's `roc_curve` does.
+        """Return the ROC curve in the format of scikit-learn's `roc_curve`.
 
         Parameters
         ----------
         pos_label : label, default=None
-            The positive class, against the others. By default that of the release.
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
 
         Returns
         -------
@@ -220,31 +231,34 @@ class PrivateScores:
         )
 
     def precision_recall_curve(self, pos_label: Any = None) -> tuple[Floats, Floats, Floats]:
-        """Return precision and recall as scikit-learn's `precision_recall_curve` does.
+        """Return precision and recall in the format of scikit-learn's `precision_recall_curve`.
 
         Parameters
         ----------
         pos_label : label, default=None
-            The positive class, against the others. By default that of the release.
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
 
         Returns
         -------
         precision, recall : ndarray of shape (n_thresholds + 1,)
             Values at each threshold, followed by 1 and 0.
         thresholds : ndarray of shape (n_thresholds,)
-            Increasing. Scores above a threshold are predicted positive.
+            Thresholds in increasing order. Rows with scores above a threshold are predicted
+            positive.
         """
         precision = self._value("precision_recall_curve", pos_label)
         recall = self._value("roc_curve", pos_label)[1]
         return np.append(precision, 1.0), np.append(recall, 0.0), self.thresholds_.copy()
 
     def calibration_curve(self, pos_label: Any = None) -> tuple[Floats, Floats]:
-        """Return the calibration curve as scikit-learn's `calibration_curve` does.
+        """Return the calibration curve in the format of scikit-learn's `calibration_curve`.
 
         Parameters
         ----------
         pos_label : label, default=None
-            The positive class, against the others. By default that of the release.
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
 
         Returns
         -------
@@ -262,32 +276,35 @@ class PrivateScores:
         threshold: float | None = None,
         pos_label: Any = None,
     ) -> Any:
-        """Return the confidence interval of a metric in the population.
+        """Return the confidence interval for the population value of a metric.
 
-        All intervals of one release, for all metrics and all points of curves, hold simultaneously
-        with probability `level`, over the sampling of the test rows and the noise. Three fifths of
-        the failure probability are for the accuracy, a third is for the area under the ROC curve,
-        and the rest for all other intervals. Of a regressor, R² has two fifths and the two errors
-        have the rest.
+        All intervals of one release, for all metrics and all points of curves, simultaneously
+        contain the population values with probability `level`, over the sampling of the test rows
+        and the noise. Three fifths of the failure probability are assigned to the accuracy, one
+        third to the area under the ROC curve, and the rest to all other intervals. For a regressor,
+        two fifths are assigned to R² and the rest to the two errors.
 
         Parameters
         ----------
         metric : str
             One of `metrics_`.
         level : float, default=0.95
-            Probability, in (0, 1), that all intervals of the release hold.
+            Probability, in (0, 1), with which all intervals of the release contain the population
+            values.
         threshold : float, default=None
-            With "accuracy": the threshold of `accuracy_at`.
+            The threshold of `accuracy_at`, used with the metric "accuracy".
         pos_label : label, default=None
-            The positive class of a curve and of `accuracy_at`. By default that of the release.
+            The positive class of a curve and of `accuracy_at`. The default is the positive class of
+            the release.
 
         Returns
         -------
         tuple of float or ndarray
-            Two ends. For a matrix or a curve, an array with one more axis of length 2: for each
-            entry of the confusion matrix or class of `roc_auc_per_class`, for the true positive
-            rate at each false positive rate of `roc_curve`, for each precision of
-            `precision_recall_curve` but the last, or for each `prob_true` of `calibration_curve`.
+            The two ends of the interval. For a matrix or a curve, an array with one additional axis
+            of length 2. The array contains an interval for each entry of the confusion matrix or
+            class of `roc_auc_per_class`, for the true positive rate at each false positive rate of
+            `roc_curve`, for each precision of `precision_recall_curve` except the last, or for each
+            `prob_true` of `calibration_curve`.
 
         Raises
         ------
@@ -330,9 +347,10 @@ class PrivateScores:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw into. The default is a new figure.
+            Axes in which to draw. The default is a new figure.
         pos_label : label, default=None
-            The positive class, against the others. By default that of the release.
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
 
         Returns
         -------
@@ -354,13 +372,13 @@ class PrivateScores:
         return "\n".join(lines)
 
     def _table_for(self, metric: str, pos_label: Any = None) -> NoisyTable:
-        """Return the noisy table that a metric needs, or raise AttributeError without it."""
+        """Return the noisy table that a metric requires, or raise AttributeError."""
         if metric not in self.metrics_ or self._table is None:
             raise self._absent(metric)
         if metric in TABLE_METRICS:
             return self._table
         classes = self.classes_.tolist()
-        # the only table of two labels is that of the positive one
+        # the only table of two labels is the table of the positive label
         known = classes if self._label_tables else [self.pos_label_]
         pos_label = self.pos_label_ if pos_label is None else pos_label
         if pos_label not in known:
@@ -368,19 +386,19 @@ class PrivateScores:
         return self._label_tables[classes.index(pos_label)] if self._label_tables else self._table
 
     def _count_for(self, metric: str) -> NoisyCount:
-        """Return the number of correct predictions, or raise AttributeError without it."""
+        """Return the number of correct predictions, or raise AttributeError if not released."""
         if self._count is None:
             raise self._absent(metric)
         return self._count
 
     def _sums_for(self, metric: str) -> NoisySums:
-        """Return the sums of a regressor, or raise AttributeError without them."""
+        """Return the sums of a regressor, or raise AttributeError if not released."""
         if self._sums is None:
             raise self._absent(metric)
         return self._sums
 
     def _absent(self, metric: str) -> AttributeError:
-        """Return the error for a metric that the release does not have."""
+        """Return the error for a metric that the release does not contain."""
         return AttributeError(
             f"{metric} is not in this release, which has {', '.join(self.metrics_)}. Curves "
             "need an estimator with scores, Brier scores need probabilities, and errors need a "
@@ -388,7 +406,7 @@ class PrivateScores:
         )
 
     def _value(self, metric: str, pos_label: Any = None) -> Any:
-        """Return the estimate of a metric, or raise AttributeError if the release has none."""
+        """Return the estimate of a metric, or raise AttributeError if it is not available."""
         table = self._table_for(metric, pos_label)
         if metric == "roc_auc_per_class":
             return self._label_mean(metric).values(self._label_tables)
@@ -398,7 +416,7 @@ class PrivateScores:
         return self._statistic(metric, table).value(table)
 
     def _label_mean(self, metric: str) -> LabelMean:
-        """Return the sum over more than two labels that estimates a metric."""
+        """Return the weighted sum over more than two labels that estimates a metric."""
         n_labels = len(self.classes_)
         statistic = self._statistic(metric, self._label_tables[0])
         if metric == "roc_auc_weighted":
@@ -430,7 +448,7 @@ class PrivateScores:
     def _mean_predictions(self, table: NoisyTable) -> Floats:
         """Return the mean predicted probability of each calibration bin of a table.
 
-        An empty bin gets the mean of its bin centers.
+        For an empty bin, the mean of its bin centers is used.
         """
         assert self._score_bins is not None
         assert self._score_bins.centers is not None
@@ -443,7 +461,8 @@ class PrivateScores:
     def _in_class_order(self, entries: Floats) -> Floats:
         """Return a confusion matrix in the order of `classes_`.
 
-        Tables of two labels have the negative class first, which may be the second of `classes_`.
+        Tables of two labels have the negative class first, which may be the second element of
+        `classes_`.
         """
         is_reversed = len(self.classes_) == 2 and self._positive == 0
         return entries[::-1, ::-1] if is_reversed else entries
@@ -455,8 +474,9 @@ class PrivateScores:
     def _failure(self, metric: str, level: float, threshold: float | None) -> float:
         """Return the failure probability of each interval of a metric.
 
-        The shares of the metrics that this release has are scaled up to add to 1. All entries and
-        points of the metrics without a share of their own have equal parts of the rest.
+        The shares of the metrics available in this release are scaled up to sum to 1. All entries
+        and points of metrics without a separate share have equal parts of the remaining
+        probability.
         """
         if self._sums is not None:
             return (1 - level) * RESIDUAL_FAILURE_SHARES[metric]
@@ -475,13 +495,15 @@ class PrivateScores:
         return release_failure * OTHER_FAILURE_SHARE / n_intervals
 
     def _roc_band(self, intervals: Floats, pos_label: Any) -> Floats:
-        """Return a confidence band of the true positive rate at each false positive rate.
+        """Return a confidence band for the true positive rate at each false positive rate.
 
-        `intervals` are those of false and of true positive rates, shape (2, n_thresholds, 2).
+        `intervals` contains the intervals of false and true positive rates, shape (2, n_thresholds,
+        2).
 
-        The ROC curve is monotone. At a false positive rate f, it is at least the lower end of the
-        true positive rate at every threshold whose false positive rate is at most f, by the upper
-        end of its interval. The upper band is symmetric.
+        Since the ROC curve is monotone, the lower band follows from the intervals at single
+        thresholds. At a false positive rate f, the curve is at least the lower end of the true
+        positive rate at every threshold whose false positive rate is at most f, according to the
+        upper end of its interval. The upper band is constructed symmetrically.
         """
         (low_fpr, high_fpr), (low_tpr, high_tpr) = intervals.swapaxes(1, 2)
         fpr, tpr, _ = self.roc_curve(pos_label)

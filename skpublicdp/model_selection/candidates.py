@@ -1,4 +1,4 @@
-"""Candidates of a search: settings of a learner and of the pipeline steps before it."""
+"""Candidates of a search: settings of a learner and of the preceding pipeline steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skpublicdp.privacy.seeds import has_seed
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 SEARCH_PARAMETERS = ("epsilon", "delta", "budget", "random_state", "classes", "max_rows_per_group")
-"""Parameters of a learner that the search sets itself."""
+"""Learner parameters that the search sets itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +30,12 @@ class Candidate:
     params : dict
         Parameter names and values, as in the grid.
     pipeline : Pipeline or None
-        Unfitted pipeline whose last step is the learner, or None for a learner alone.
+        Unfitted pipeline whose last step is the learner, or None if there is only a learner.
     learner : classifier
         The unfitted private classifier.
     features : tuple
         Settings of the steps before the learner, as a hashable key. Candidates with equal keys have
-        equal features, which are computed once.
+        identical features, which are computed only once.
     """
 
     params: dict[str, Any]
@@ -45,7 +45,7 @@ class Candidate:
 
     @property
     def steps(self) -> list[tuple[str, Any]]:
-        """The steps before the learner, without passthrough steps."""
+        """The steps before the learner, excluding passthrough steps."""
         steps = [] if self.pipeline is None else self.pipeline.steps[:-1]
         return [(name, step) for name, step in steps if is_active_step(step)]
 
@@ -55,11 +55,11 @@ class Candidate:
         return isinstance(self.learner, SemiPrivateClassifier)
 
     def with_learner(self, **settings: Any) -> Candidate:
-        """Return a copy of the candidate whose learner has some other parameters."""
+        """Return a copy of the candidate with some learner parameters replaced."""
         return replace(self, learner=clone(self.learner).set_params(**settings))
 
     def assemble(self, steps: list[tuple[str, Any]], learner: Any) -> Any:
-        """Return the pipeline of fitted steps and learner, or the learner without a pipeline."""
+        """Return the pipeline of fitted steps and learner, or just the learner if it is alone."""
         if self.pipeline is None:
             return learner
         fitted_steps = dict(steps)
@@ -79,7 +79,7 @@ class FittedCandidate(NamedTuple):
     position : int
         Index of the candidate in the search.
     learner : classifier
-        Fitted learner, without a receipt.
+        The fitted learner, without a receipt.
     """
 
     position: int
@@ -87,25 +87,25 @@ class FittedCandidate(NamedTuple):
 
 
 def is_active_step(step: Any) -> bool:
-    """Indicate whether a pipeline step is neither None nor "passthrough"."""
+    """Return whether a pipeline step is neither None nor "passthrough"."""
     return step is not None and not (isinstance(step, str) and step == "passthrough")
 
 
 def fits_no_private_rows(step: Any) -> bool:
-    """Indicate whether a step is fitted to public rows only, or needs no fit."""
+    """Return whether a step is only fitted to public rows, or does not need a fit."""
     return isinstance(step, PublicFit) or not get_tags(step).requires_fit
 
 
 def is_scikit_learn_class(step: Any) -> bool:
-    """Indicate whether the class of a step is defined in scikit-learn."""
+    """Return whether the class of a step is defined in scikit-learn."""
     return type(step).__module__.split(".")[0] == "sklearn"
 
 
 def may_couple_rows(step: Any) -> bool:
-    """Indicate whether the result of a stateless step for a row may depend on other rows.
+    """Return whether a stateless step's result for a row may depend on other rows.
 
-    Among scikit-learn's classes, only a `FunctionTransformer` with a user-defined function may.
-    A unary numpy ufunc works on each value alone.
+    Among scikit-learn's classes, this is only possible for a `FunctionTransformer` with a
+    user-defined function. A unary numpy ufunc processes each value separately.
     """
     if isinstance(step, FunctionTransformer):
         is_elementwise = (
@@ -119,7 +119,7 @@ def may_couple_rows(step: Any) -> bool:
 
 
 def has_row_function(step: Any) -> bool:
-    """Indicate whether a step, or a transformer within it, may compute a row from other rows."""
+    """Return whether a step, or a nested transformer, may compute a row from other rows."""
     parameters = step.get_params().values() if hasattr(step, "get_params") else ()
     transformers = [value for value in (step, *parameters) if hasattr(value, "transform")]
     return any(map(may_couple_rows, transformers))
@@ -132,16 +132,16 @@ def make_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
     ------
     ValueError
         If the grid is empty or sets a parameter of the search, or if a candidate has a step that
-        would be fitted to private rows, or a learner without a parameter `epsilon`.
+        would be fitted to private rows or a learner without a parameter `epsilon`.
     """
     candidates = [_make_candidate(estimator, params) for params in ParameterGrid(param_grid)]
     if not candidates:
-        raise ValueError("param_grid must hold at least one setting; got none.")
+        raise ValueError("param_grid must contain at least one setting; got none.")
     return candidates
 
 
 def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
-    """Return the candidate of one setting, or raise ValueError if it is not allowed."""
+    """Return the candidate for one setting, or raise ValueError if it is not allowed."""
     for name in params:
         if name.rsplit("__", 1)[-1] in SEARCH_PARAMETERS:
             raise ValueError(
@@ -160,7 +160,8 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
                 f"{name!r} is a {type(step).__name__}. Wrap it in PublicFit."
             )
     _check_learner(learner)
-    # all settings of a grid hold the same objects, so `id` identifies values without comparing them
+    # all settings of a grid share the same objects, so `id` identifies values without comparing
+    # them
     features = tuple(
         (name, id(value))
         for name, value in sorted(params.items(), key=lambda item: item[0])
@@ -170,7 +171,7 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
 
 
 def _check_learner(learner: Any) -> None:
-    """Raise unless a learner is private and leaves the parameters of the search unset."""
+    """Raise an error unless a learner is private and leaves the parameters of the search unset."""
     check_base(learner)
     seeded_names = [
         name
@@ -182,11 +183,11 @@ def _check_learner(learner: Any) -> None:
     if seeded_names:
         raise ValueError(
             f"estimator must have {seeded_names[0]}=None, but {type(learner).__name__} has a seed: "
-            "candidates with the same seed would have the same noise; give random_state to the "
-            "search."
+            "candidates with the same seed would have the same noise. Set random_state of the "
+            "search instead."
         )
     if learner.get_params(deep=False).get("max_rows_per_group") is not None:
         raise ValueError(
-            f"estimator must have max_rows_per_group=None, but {type(learner).__name__} sets it; "
-            "set it in the search, which protects persons for all candidates."
+            f"estimator must have max_rows_per_group=None, but {type(learner).__name__} sets it. "
+            "Set it in the search, which protects persons for all candidates."
         )

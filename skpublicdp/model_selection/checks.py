@@ -28,12 +28,12 @@ from skpublicdp.model_selection.wrappers import (
 from skpublicdp.preprocessing import PublicFit
 
 UNDECLARED_PROTECTION = (
-    "these declare no protection, and are assumed to satisfy the (ε, δ) that they are charged for"
+    "these declare no protection, and are assumed to satisfy the (ε, δ) charged to them"
 )
-"""Assumption about learners without `protects_all_rows`, in the receipt of a search."""
+"""Assumption about learners without `protects_all_rows`, stated in the receipt of a search."""
 
 ROWWISE_STEPS = "these steps are assumed to transform each row independently of other rows"
-"""Assumption about steps with a user-defined function, in the receipt of a search."""
+"""Assumption about steps with a user-defined function, stated in the receipt of a search."""
 
 
 class Finding(NamedTuple):
@@ -42,9 +42,9 @@ class Finding(NamedTuple):
     Attributes
     ----------
     step : str
-        Name of the step, after the names of the steps that contain it, with dots.
+        Name of the step, preceded by the names of the steps that contain it and separated by dots.
     problem : str
-        The problem.
+        Description of the problem.
     remedy : str
         The recommended change.
     """
@@ -60,25 +60,26 @@ class Finding(NamedTuple):
 def check_pipeline(pipeline: Any) -> list[Finding]:
     """List the steps of a pipeline that use private rows without protection, or more than once.
 
-    The pipeline is not fitted: the findings depend only on the types and parameters of its steps.
-    Nested estimators of meta-estimators, such as `StackingClassifier`, are checked as well. The
-    list also includes models and seeds of the meta-estimators themselves, functions that may
-    compute a row from other rows, steps that were fitted before, a `memory` that writes private
-    rows to disk, and pipelines that do not transform the `X_public` given to `fit`.
+    The pipeline is not fitted: the findings only depend on the types and parameters of its steps.
+    Nested estimators of meta-estimators, such as `StackingClassifier`, are also checked. The list
+    also includes models and seeds of the meta-estimators themselves, functions that may compute a
+    row from other rows, previously fitted steps, a `memory` that writes private rows to disk, and
+    pipelines that do not transform the `X_public` passed to `fit`.
 
     Parameters
     ----------
     pipeline : Pipeline or estimator
-        The estimator to check, fitted or not.
+        The estimator to check, which can be fitted or unfitted.
 
     Returns
     -------
     list of Finding
-        Step, problem and remedy of each finding. Empty if each step declares protection.
+        Step, problem and remedy of each finding. The list is empty if each step declares
+        protection.
 
     See Also
     --------
-    skpublicdp.PublicFit : Fits a step on the public rows only.
+    skpublicdp.PublicFit : Fits a step to the public rows only.
 
     Examples
     --------
@@ -112,7 +113,7 @@ def coupling_line(estimators: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _receipt_line(estimators: Iterable[Any], meaning: str, kind: str) -> tuple[str, ...]:
-    """Return the line "meaning: steps" for all steps with an issue of a kind, or ()."""
+    """Return the line "meaning: steps" for all steps with a given kind of issue, or ()."""
     steps = [
         issue.finding.step
         for estimator in estimators
@@ -123,7 +124,7 @@ def _receipt_line(estimators: Iterable[Any], meaning: str, kind: str) -> tuple[s
 
 
 def _root_name(estimator: Any) -> str:
-    """Return the name of the outermost estimator in findings, empty for a pipeline."""
+    """Return the name of the outermost estimator in findings, which is empty for a pipeline."""
     return "" if isinstance(estimator, Pipeline) else type(estimator).__name__
 
 
@@ -151,7 +152,7 @@ class _Issue(NamedTuple):
     Attributes
     ----------
     kind : {"unprotected", "seed", "cost", "coupling", "fitted before", "memory"}
-        "unprotected" and "seed" mean that the result is not private at any ε.
+        "unprotected" and "seed" mean that the result is not private for any ε.
     finding : Finding
         The finding.
     """
@@ -161,7 +162,7 @@ class _Issue(NamedTuple):
 
 
 def _issues(step: Any, name: str) -> Iterator[_Issue]:
-    """Yield the privacy problems of a step, and of the steps nested in it.
+    """Yield the privacy problems of a step and of its nested steps.
 
     `name` is the name of the step in findings.
     """
@@ -177,7 +178,7 @@ def _issues(step: Any, name: str) -> Iterator[_Issue]:
             f"{type(step).__name__} may repeat a row k times or make new rows from it, so the "
             "steps after it may cost k·ε"
         )
-        remedy = "remove it, or resample public rows only, before they are given to fit"
+        remedy = "remove it, or only resample public rows before passing them to fit"
         yield _Issue("cost", Finding(name, problem, remedy))
     elif may_couple_rows(step):
         yield _coupling_issue(step, name)
@@ -222,23 +223,23 @@ def _inner_estimators(step: Any) -> list[Any]:
 
 
 def _parameters(step: Any) -> dict[str, Any]:
-    """Return the constructor parameters of a step, without those of nested estimators."""
+    """Return the constructor parameters of a step, excluding those of nested estimators."""
     return step.get_params(deep=False) if hasattr(step, "get_params") else {}
 
 
 def _is_estimator(value: Any) -> bool:
-    """Indicate whether a parameter value is an estimator object, not a class."""
+    """Return whether a parameter value is an estimator object rather than a class."""
     return hasattr(value, "fit") and not isinstance(value, type)
 
 
 def _path(name: str, nested_name: str) -> str:
-    """Return the name of a nested step after the names of its containers, with dots."""
+    """Return the name of a nested step, preceded by the names of its containers, with dots."""
     return f"{name}.{nested_name}" if name else nested_name
 
 
 def _is_protected(step: Any) -> bool:
-    """Indicate whether the fit of a step uses no private row, or protects its rows."""
-    # hasattr(step, ...) would ask the inner estimator of FrozenEstimator and other delegates
+    """Return whether a step's fit uses no private rows or protects its rows."""
+    # hasattr(step, ...) would query the inner estimator of FrozenEstimator and other delegates
     declares = hasattr(type(step), "protects_all_rows") or "protects_all_rows" in vars(step)
     if _is_from_this_package(step) or (declares and step.protects_all_rows is True):
         return True
@@ -246,12 +247,12 @@ def _is_protected(step: Any) -> bool:
 
 
 def _is_from_this_package(step: Any) -> bool:
-    """Indicate whether the class of a step is defined in skpublicdp."""
+    """Return whether the class of a step is defined in skpublicdp."""
     return type(step).__module__.startswith("skpublicdp.")
 
 
 def _is_private(estimator: Any) -> bool:
-    """Indicate whether an estimator, or one nested in it, is fitted with a privacy budget."""
+    """Return whether an estimator, or a nested estimator, is fitted with a privacy budget."""
     if _is_protected(estimator) and "epsilon" in _parameters(estimator):
         return True
     return any(map(_is_private, _inner_estimators(estimator)))
@@ -285,7 +286,7 @@ def _cache_issues(pipeline: Pipeline, name: str) -> Iterator[_Issue]:
 def _coupling_issue(step: Any, name: str, function: str = "") -> _Issue:
     """Return the issue of a step whose function may compute a row from other rows.
 
-    `function` is its name in the finding, by default the class name of the step.
+    `function` is the function's name in the finding; the default is the class name of the step.
     """
     problem = (
         f"the result of {function or type(step).__name__} for a row must depend on that row "
@@ -296,7 +297,7 @@ def _coupling_issue(step: Any, name: str, function: str = "") -> _Issue:
 
 
 def _earlier_fit_issue(step: Any, name: str) -> _Issue:
-    """Return the issue of a step whose nested estimators were fitted before, to unknown rows."""
+    """Return the issue of a step whose nested estimators were previously fitted to unknown rows."""
     estimators = _inner_estimators(step)
     fitted = type(estimators[0]).__name__ if len(estimators) == 1 else "its estimators"
     problem = (
@@ -309,7 +310,7 @@ def _earlier_fit_issue(step: Any, name: str) -> _Issue:
 
 
 def _package_step_issues(step: Any, name: str) -> Iterator[_Issue]:
-    """Yield the issues of coupled rows and of earlier fits within a step of this package."""
+    """Yield the issues of coupled rows and of earlier fits within a step from this package."""
     if not _is_from_this_package(step):
         return
     for nested_name, nested_step in _nested_estimators(step):
@@ -362,7 +363,7 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
 def _nested_issues(wrapper: Any, name: str, *, is_prefitted: bool) -> list[tuple[str, _Issue]]:
     """Return the issues of the estimators nested in a meta-estimator, with their names.
 
-    Of a meta-estimator that fits no nested estimators, only the final estimator is checked.
+    If a meta-estimator does not fit nested estimators, only its final estimator is checked.
     """
     nested_issues: list[tuple[str, _Issue]] = []
     for nested_name, nested_step in _nested_estimators(wrapper):
@@ -379,18 +380,19 @@ def _nested_issues(wrapper: Any, name: str, *, is_prefitted: bool) -> list[tuple
 def _repeated_fit_issues(
     wrapper: Any, name: str, learner: str, *, seeds: bool, nested: bool
 ) -> Iterator[_Issue]:
-    """Yield the issues of several private fits to the same rows.
+    """Yield the issues of repeated private fits to the same rows.
 
     Parameters
     ----------
     wrapper : estimator
-        Meta-estimator.
+        The meta-estimator.
     name, learner : str
         Name of the meta-estimator, and class of its private estimator.
     seeds : bool
-        Whether the meta-estimator sets seeds. Its noise is then known, whatever the number of fits.
+        Whether the meta-estimator sets seeds. The noise is then known, regardless of the number of
+        fits.
     nested : bool
-        Whether a nested estimator repeats fits, too.
+        Whether a nested estimator also repeats fits.
     """
     class_name, parameters = type(wrapper).__name__, _parameters(wrapper)
     fits = n_fits(wrapper, parameters)
@@ -426,12 +428,12 @@ def _repeated_fit_issues(
 
 
 def _unprotected_issue(name: str, problem: str, remedy: str) -> _Issue:
-    """Return an issue of kind "unprotected": the step is not private at any ε."""
+    """Return an issue of kind "unprotected": the step is not private for any ε."""
     return _Issue("unprotected", Finding(name, problem, remedy))
 
 
 def _has_settable_seed(wrapper: Any) -> bool:
-    """Indicate whether an estimator nested in a meta-estimator has a `random_state`."""
+    """Return whether an estimator nested in a meta-estimator has a `random_state`."""
     return any(
         parameter.rsplit("__", 1)[-1] == "random_state"
         for estimator in _inner_estimators(wrapper)

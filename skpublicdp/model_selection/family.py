@@ -1,7 +1,8 @@
-"""One draw by the exponential mechanism over the rules of all candidates of a search.
+"""A single draw by the exponential mechanism over the rules of all candidates of a search.
 
-A cover is a finite set of rules that approximates a hypothesis class. Each candidate has one. The
-draw is from their union, so it chooses a candidate and its rule together (docs/proofs/search.md).
+A cover is a finite set of rules that approximates a hypothesis class. Each candidate has its own
+cover. The draw is made from the union of the covers, so it selects a candidate and its rule
+together (docs/proofs/search.md).
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 FAMILY_DRAW_NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
 FAMILY_DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
-"""Name and proof of the draw in the receipt."""
+"""Receipt entry with the name and proof of the draw."""
 
 UNEQUAL_PUBLIC_WEIGHTS = "candidates have different total weights of labelled public rows"
-"""Reason in `guarantee_reason_` why there is no accuracy guarantee."""
+"""Reason in `guarantee_reason_` for a missing accuracy guarantee."""
 
 
 class CandidateRule(Hypothesis):
-    """A classification rule of one candidate, which uses the features of that candidate.
+    """A classification rule of one candidate, which uses that candidate's features.
 
     Parameters
     ----------
     candidate : int
         Index of the candidate.
     inner : Hypothesis
-        The rule, on the features of the candidate.
+        The rule on the candidate's features.
     """
 
     def __init__(self, candidate: int, inner: Hypothesis) -> None:
@@ -54,7 +55,7 @@ class CandidateRule(Hypothesis):
         self.inner = inner
 
     def predict(self, X: Floats) -> Codes:
-        """Return the predicted label codes of rows with the features of the candidate."""
+        """Return the predicted label codes of rows, given the candidate's features."""
         return self.inner.predict(X)
 
     def rule(self) -> str:
@@ -64,14 +65,14 @@ class CandidateRule(Hypothesis):
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class CandidateRows:
-    """The rows that a candidate's rules are scored on: private rows, then labelled public rows.
+    """The rows on which a candidate's rules are scored: private rows, then labelled public rows.
 
     Attributes
     ----------
     X : ndarray of float64, shape (n, n_features)
         Features after the candidate's steps.
     weights : ndarray of int64, shape (n,)
-        1 for a private row, `public_weight` for a public row.
+        1 for a private row and `public_weight` for a public row.
     n_private : int
         Number of private rows.
     y_public : ndarray of intp
@@ -87,8 +88,8 @@ class CandidateRows:
 class CandidateCover(Cover):
     """The cover of one candidate, as a member of the union of all candidates' covers.
 
-    Candidates have different features for the same row. So the covers of a union get row indices in
-    place of features, and each looks up its own features.
+    Different candidates have different features for the same row. The covers of a union therefore
+    receive row indices instead of features, and each cover looks up its own features.
 
     Parameters
     ----------
@@ -97,10 +98,10 @@ class CandidateCover(Cover):
     candidate : int
         Index of the candidate.
     scored : CandidateRows
-        The rows that rules are scored on, with the candidate's features.
+        The rows on which rules are scored, with the candidate's features.
     rate : float, optional
         ε / 2. If given, the influence of public rows on the candidate's total probability is
-        removed; see `_score_offset`. By default it is kept.
+        removed; see `_score_offset`. By default, this influence is kept.
     """
 
     def __init__(
@@ -117,9 +118,9 @@ class CandidateCover(Cover):
     def _score_offset(self, rate: float) -> int:
         """Return how much public rows decrease the log normaliser, in units of one error.
 
-        It is subtracted from all error counts of the candidate. Public rows then move probability
-        among the rules of a candidate. Between candidates, they change the odds by at most e^rate,
-        since the offset is rounded down to an integer.
+        This offset is subtracted from all error counts of the candidate. Public rows then only
+        shift probability among the rules of a candidate. Between candidates, public rows change the
+        odds by at most e^rate, since the offset is rounded down to an integer.
         """
         public_rows = slice(self.scored.n_private, None)
         X, weights = self.scored.X[public_rows], self.scored.weights[public_rows]
@@ -133,7 +134,7 @@ class CandidateCover(Cover):
         return self._with_cover(self.cover.refinable_members)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a finer cover around a rule of this candidate, or the same cover for others."""
+        """Return a finer cover around a rule of this candidate, or this cover for other rules."""
         if not isinstance(hypothesis, CandidateRule) or hypothesis.candidate != self.candidate:
             return self
         return self._with_cover(self.cover.refine(hypothesis.inner, step))
@@ -152,13 +153,13 @@ class CandidateCover(Cover):
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the additive table (sums over rows) from which `family` computes error counts.
 
-        X has shape (n_rows, 1) and holds row indices.
+        X has shape (n_rows, 1) and contains row indices.
         """
         rows = X[:, 0].astype(np.intp)
         return self.cover.tabulate(self.scored.X[rows], y, weights * self.scored.weights[rows])
 
     def family(self, table: Integers) -> Family:
-        """Return the rules with their error counts, the score offset subtracted."""
+        """Return the rules with their error counts, reduced by the score offset."""
         family = self.cover.family(table)
         if not self.score_offset:
             return family
@@ -166,8 +167,8 @@ class CandidateCover(Cover):
         return Product([family, Leaf(np.array([-self.score_offset], dtype=np.int64))])
 
     def hypothesis(self, path: Path) -> CandidateRule:
-        """Return the rule of a path, as a rule of this candidate."""
-        # with an offset, the path is that of a product: (path in the cover, 0)
+        """Return the rule at a path, as a rule of this candidate."""
+        # with an offset, the path is the path of a product: (path in the cover, 0)
         cover_path = path[0] if self.score_offset else path
         return CandidateRule(self.candidate, self.cover.hypothesis(cover_path))
 
@@ -175,7 +176,8 @@ class CandidateCover(Cover):
 def log_normalizer(family: Family, rate: float) -> Floats:
     """Return ln Σ prior · exp(-rate · errors), the log normaliser of the exponential mechanism.
 
-    It is computed in floats, for families of public rows only. No exact probability depends on it.
+    The value is computed in floats, and only for families of public rows. No exact probability
+    depends on this value.
 
     Parameters
     ----------
@@ -187,7 +189,7 @@ def log_normalizer(family: Family, rate: float) -> Floats:
     Returns
     -------
     ndarray of float64
-        One value for each family of a batch.
+        One value for each family in a batch.
     """
     if isinstance(family, Leaf):
         log_mass = logsumexp(-rate * family.errors, axis=-1)
@@ -210,18 +212,18 @@ def log_normalizer(family: Family, rate: float) -> Floats:
 
 
 class _PreparedCandidate(NamedTuple):
-    """A candidate whose inputs are read and whose cover is built, without use of ε.
+    """A candidate whose inputs have been read and whose cover has been built, without using ε.
 
     Attributes
     ----------
     learner : SemiPrivateClassifier
-        Unfitted learner, which has read its inputs.
+        Unfitted learner that has already read its inputs.
     dataset : Dataset
         Validated private and public inputs of the learner.
     cover : Cover
         Cover of the learner's hypothesis class, built from public rows.
     scored : CandidateRows
-        The rows that rules are scored on.
+        The rows on which rules are scored.
     """
 
     learner: Any
@@ -238,14 +240,14 @@ class _PreparedCandidate(NamedTuple):
 class CandidateFamily:
     """Candidates that are settings of `SemiPrivateClassifier`, fitted by one exact draw.
 
-    The draw chooses among the rules of all candidates.
+    The draw is made among the rules of all candidates.
 
     Parameters
     ----------
     positions : list of int
         Indices of the candidates in the search.
     candidates : list of Candidate
-        The candidates. Their learners have `classes` set.
+        The candidates. The learners of the candidates have `classes` set.
     rows : SearchRows
         Rows of the search.
     n_jobs : int or None
@@ -271,11 +273,11 @@ class CandidateFamily:
         return "SemiPrivateClassifier" + (f" ({n} candidates, one draw)" if n > 1 else "")
 
     def candidate(self, position: int) -> Candidate:
-        """Return the candidate at a position in the search."""
+        """Return the candidate at a given position in the search."""
         return self.candidates[self.positions.index(position)]
 
     def _prepare(self, candidate: Candidate) -> _PreparedCandidate:
-        """Read the inputs of a candidate and build its cover, which depends on public rows only."""
+        """Read the inputs of a candidate and build its cover, which depends only on public rows."""
         learner = clone(candidate.learner)
         features = self._rows.features(candidate)
         with warnings.catch_warnings():
@@ -292,7 +294,7 @@ class CandidateFamily:
         return _PreparedCandidate(learner, dataset, learner._cover(dataset), scored)
 
     def fit(self, ledger: Ledger) -> FittedCandidate:
-        """Draw a candidate and its rule, and spend the whole ε of a ledger."""
+        """Draw a candidate and its rule, and spend the entire ε of a ledger."""
         search = self._search(ledger)
         drawn = search_cover(search, beta=self._beta)
         rule = drawn.hypothesis
@@ -313,10 +315,10 @@ class CandidateFamily:
         return len({prepared.public_weight for prepared in self._prepared}) == 1
 
     def _search(self, ledger: Ledger) -> RuleSearch:
-        """Return the union of the candidates' covers, and the rows by which its rules are scored.
+        """Return the union of the candidates' covers, and the rows on which its rules are scored.
 
-        All candidates have the same rows and labels, and different features. So the rules of the
-        union are scored on row indices, by which each candidate looks up its own features.
+        All candidates have the same rows and labels, but different features. The rules of the union
+        are therefore scored on row indices, with which each candidate looks up its own features.
         """
         scored, public_weight = self._prepared[0].scored, self._prepared[0].public_weight
         rate: float | None = None
@@ -331,7 +333,7 @@ class CandidateFamily:
         no_rows = PublicSample(np.zeros((0, 1)), np.array([0]), ("row",))
         return RuleSearch(
             cover=covers[0] if len(covers) == 1 else UnionCover(covers, no_rows),
-            # every private row has weight 1 in each candidate, hence sensitivity 1
+            # every private row has weight 1 in each candidate, so the sensitivity is 1
             tabulate=lambda cover: tabulate(cover, row_indices, codes, n_jobs=self._n_jobs),
             ledger=ledger,
             scored=len(self._rows) + public_weight,
@@ -342,7 +344,7 @@ class CandidateFamily:
     def _guarantee(self, union: Cover, drawn: DrawnRule, rows_per_person: int) -> Promise:
         """Return a bound on the excess error over the best rule of all candidates' classes.
 
-        Without a bound for one of the candidates, its reason is returned.
+        If some candidate has no bound, the reason for this candidate is returned.
         """
         if not self._has_equal_weights:
             return no_guarantee(UNEQUAL_PUBLIC_WEIGHTS)
@@ -356,7 +358,7 @@ class CandidateFamily:
                 return no_guarantee(reason)
 
         def cover_error(beta: float) -> float | None:
-            """Return the largest approximation error of a cover; it fails with probability beta."""
+            """Return the maximum of the covers' error bounds, which fails with probability beta."""
             beta /= len(self._prepared)  # union bound
             errors = [
                 prepared.learner._cover_error(prepared.cover, prepared.dataset, beta)

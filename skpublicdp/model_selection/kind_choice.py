@@ -1,7 +1,7 @@
-"""Choice among candidates of several kinds: private trials, one draw, and the final fit.
+"""Choice among several kinds of candidates: private trials, one draw, and the final fit.
 
-A kind is fitted as a whole: a `CandidateFamily`, whose one draw chooses among its candidates and
-their rules, or a `SingleCandidate`.
+A kind is fitted as a unit: either a `CandidateFamily`, whose single draw chooses among its
+candidates and their rules, or a `SingleCandidate`.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class SingleCandidate:
         return type(self._candidate.learner).__name__
 
     def candidate(self, position: int) -> Candidate:
-        """Return the only candidate. `position` is its index in the search."""
+        """Return the only candidate. `position` is the candidate's index in the search."""
         return self._candidate
 
     def fit(self, ledger: Ledger) -> FittedCandidate:
-        """Fit the learner, and spend the whole budget of a ledger."""
+        """Fit the learner, and spend the entire budget of a ledger."""
         rows, learner, X = self._rows, self._candidate.learner, self._features.X
         y, X_public = rows.y, self._features.X_public
         if "classes" not in learner.get_params(deep=False):
@@ -83,14 +83,14 @@ class SingleCandidate:
 
 
 class BudgetSplit(NamedTuple):
-    """Parts of the (ε, δ) of a search among several kinds.
+    """Shares of the (ε, δ) of a search among several kinds.
 
     Attributes
     ----------
     trial : pair of Fraction
         (ε, δ) of each trial.
     choice : pair of Fraction
-        (ε, δ) of the draw of a kind, with δ = 0.
+        (ε, δ) of the draw that chooses a kind, with δ = 0.
     fit : pair of Fraction
         (ε, δ) of the final fit.
     """
@@ -103,10 +103,10 @@ class BudgetSplit(NamedTuple):
 def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
     """Split the budget of a ledger among trials, choice and final fit.
 
-    Trials and choice have a fraction `share` of the budget. The ε of the choice is the smaller one
-    of two: an equal part, and the ε at which the exponential mechanism has an excess error of at
-    most `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`. The trials have equal parts of the
-    rest.
+    Trials and choice together receive a fraction `share` of the budget. The ε of the choice is the
+    smaller of two values: an equal part, and the ε at which the exponential mechanism has an excess
+    error of at most `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`. The trials receive
+    equal parts of the remaining budget.
     """
     search_share = exact_fraction(share)
     equal_epsilon = ledger.epsilon * search_share / (n_kinds + 1)
@@ -128,24 +128,24 @@ def fit_chosen_kind(
     ledger: Ledger,
     share: float,
 ) -> FittedCandidate:
-    """Choose one of several kinds privately, and fit it.
+    """Privately choose one of several kinds, and fit it.
 
     1. Trials: each kind is fitted with an equal part of (ε, δ).
     2. Choice: one kind is drawn by the exponential mechanism. The score of a kind is the number of
        private rows that its trial misclassifies.
     3. Final fit: the drawn kind is fitted again, with the rest of (ε, δ).
 
-    All steps use all private rows, so their parts of the budget add up. A single kind has the whole
-    budget for its fit.
+    All steps use all private rows, so their budgets add up. If there is only one kind, its fit
+    receives the entire budget.
 
     Parameters
     ----------
     kinds : sequence
-        At least one kind.
+        One or more kinds.
     rows : SearchRows
         Rows of the search.
     ledger : Ledger
-        Ledger of the search, without events so far.
+        Ledger of the search, which has no events yet.
     share : float
         Share of the budget for trials and choice, in (0, 1).
     """
@@ -172,14 +172,14 @@ def _count_errors(
 ) -> int:
     """Return the exact number of private rows that a trial misclassifies, which is private."""
     X = rows.features(kind.candidate(trial.position)).X
-    # `ClassifierHypothesis` needs the classes of a sample, and no rows
+    # `ClassifierHypothesis` needs the classes of a sample, but no rows
     sample = PublicSample(np.zeros((0, 1)), rows.classes, ("row",))
     predicted = ClassifierHypothesis(trial.learner, sample).predict(X)
     return int((predicted != rows.codes).sum())
 
 
 def ledger_share(ledger: Ledger, price: tuple[Fraction, Fraction], name: str) -> Ledger:
-    """Return a sub-ledger with the part `price` of the (ε, δ) of a ledger, charged as a whole."""
+    """Return a sub-ledger with a share `price` of a ledger's (ε, δ), charged as a whole."""
     sub_ledger = ledger.sub_ledger(mechanism_event(*price), name=name, proof=SEARCH_PROOF)
     sub_ledger.epsilon, sub_ledger.delta = price
     return sub_ledger

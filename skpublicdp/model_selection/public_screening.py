@@ -22,7 +22,10 @@ from skpublicdp.model_selection.search_rows import SearchRows
 from skpublicdp.privacy.ledger import public_computation
 
 SCREENING_LEVEL = 0.05
-"""Family-wise level of the sign tests. It bounds the probability of excluding the best one."""
+"""Family-wise level of the sign tests.
+
+The level bounds the probability that the best candidate is excluded.
+"""
 
 
 def screen_candidates(
@@ -36,18 +39,18 @@ def screen_candidates(
 ) -> list[int]:
     """Return the indices of the candidates that labelled public rows do not exclude.
 
-    Each candidate is cross-validated on the public rows as if they were private. Its ε is scaled
-    so that n ε stays the same, since accuracy depends on this product. A candidate is excluded
-    if a sign test finds it worse than the candidate with the fewest errors.
+    Each candidate is cross-validated on the public rows as if these rows were private. The
+    candidate's ε is scaled to keep n ε constant, since accuracy depends on this product. A
+    candidate is excluded if a sign test finds it worse than the candidate with the fewest errors.
 
     Parameters
     ----------
     candidates : sequence of Candidate
         The candidates of the search.
     rows : SearchRows
-        Rows of the search. Only their public rows are used.
+        Rows of the search. Only the public rows of the search are used.
     epsilon, delta : float
-        Budget of the search.
+        Privacy budget of the search.
     cv : int
         Number of folds.
     n_jobs : int or None
@@ -71,7 +74,7 @@ def screen_candidates(
     results, failure = call_silently(
         Parallel(n_jobs=n_jobs),
         [
-            # worker processes get public data only
+            # worker processes only receive public data
             delayed(_public_mistakes)(
                 learner, X, labelled, labels, classes, split, scaled_epsilon, delta
             )
@@ -89,9 +92,9 @@ def screen_candidates(
 
 
 def _is_worse(mistakes: NDArray[np.bool_], best_mistakes: NDArray[np.bool_], level: float) -> bool:
-    """Indicate whether a candidate has significantly more mistakes than the best, by a sign test.
+    """Return whether a candidate makes significantly more errors than the best, by a sign test.
 
-    Only rows on which exactly one of both is mistaken count.
+    Only rows on which exactly one of the two candidates makes an error are counted.
     """
     n_losses = int((mistakes & ~best_mistakes).sum())
     n_wins = int((best_mistakes & ~mistakes).sum())
@@ -112,7 +115,7 @@ def _public_mistakes(
 ) -> NDArray[np.bool_]:
     """Return the mask of the labelled public rows that one cross-validation fit misclassifies.
 
-    The learner is fitted to the training fold. Rows outside the test fold are False.
+    The learner is fitted to the training fold. The mask is False for rows outside the test fold.
 
     Parameters
     ----------
@@ -123,13 +126,13 @@ def _public_mistakes(
     labelled : ndarray of intp, shape (n_labelled,)
         Indices of the labelled public rows.
     labels : ndarray of shape (n_labelled,)
-        Their labels.
+        Labels of these rows.
     classes : ndarray of shape (n_classes,)
         All labels.
     split : pair of ndarray of intp
-        Indices of training and of test rows among the labelled ones.
+        Indices of training and test rows among the labelled rows.
     epsilon, delta : float
-        Budget of the fit.
+        Privacy budget of the fit.
     """
     train, test = split
     with public_computation():

@@ -46,85 +46,91 @@ from skpublicdp.rules.population_guarantee import (
 class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, BaseEstimator):
     """Hyperparameter search over private classifiers, with one (ε, δ) in total.
 
-    Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`,
-    `public_weight`, `PublicFit` steps before it) are one family: a single exact draw chooses the
-    setting *and* its rule. Each other candidate, such as a setting of boosting, is a kind of its
-    own. With several kinds, each is fitted in a trial with a share of ε. One kind is drawn by the
-    errors of the trials, and is fitted with the rest of ε. Candidates that labelled public rows
-    exclude are not tried. If a single candidate remains, the choice costs no ε.
+    Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`, `public_weight`,
+    preceding `PublicFit` steps) form one family: a single exact draw chooses the setting *and* its
+    rule. Every other candidate, such as a setting of boosting, is a separate kind. If there are
+    several kinds, each kind is fitted in a trial with a share of ε. One kind is drawn according to
+    the errors of the trials, and is then fitted with the rest of ε. Candidates that are excluded by
+    labelled public rows are not tried. If only one candidate remains, the choice costs no ε.
 
     Parameters
     ----------
     estimator : classifier or Pipeline
-        A private classifier of this package, or one that may be a base learner, or a pipeline
-        that ends with one. The steps before it must be `PublicFit`, or need no fit.
+        A private classifier from this package or one that can serve as a base learner, or a
+        pipeline that ends with such a classifier. The preceding steps must be `PublicFit` steps or
+        steps that do not need a fit.
     param_grid : dict or list of dict
         Settings to try, as in `GridSearchCV`. Parameters of the search itself, such as `epsilon`,
         are not allowed.
     epsilon : float, default=1.0
-        Privacy budget ε > 0 of the whole `fit`, read as an exact fraction.
+        Privacy budget ε > 0 of the entire `fit`, interpreted as an exact fraction.
     delta : float, default=0.0
-        δ of the whole `fit`. Candidates with a `delta` need it. A single draw does not use it.
+        Privacy budget δ of the entire `fit`. It is used by candidates with a parameter `delta`. A
+        single draw does not use δ.
     selection_share : float, default=0.23
-        Share of ε and δ, in (0, 1), for trials of several kinds and their choice. The search then
-        costs 1.3 times the ε of the final fit. A single draw needs no share.
+        Share of ε and δ, in (0, 1), for the trials of several kinds and the choice among them. With
+        the default, the search costs 1.3 times the ε of the final fit. A single draw does not use
+        this share.
     cv : int, default=5
-        Number of folds in which candidates are first compared on the labelled public rows.
+        Number of folds for the initial comparison of candidates on the labelled public rows.
     classes : array-like, default=None
-        All possible labels. By default the labels that occur in `y` and among the public labels;
-        their set is then assumed to be public.
+        All possible labels. By default, the labels that occur in `y` and among the public labels;
+        the set of these labels is then assumed to be public knowledge.
     n_jobs : int, default=None
-        Number of workers for public trials, and of threads that count rows. Results do not depend
-        on it.
+        Number of workers for public trials, and number of threads that count rows. The number does
+        not affect the results.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Anything else is repeatable,
-        for tests and papers, and the receipt states it.
+        ``None`` uses the operating system's secure random number generator. Any other value makes
+        the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows. `fit` then takes `groups` and uses at most so many rows
-        of each person.
+        Protects people instead of individual rows. `fit` then requires `groups` and uses at most
+        this number of rows of each person.
     budget : PrivacyBudget, default=None
-        Budget to charge, once. A budget that cannot pay raises before a private row is read.
+        Privacy budget, which is charged once. If too little budget remains, an error is raised
+        before any private row is read.
 
     Attributes
     ----------
     best_params_ : dict
-        The chosen setting.
+        The chosen setting of the parameters.
     best_index_ : int
-        Its index in ``cv_results_["params"]``.
+        Index of the chosen setting in ``cv_results_["params"]``.
     best_estimator_ : classifier or Pipeline
-        The chosen candidate, fitted to all rows. Its receipt is the receipt of the search.
+        The chosen candidate, fitted to all rows. The receipt of this estimator is the receipt of
+        the search.
     chosen_by_ : {"only candidate", "public rows", "one draw", "trials"}
-        What decided the choice. After "trials" one draw may have chosen among settings of one kind.
+        Basis of the choice. After "trials", a single draw may have chosen among settings of one
+        kind.
     n_candidates_ : int
         Number of settings.
     cv_results_ : dict
-        The settings, ``params`` and one masked column for each parameter. It holds no scores,
-        since a score would be a further private answer.
+        The settings, as ``params`` and one masked column for each parameter. The dict contains no
+        scores, since each score would be a further private answer.
     guarantee_ : float or None
-        After a single draw, a bound on the excess error in the population over the best rule of
-        all candidates, as in `SemiPrivateClassifier`. The chosen candidate has the same bound.
-        ``None`` if nothing is proved.
+        After a single draw, a bound on the excess population error over the best rule of all
+        candidates, as in `SemiPrivateClassifier`. The same bound applies to the chosen candidate.
+        ``None`` if no bound has been proved.
     guarantee_reason_ : str
-        Terms of the bound, or the reason why there is none, in one sentence.
+        The terms of the bound, or the reason why there is no bound, in one sentence.
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     privacy_ : PrivacyReceipt
-        Receipt of the whole search.
+        Privacy receipt of the entire search.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Their names, where `X` has string column names.
+        Names of the columns, if all column names of `X` are strings.
 
     See Also
     --------
     PublicKFold : Folds for scikit-learn's own searches, which are not private.
-    check_pipeline : Lists the steps of a pipeline that see private rows.
+    check_pipeline : Lists the steps of a pipeline that use private rows.
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one private row, features and label. The number of
-    private rows, the set of labels, the types of the columns and all public rows are not
-    protected. The proof is docs/proofs/search.md.
+    Neighbouring datasets differ by replacing the features and label of one private row. The number
+    of private rows, the set of labels, the types of the columns and all public rows are not
+    protected. Privacy is proved in docs/proofs/search.md.
 
     References
     ----------
@@ -211,18 +217,20 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Rows, all private unless `is_public` says otherwise.
+            Rows, all private except for those marked by `is_public`.
         y : array-like, shape (n,)
-            Labels. Under the mask, -1 (or ``"-1"`` among text labels) means unlabelled, unless -1
-            is a label of some private row or one of `classes`.
+            Labels. For rows marked by `is_public`, -1 (or ``"-1"`` among string labels) means
+            "unlabelled", unless -1 is the label of some private row or one of `classes`.
         X_public : array-like or DataFrame, shape (m, n_features), optional
-            Separate public rows. In cross-validation it must not have as many rows as `X`.
+            Separate public rows. In cross-validation, `X_public` must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`, -1 as above; without it `X_public` has no labels.
+            Labels of `X_public`, where -1 has the same meaning as in `y`. By default, `X_public`
+            has no labels.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`. Safe in cross-validation.
+            Marks the public rows of `X`. The mask is safe to use in cross-validation.
         groups : array-like, shape (n,), optional
-            Person of each row, for `max_rows_per_group`. Ignored for public rows.
+            Person identifier of each row, for `max_rows_per_group`. The identifiers of public rows
+            are ignored.
 
         Returns
         -------
@@ -232,7 +240,8 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         Raises
         ------
         ValueError
-            If a parameter, a candidate or an input is invalid. No private value is quoted.
+            If a parameter, a candidate or an input is invalid. The message contains no private
+            value.
         PrivacyBudgetError
             If `budget` cannot cover the search.
         """
@@ -279,10 +288,10 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         chosen_by: str,
         ledger: Ledger,
     ) -> None:
-        """Set the receipt and the guarantee, of the search and of the learner that it fitted.
+        """Set the receipt and the guarantee of the search and of its fitted learner.
 
-        The learner's own receipt would omit the choice. Its own bound assumes that its class was
-        fixed in advance.
+        The learner's own receipt would omit the choice. The learner's own bound assumes that its
+        class was fixed in advance.
         """
         # a learner that is not semi-private sampled its own noise
         samples_by_seed = not chosen.is_semi_private and is_repeatable(learner)
@@ -300,7 +309,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
             learner.guarantee_, learner.guarantee_reason_ = guarantee
 
     def _inner_estimator(self) -> Any:
-        """Return the estimator that methods are delegated to: the chosen one after `fit`."""
+        """Return the estimator to which methods are delegated, the chosen estimator after `fit`."""
         return getattr(self, "best_estimator_", None) or self.estimator
 
     def __sklearn_tags__(self) -> Any:
@@ -310,14 +319,17 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         return tags
 
     def _open_ledger(self, candidates: list[Candidate]) -> Ledger:
-        """Return a ledger for (ε, δ). Its plan is one draw if that chooses among all candidates."""
+        """Return a ledger for (ε, δ).
+
+        The plan is a single draw if one draw chooses among all candidates.
+        """
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         if all(candidate.is_semi_private for candidate in candidates):
             return Ledger.from_estimator(self, delta=0, event=Draw(epsilon))
         return Ledger.from_estimator(self, event=mechanism_event(epsilon, delta))
 
     def _screen(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
-        """Return the indices of the candidates left by public screening, and `chosen_by_`."""
+        """Return the indices of the candidates that remain after screening, and `chosen_by_`."""
         if len(candidates) == 1:
             return [0], "only candidate"
         remaining = screen_candidates(
@@ -336,7 +348,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     def _choose_and_fit(
         self, candidates: list[Candidate], positions: list[int], rows: SearchRows, ledger: Ledger
     ) -> FittedCandidate:
-        """Choose privately among the candidates with the given indices, and fit the chosen one."""
+        """Choose privately among the candidates at the given indices, and fit the chosen one."""
         family_positions = [index for index in positions if candidates[index].is_semi_private]
         kinds: list[CandidateFamily | SingleCandidate] = [
             SingleCandidate(index, candidates[index], rows)
@@ -352,11 +364,11 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         return fit_chosen_kind(kinds, rows, ledger, self.selection_share)
 
     def _assumptions(self, candidates: list[Candidate]) -> tuple[str, ...]:
-        """Return what the guarantee assumes, for the receipt.
+        """Return the assumptions of the guarantee, for the receipt.
 
-        These are facts that may be known to everybody, promises of learners about their own (ε, δ),
-        assumptions of the hypothesis classes, steps that must work on each row alone, and learners
-        without a declaration of what they protect.
+        The assumptions are facts that may be public, promises of learners about their own (ε, δ),
+        assumptions of the hypothesis classes, steps that must process each row independently, and
+        learners that do not declare what they protect.
         """
         assumptions = [may_be_known("the number of private rows", self.classes)]
         if not all(candidate.is_semi_private for candidate in candidates):
@@ -381,7 +393,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
 
 
 def _guarantee(learner: Any) -> Promise:
-    """Return the bound on the excess error that a fitted learner has of its own."""
+    """Return the bound on the excess error that a fitted learner states itself."""
     bound = getattr(learner, "guarantee_", None)
     return Promise(bound, getattr(learner, "guarantee_reason_", no_guarantee(NO_THEOREM).reason))
 

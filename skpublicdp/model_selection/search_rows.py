@@ -29,9 +29,9 @@ from skpublicdp.preprocessing import PublicFit, stack_public_rows
 
 
 def _with_declared_types(X: Any, table: Table | None) -> Any:
-    """Return validated rows in their container, or None without rows.
+    """Return validated rows in their original container, or None if there are no rows.
 
-    A list has no declared type, so its values are read as numbers.
+    A list has no declared types, so its values are read as numbers.
     """
     if table is None or hasattr(X, "shape"):
         return None if table is None else table.native
@@ -47,7 +47,7 @@ class TransformedRows:
     steps : list
         Fitted steps before the learner, with their names.
     X
-        Private rows, at most `max_rows_per_group` per person.
+        Private rows, with at most `max_rows_per_group` rows per person.
     X_public
         All public rows, or None.
     """
@@ -63,7 +63,7 @@ class SearchRows:
     Parameters
     ----------
     search : estimator
-        The search, whose `classes` and `max_rows_per_group` are used.
+        The search, whose parameters `classes` and `max_rows_per_group` are used.
     X, y, X_public, y_public, is_public, groups
         As in `SemiPrivateSearchCV.fit`.
 
@@ -76,7 +76,8 @@ class SearchRows:
     codes : ndarray of intp
         Label codes of the private rows.
     y_public : ndarray or None
-        Labels of all public rows, -1 for unlabelled rows. None without labelled public rows.
+        Labels of all public rows, with -1 for unlabelled rows. None if there are no labelled public
+        rows.
     labelled, public_codes : ndarray of intp
         Indices of the labelled rows among all public rows, and their label codes.
     n_public : int
@@ -125,7 +126,8 @@ class SearchRows:
     def _public_labels(self) -> NDArray[Any] | None:
         """Return the labels of all public rows, with -1 for unlabelled rows, or None.
 
-        If -1 is itself a label, unlabelled rows cannot be marked. Then no public label is used.
+        If -1 is itself a label, unlabelled rows cannot be marked. In this case, no public label is
+        used.
         """
         if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
             self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
@@ -138,7 +140,7 @@ class SearchRows:
         return labels
 
     def features(self, candidate: Candidate) -> TransformedRows:
-        """Return the rows after the steps of a candidate, which are fitted to public rows.
+        """Return the rows after a candidate's steps, which are fitted to public rows.
 
         The result is cached by the settings of the steps.
         """
@@ -147,14 +149,14 @@ class SearchRows:
         return self._cache[candidate.features]
 
     def check_steps(self, candidate: Candidate) -> None:
-        """Raise if a step computes a public row from other public rows.
+        """Raise an error if a step computes a public row from other public rows.
 
-        No private row is read, so a refused search does not charge its budget.
+        No private row is read, so a rejected search is not charged to the budget.
 
         Raises
         ------
         ValueError
-            If the result of a step for a public row depends on other public rows.
+            If a step's result for a public row depends on other public rows.
         """
         if self.n_public < 2 or not any(has_row_function(step) for _, step in candidate.steps):
             return
@@ -174,15 +176,15 @@ class SearchRows:
             transform = fitted.transform
             if has_row_function(step) and couples_rows(transform, rows, self.n_public, take_rows):
                 raise ValueError(
-                    "every step before the learner must treat each row on its own, but the "
+                    "every step before the learner must process each row independently, but the "
                     f"result of step {name!r} for a public row depends on other public rows. If "
-                    "the step uses statistics of the rows, replace it by a transformer within "
+                    "the step uses statistics of the rows, replace it with a transformer within "
                     "PublicFit."
                 )
             rows, error = call_silently(fitted.transform, rows)
 
     def _transform(self, candidate: Candidate) -> TransformedRows:
-        """Fit the steps of a candidate to public rows, and transform all rows with them."""
+        """Fit the steps of a candidate to public rows, and transform all rows with these steps."""
         X, X_public = self._X, self._X_public
         steps = []
         for name, step in candidate.steps:

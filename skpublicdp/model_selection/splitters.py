@@ -19,7 +19,7 @@ RowIndices = NDArray[np.intp]
 
 
 class _PublicTrainingSplitter(BaseCrossValidator):
-    """Base of splitters that test on labelled private rows and train on all other rows."""
+    """Base class of splitters that test on labelled private rows and train on all other rows."""
 
     # metadata routing passes the masks without a request, since they have no other use
     __metadata_request__split = {  # noqa: RUF012
@@ -50,31 +50,31 @@ class _PublicTrainingSplitter(BaseCrossValidator):
         is_public: Any = None,
         is_labelled: Any = None,
     ) -> Iterator[tuple[RowIndices, RowIndices]]:
-        """Yield the row indices of the training set and of the test set of each split.
+        """Yield the row indices of the training set and the test set of each split.
 
         Parameters
         ----------
         X : array-like, shape (n, n_features)
-            Rows; only their number matters.
+            Rows, of which only the number is used.
         y : array-like, shape (n,), optional
-            Labels. Folds do not depend on them; see Raises.
+            Labels. Folds do not depend on the labels; see Raises.
         groups : array-like, shape (n,), optional
-            Person of each row. The private rows of a person are tested together.
+            Person identifier of each row. The private rows of a person are tested together.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows, which are in training in every split.
+            Marks the public rows, which are in the training set of every split.
         is_labelled : array-like of bool, shape (n,), optional
-            Marks the labelled rows. Other rows are in training in every split.
+            Marks the labelled rows. All other rows are in the training set of every split.
 
         Yields
         ------
         train, test : ndarray of intp
-            Indices of the rows, increasing.
+            Row indices in increasing order.
 
         Raises
         ------
         ValueError
-            If there are too few rows to test on, if `y` holds -1 beside other labels and no mask
-            is given, or if a pandas mask has another index than a frame `X`.
+            If there are too few rows to test on, if `y` contains -1 and other labels but no mask is
+            given, or if the index of a pandas mask differs from the index of a DataFrame `X`.
         """
         self._check()
         n = count_rows(X) or 0
@@ -92,12 +92,12 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
     @abstractmethod
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
-        """Yield the test set of each split, as indices into the rows that may be tested.
+        """Yield the test set of each split, as indices into the testable rows.
 
         Parameters
         ----------
         unit_of_row : ndarray of intp
-            Number of the unit (person, or row without `groups`) of each row that may be tested.
+            Unit index (person, or row without `groups`) of each testable row.
         n_units : int
             Number of units.
         """
@@ -116,7 +116,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
     _MIN_SPLITS = 1
 
     def _too_few_units_error(self, n_units: int, needed: int) -> ValueError:
-        """Return the error for fewer testable units (rows or persons) than a split needs."""
+        """Return the error for fewer testable units (rows or persons) than a split requires."""
         return ValueError(
             f"{type(self).__name__} needs at least {needed} private rows (or persons) with a label "
             f"to test on; got {n_units}."
@@ -124,11 +124,12 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
 
 class PublicKFold(_PublicTrainingSplitter):
-    """K folds of the labelled private rows. Public rows are always training rows.
+    """K-fold splits of the labelled private rows. Public rows are always training rows.
 
-    scikit-learn's splitters put public rows into test folds. Fits may then have no public rows,
-    and unlabelled rows (-1) count as errors. Its default for classifiers also stratifies by private
-    labels. These folds depend only on the number of rows and on the masks.
+    scikit-learn's splitters assign public rows to test folds. Fits may then have no public rows,
+    and unlabelled rows (-1) are counted as errors. The default splitter for classifiers also
+    stratifies by private labels. In contrast, the folds of this class depend only on the number of
+    rows and on the masks.
 
     Parameters
     ----------
@@ -139,8 +140,8 @@ class PublicKFold(_PublicTrainingSplitter):
     random_state : int, RandomState or None, default=None
         Seed of the shuffle.
     is_public : array-like of bool, shape (n,), default=None
-        Marks the public rows. It is needed only without metadata routing, where scikit-learn does
-        not pass the mask to `split`.
+        Marks the public rows. The mask is only needed if metadata routing is disabled, in which
+        case scikit-learn does not pass it to `split`.
 
     See Also
     --------
@@ -173,7 +174,7 @@ class PublicKFold(_PublicTrainingSplitter):
         self.is_public = is_public
 
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
-        """Yield the test rows of each fold. Folds have about equal numbers of rows."""
+        """Yield the test rows of each fold. Folds have approximately equal numbers of rows."""
         if n_units < self.n_splits:
             raise self._too_few_units_error(n_units, self.n_splits)
         order = np.arange(n_units)
@@ -185,7 +186,7 @@ class PublicKFold(_PublicTrainingSplitter):
             for fold, units in enumerate(np.array_split(order, self.n_splits)):
                 fold_of_unit[units] = fold
         else:
-            # greedy: persons by decreasing number of rows, each into the smallest fold
+            # greedy: persons in decreasing order of rows, each into the smallest fold
             rows_in_fold = np.zeros(self.n_splits, dtype=np.intp)
             for unit in order[np.argsort(-sizes[order], kind="stable")]:
                 smallest = int(rows_in_fold.argmin())
@@ -203,7 +204,8 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
     n_splits : int, default=10
         Number of splits.
     test_size : float, default=0.2
-        Share of the labelled private rows, or of their persons, in each test; in (0, 1).
+        Fraction, in (0, 1), of the labelled private rows, or of the persons with these rows, in
+        each test set.
     random_state : int, RandomState or None, default=None
         Seed of the splits.
     is_public : array-like of bool, shape (n,), default=None
@@ -237,7 +239,7 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
         self.is_public = is_public
 
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
-        """Yield the test rows of each split: all rows of randomly chosen units."""
+        """Yield the test rows of each split, which are all rows of randomly chosen units."""
         if not 0 < self.test_size < 1:
             raise ValueError(f"test_size must be in (0, 1); got {self.test_size!r}.")
         if n_units < 2:
@@ -252,7 +254,8 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
 def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, int]:
     """Return the unit of each testable row, and the number of units.
 
-    A unit is a person, or a single row without `groups`. Units are numbered by first occurrence.
+    A unit is a person, or a single row without `groups`. Units are numbered in order of first
+    occurrence.
     """
     if groups is None:
         return np.arange(len(rows)), len(rows)
@@ -271,13 +274,13 @@ def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, in
 
 
 def _check_no_unlabelled_rows(name: str, y: Any) -> None:
-    """Raise ValueError if `y` holds -1 and two other labels: then -1 marks unlabelled rows."""
+    """Raise ValueError if `y` contains -1 and two other labels: then -1 marks unlabelled rows."""
     labels = label_column(y)
     unlabelled = is_unlabelled(labels)
     real_labels = labels[~unlabelled]
     if unlabelled.any() and len(real_labels) and (real_labels != real_labels[0]).any():
         raise ValueError(
-            f"y holds -1 besides at least two other labels, so {name} needs to know the public "
-            "rows: enable metadata routing, which passes is_public, or set the parameter "
+            f"y contains -1 besides at least two other labels, so {name} requires the mask of "
+            "public rows: enable metadata routing, which passes is_public, or set the parameter "
             "is_public. If -1 is a label, pass is_labelled=numpy.ones(len(y), dtype=bool)."
         )

@@ -1,7 +1,7 @@
-"""Facts about scikit-learn's meta-estimators that `check_pipeline` needs.
+"""Facts about scikit-learn's meta-estimators that `check_pipeline` uses.
 
-They are the computations that a meta-estimator itself performs on private rows, how often it fits
-each nested estimator, and whether it sets seeds in its clones.
+For each meta-estimator, they describe its own computations on private rows, the number of times it
+fits each nested estimator, and whether it sets seeds in its clones.
 """
 
 from __future__ import annotations
@@ -77,18 +77,21 @@ SEEDS: dict[str, str] = {
     "RANSACRegressor": "makes {learner} draw from numpy's generator and keeps its state in the "
     "fitted object",
 }
-"""Meta-estimators that set `random_state` of their clones. All others do not change it."""
+"""Meta-estimators that set the `random_state` of their clones.
+
+All other meta-estimators leave `random_state` unchanged.
+"""
 
 
 class OwnFit(NamedTuple):
-    """A computation on private rows by a meta-estimator itself, outside its nested estimators.
+    """A meta-estimator's own computation on private rows, outside its nested estimators.
 
     Attributes
     ----------
     problem : str
         Description of the computation.
     remedy : str
-        Recommended change. ``{learner}`` stands for the private estimator inside.
+        Recommended change. ``{learner}`` stands for the nested private estimator.
     """
 
     problem: str
@@ -96,9 +99,9 @@ class OwnFit(NamedTuple):
 
 
 def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
-    """Return the computation on private rows by a meta-estimator itself, or None.
+    """Return the computation that a meta-estimator itself performs on private rows, or None.
 
-    `parameters` are its constructor parameters.
+    `parameters` are the constructor parameters of the meta-estimator.
     """
     name = _scikit_learn_name(wrapper)
     if name in OWN_FITS:
@@ -127,10 +130,10 @@ def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
 
 
 def folds_may_depend_on_labels(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator may assign private rows to folds by their labels.
+    """Return whether a meta-estimator may assign private rows to folds by their labels.
 
-    Stratified folds have about equal shares of each label. Changing one label can then move other
-    rows to other folds.
+    Stratified folds contain approximately equal fractions of each label. Changing one label can
+    then move other rows to other folds.
     """
     name, cv = _scikit_learn_name(wrapper), parameters.get("cv")
     if isinstance(cv, KFold | PredefinedSplit) or str(cv) == "prefit":
@@ -149,7 +152,8 @@ def folds_may_depend_on_labels(wrapper: Any, parameters: dict[str, Any]) -> bool
 def n_fits(wrapper: Any, parameters: dict[str, Any]) -> str | None:
     """Return how often each nested estimator is fitted to the same rows, as text.
 
-    It is `UNKNOWN_N_FITS` if the parameters do not determine it, and None for unknown classes.
+    The result is `UNKNOWN_N_FITS` if the parameters do not determine the number, and None for
+    unknown classes.
     """
     fits = N_FITS.get(_scikit_learn_name(wrapper))
     n_estimators = parameters.get("n_estimators")
@@ -166,12 +170,12 @@ def seed_problem(wrapper: Any) -> str:
 
 
 def uses_earlier_fit(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator uses nested estimators that were fitted before."""
+    """Return whether a meta-estimator uses nested estimators that were previously fitted."""
     return fits_nothing(wrapper, parameters) or str(parameters.get("cv")) == "prefit"
 
 
 def fits_nothing(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Indicate whether a meta-estimator fits nothing, and uses fitted estimators only."""
+    """Return whether a meta-estimator fits nothing and only uses fitted estimators."""
     name = _scikit_learn_name(wrapper)
     return name == "FrozenEstimator" or (
         name == "SelectFromModel" and parameters.get("prefit") is True
@@ -179,10 +183,10 @@ def fits_nothing(wrapper: Any, parameters: dict[str, Any]) -> bool:
 
 
 def _scikit_learn_name(wrapper: Any) -> str:
-    """Return the class name if the class is scikit-learn's own, else ""."""
+    """Return the class name if the class is scikit-learn's own, and "" otherwise."""
     return type(wrapper).__name__ if _is_scikit_learn(type(wrapper)) else ""
 
 
 def _is_scikit_learn(class_: type) -> bool:
-    """Indicate whether a class is defined in scikit-learn."""
+    """Return whether a class is defined in scikit-learn."""
     return class_.__module__.split(".")[0] == "sklearn"

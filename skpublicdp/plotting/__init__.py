@@ -1,4 +1,4 @@
-"""Displays of releases and models, in the style of scikit-learn; they need matplotlib."""
+"""Displays of releases and models in the style of scikit-learn, which require matplotlib."""
 
 from skpublicdp.plotting.budget_display import BudgetDisplay
 from skpublicdp.plotting.fidelity_display import FidelityDisplay

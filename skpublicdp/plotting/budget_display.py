@@ -13,39 +13,40 @@ from skpublicdp.plotting.display import LIGHT, PUBLIC, RELEASED, Display, check_
 from skpublicdp.privacy.budget import PrivacyBudget
 
 MAX_ANNOTATED_NAMES = 12
-"""Maximum number of annotated spender names; with more, names are left out."""
+"""Maximum number of annotated spender names; if there are more, names are omitted."""
 
 
 @dataclass(eq=False, repr=False)
 class BudgetDisplay(Display):
     """Display of the remaining privacy budget after each fit.
 
-    Make one with `from_budget`. Everything in it is public. The budget that is available to one
-    more fit depends on its mechanism: see `PrivacyBudget.remaining`.
+    Create a display with `from_budget`. All displayed information is public. The budget that is
+    available for another fit depends on its mechanism, see `PrivacyBudget.remaining`.
 
     Parameters
     ----------
     spent : array-like of float, shape (n_fits,)
-        Spent ε after each fit, in order.
+        Cumulative ε spent after each fit, in order.
     epsilon, delta : float
-        The budget.
+        The total privacy budget.
     who : list of str, default=None
-        Name of the spender of each fit. In a run of fits with one name, the first is annotated.
+        Name of the spender of each fit. In a sequence of fits by the same spender, only the first
+        fit is annotated.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
         Axes of the display.
     figure_ : matplotlib Figure
-        The figure of these axes.
+        The figure that contains the axes.
     line_ : matplotlib StepPatch
         The remaining ε after each fit.
     cap_ : matplotlib Line2D
-        The budget.
+        Line that marks the total budget.
 
     See Also
     --------
-    skpublicdp.PrivacyBudget : The budget that is shown.
+    skpublicdp.PrivacyBudget : The displayed budget.
 
     Examples
     --------
@@ -76,23 +77,24 @@ class BudgetDisplay(Display):
         Parameters
         ----------
         budget : PrivacyBudget
-            A budget. For the budget of a group, the display shows what remains for this group.
+            The budget to display. For the budget of a group, the display shows the remaining budget
+            of this group.
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         **kwargs : dict
-            Arguments of `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         BudgetDisplay
-            The display.
+            The display that was created.
 
         Raises
         ------
         ImportError
-            If matplotlib is missing.
+            If matplotlib is not installed.
         PrivacyBudgetError
-            If the file of the budget cannot be reached.
+            If the file of the budget cannot be accessed.
         """
         check_matplotlib(f"{cls.__name__}.from_budget")
         entries = budget.ledger
@@ -116,9 +118,9 @@ class BudgetDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         line_kwargs, cap_kwargs : dict, default=None
-            Arguments of matplotlib's `stairs` and `axhline`.
+            Keyword arguments passed to matplotlib's `stairs` and `axhline`.
 
         Returns
         -------
@@ -148,9 +150,10 @@ class BudgetDisplay(Display):
         return self
 
     def _annotations(self) -> list[tuple[int, str]]:
-        """Return (number of the fit, spender) for each fit by another spender than the fit before.
+        """Return (fit number, spender) for each fit whose spender differs from the previous one.
 
-        Fits are counted from 1. With more than `MAX_ANNOTATED_NAMES` the result is empty.
+        Fits are numbered from 1. The result is empty if there are more than `MAX_ANNOTATED_NAMES`
+        entries.
         """
         annotations, previous_name = [], None
         for number, name in enumerate(self.who or [], start=1):

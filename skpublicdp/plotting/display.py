@@ -1,4 +1,4 @@
-"""Display: the base class of displays, with their colours, margins and check of matplotlib."""
+"""Base class of all displays, with the shared colours, margins and matplotlib check."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 import numpy as np
 
 RELEASED, PUBLIC, LIGHT, GREY = "#0072b2", "#d55e00", "#c6dff0", "#808080"
-"""Colours that are distinguishable with colour vision deficiency."""
+"""Colours that remain distinguishable with colour vision deficiency."""
 
 AXIS_MARGIN = 0.05
-"""Margin at either side of an axis, as a fraction of the extent of the data."""
+"""Margin on each side of an axis, as a fraction of the range of the data."""
 
 
 class Display:
     """Base class of displays with one panel.
 
-    The fields of a display are the numbers that it draws. A class method such as `from_estimator`
-    computes them from a fitted object and calls `plot`, which can be called again.
+    The fields of a display are the numbers to be drawn. A class method such as `from_estimator`
+    computes these numbers from a fitted object and calls `plot`, which can be called repeatedly.
     """
 
     def _set_axes(self, ax: Any, **figure_params: Any) -> Any:
-        """Return the axes to draw on, and store them and their figure.
+        """Return the axes to plot on, and store the axes and their figure.
 
         Parameters
         ----------
         ax : matplotlib Axes or None
-            Axes that the user passed. ``None`` makes a new figure.
+            Axes passed by the user. ``None`` creates a new figure.
         **figure_params : dict
-            Arguments of `plt.subplots` for a new figure.
+            Keyword arguments of `plt.subplots` for a new figure.
         """
         check_matplotlib(f"{type(self).__name__}.plot")
         import matplotlib.pyplot as plt
@@ -40,7 +40,7 @@ class Display:
 
 
 def check_matplotlib(caller: str) -> None:
-    """Raise ImportError with the command that installs matplotlib, if it is missing."""
+    """Raise ImportError with installation instructions if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401 - imported to check that it is installed
     except ImportError as error:
@@ -50,6 +50,6 @@ def check_matplotlib(caller: str) -> None:
 
 
 def with_margin(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return axis limits (low, high) widened by `AXIS_MARGIN`, or by 1 where both are equal."""
+    """Return axis limits (low, high) widened by `AXIS_MARGIN`, or by 1 if both are equal."""
     margin = np.where(high > low, AXIS_MARGIN * (high - low), 1.0)
     return low - margin, high + margin

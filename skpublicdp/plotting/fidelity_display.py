@@ -1,4 +1,4 @@
-"""FidelityDisplay: differences between synthetic rows and the release that they come from."""
+"""FidelityDisplay: differences between synthetic rows and the underlying release."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from skpublicdp.plotting.display import GREY, RELEASED, Display, check_matplotli
 from skpublicdp.query_release import FidelityReport
 
 AXIS_FACTOR = 1.5
-"""Factor by which the axes extend beyond the smallest and the largest number, on log scales."""
+"""Factor by which log-scaled axes extend beyond the smallest and the largest number."""
 
 
 @dataclass(eq=False, repr=False)
 class FidelityDisplay(Display):
     """Display of the differences between synthetic rows and each released table or CDF.
 
-    Make one with `from_report`. Each point is a table. Tables below the diagonal differ from the
-    release by less than the release is expected to differ from the population, and by chance.
+    Create a display with `from_report`. Each point represents a table. For tables below the
+    diagonal, the difference between synthetic rows and release is smaller than the expected error
+    of the release combined with the expected error of drawing the rows.
 
     Parameters
     ----------
     expected : array-like of float, shape (n_tables,)
-        Expected root mean square difference: of the release and of drawing the rows.
+        Expected root mean square difference due to the error of the release and the drawing of the
+        rows.
     differences : array-like of float, shape (n_tables,)
-        Root mean square difference of synthetic rows and released fractions.
+        Root mean square difference between the fractions of synthetic rows and the released
+        fractions.
     n : int
         Number of synthetic rows.
 
@@ -36,13 +39,13 @@ class FidelityDisplay(Display):
     ax_ : matplotlib Axes
         Axes of the display.
     figure_ : matplotlib Figure
-        The figure of these axes.
+        The figure that contains the axes.
     points_ : matplotlib PathCollection
-        The tables.
+        The points, one for each table.
 
     See Also
     --------
-    skpublicdp.query_release.FidelityReport : The numbers.
+    skpublicdp.query_release.FidelityReport : The displayed numbers.
 
     Examples
     --------
@@ -66,16 +69,16 @@ class FidelityDisplay(Display):
 
     @classmethod
     def from_report(cls, report: FidelityReport, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw a report.
+        """Draw the display of a report.
 
         Parameters
         ----------
         report : FidelityReport
-            Made with `PAPQueryRelease.fidelity`.
+            Report created with `PAPQueryRelease.fidelity`.
         ax : matplotlib Axes, default=None
-            Axes to draw on. ``None`` makes a new figure.
+            Axes to plot on. ``None`` creates a new figure.
         **kwargs : dict
-            Arguments of ``ax.scatter``.
+            Keyword arguments passed to ``ax.scatter``.
 
         Returns
         -------
@@ -104,14 +107,14 @@ class FidelityDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on. ``None`` makes a new figure.
+            Axes to plot on. ``None`` creates a new figure.
         **kwargs : dict
-            Arguments of ``ax.scatter``.
+            Keyword arguments passed to ``ax.scatter``.
 
         Returns
         -------
         FidelityDisplay
-            This display.
+            The display itself.
         """
         ax = self._set_axes(ax)
         expected, differences = np.asarray(self.expected), np.asarray(self.differences)

@@ -13,18 +13,21 @@ from skpublicdp.data.schema import MISSING, OTHER
 from skpublicdp.plotting.display import PUBLIC, RELEASED
 
 MAX_ANNOTATED_COLUMNS = 5
-"""Maximum number of columns of a heat map with texts in its cells."""
+"""Maximum number of columns of a heat map with text annotations in its cells."""
 
 MAX_JOINED_NAMES = 3
-"""Maximum number of joined categories that are all named. Of more, only the first is named."""
+"""Maximum number of joined categories that are all named.
+
+If there are more categories, only the first is named.
+"""
 
 MAX_TICK_CHARACTERS = 30
-"""Number of characters of tick texts that fit side by side below a heat map."""
+"""Number of characters of tick labels that fit side by side below a heat map."""
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One axis of a heat map: the joined bins of a column.
+    """One axis of a heat map, with the joined bins of a column.
 
     Attributes
     ----------
@@ -33,7 +36,7 @@ class Side:
     cells : list of list of int
         Groups of joined bins.
     ticks : list of (float, str)
-        Positions and texts of the ticks. Cuts of numbers lie between bins.
+        Positions and labels of the ticks. Cuts of numeric columns lie between bins.
     """
 
     name: str
@@ -48,7 +51,7 @@ class HeatMap:
     Attributes
     ----------
     x, y : Side
-        The columns, the one with fewer joined bins first.
+        The two columns. The column with fewer joined bins comes first.
     scores, deviations : ndarray of float64, shape (n_joined of x, n_joined of y)
         Scores of the pair and their standard deviations.
     """
@@ -62,7 +65,7 @@ class HeatMap:
 def heat_map(pair: Pair, target: int) -> HeatMap:
     """Return the heat map of a pair, joining bins with equal scores and standard deviations.
 
-    Bins for other and missing values are left out if no public row has them.
+    Bins for other and missing values are omitted if they contain no public row.
 
     Parameters
     ----------
@@ -85,7 +88,7 @@ def heat_map(pair: Pair, target: int) -> HeatMap:
 def _join_bins(
     pair: Pair, axis: int, values: NDArray[np.float64], has_public_rows: NDArray[np.bool_]
 ) -> Side:
-    """Return one side of a heat map, with equal bins joined.
+    """Return one axis of a heat map, with equal bins joined.
 
     Parameters
     ----------
@@ -94,9 +97,9 @@ def _join_bins(
     axis : {0, 1}
         Column of the pair.
     values : ndarray of float64, shape (n_bins, n_bins of the other column, 2)
-        Scores and standard deviations; bins with equal values are joined.
+        Scores and standard deviations. Bins with equal values are joined.
     has_public_rows : ndarray of bool, shape (n_bins,)
-        Whether a public row is in the bin.
+        Whether the bin contains a public row.
     """
     names, cuts = pair.cells[axis], pair.cuts[axis]
     is_numeric = len(cuts) > 0
@@ -107,7 +110,7 @@ def _join_bins(
         name = names[bin_position]
         if name in (OTHER, MISSING) and not has_public_rows[bin_position]:
             continue
-        # numeric bins are joined with the bin before, categories with any equal category
+        # numeric bins are joined with the preceding bin, categories with any equal category
         group = groups[-1] if groups and is_numeric else group_of_values.get(bin_values)
         if group and values[group[-1]].tobytes() == bin_values and name != MISSING:
             group.append(bin_position)
@@ -125,7 +128,7 @@ def _join_bins(
 
 
 def _joined_name(names: list[str]) -> str:
-    """Return the tick text of joined categories: all names, or one and the number of others."""
+    """Return the tick label of joined categories: all names, or one name and a count of others."""
     if len(names) > MAX_JOINED_NAMES:
         return f"{names[0]} and {len(names) - 1} others"
     return ", ".join(names)
@@ -134,28 +137,28 @@ def _joined_name(names: list[str]) -> str:
 def draw_pair(
     axes: Any, joined: HeatMap, max_score: float, band_deviations: int, label: str
 ) -> Any:
-    """Draw a pair term: colours for scores, and texts with scores and half-widths of their bands.
+    """Draw a pair term as coloured cells with their scores and the half-widths of their bands.
 
-    With more than `MAX_ANNOTATED_COLUMNS` columns there are no texts. Cells whose band contains 0
-    are hatched instead.
+    With more than `MAX_ANNOTATED_COLUMNS` columns, cells are not annotated. Instead, cells whose
+    band contains 0 are hatched.
 
     Parameters
     ----------
     axes : matplotlib Axes
-        Axes to draw on.
+        Axes to plot on.
     joined : HeatMap
         Pair term with joined bins.
     max_score : float
-        Absolute score of the strongest colours.
+        Absolute score with the strongest colour.
     band_deviations : int
         Half-width of a band, in standard deviations.
     label : str
-        Label of the colour bar: the quantity that scores add to.
+        Label of the colour bar, which names the quantity to which scores are added.
 
     Returns
     -------
     matplotlib QuadMesh
-        The heat map.
+        The drawn heat map.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle

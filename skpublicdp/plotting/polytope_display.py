@@ -24,26 +24,27 @@ from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 from skpublicdp.typing import Floats
 
 POINT_STYLES = ((PUBLIC, "o"), ("0.35", "x"))
-"""Colour and marker of the points of the first and of the second label."""
+"""Colours and markers of the points with the first and the second label."""
 
 
 @dataclass(eq=False, repr=False)
 class PolytopeDisplay(Display):
     """Display of a rule with two features: its region, its edges and public points.
 
-    Make one with `from_estimator`. The rule is public: it was drawn with differential privacy.
-    The points are shown without protection: **pass public rows only**.
+    Create a display with `from_estimator`. The rule is public, since it was drawn with differential
+    privacy. The points are shown without protection: **pass public rows only**.
 
     Parameters
     ----------
     vertices : ndarray of float, shape (n_vertices, 2)
-        Corners of the region within the limits, in order. The region is empty with 0 vertices.
+        Corners of the region within the axis limits, in order. The region is empty if there are no
+        vertices.
     limits : array-like of float, shape (2, 2)
         Smallest and largest value of each feature on the axes.
     label : label
         Predicted label of the region.
     X, y : array-like, shapes (n, 2) and (n,), default=None
-        Public points to show and their labels.
+        Public points to display, and their labels.
     feature_names : sequence of str, default=("x0", "x1")
         Names of the axes.
 
@@ -52,18 +53,18 @@ class PolytopeDisplay(Display):
     ax_ : matplotlib Axes
         Axes of the display.
     figure_ : matplotlib Figure
-        The figure of these axes.
+        The figure that contains the axes.
     region_ : matplotlib Polygon or None
         The shaded region.
     edges_ : list of matplotlib Line2D
-        A line for each edge of the region within the limits.
+        One line for each edge of the region within the limits.
     points_ : list of matplotlib PathCollection
-        The points, a collection for each label.
+        The points, with one collection for each label.
 
     See Also
     --------
-    PPMHalfspaceClassifier : The classifier.
-    sklearn.inspection.DecisionBoundaryDisplay : Display of any other rule.
+    PPMHalfspaceClassifier : The classifier whose rule is displayed.
+    sklearn.inspection.DecisionBoundaryDisplay : Display of arbitrary rules.
 
     Examples
     --------
@@ -109,30 +110,31 @@ class PolytopeDisplay(Display):
         estimator : PPMHalfspaceClassifier
             A fitted classifier with two features.
         X : array-like of float, shape (n, 2), default=None
-            Points to show. They are not protected: **public rows only**.
+            Points to display. The points are not protected: **pass public rows only**.
         y : array-like, shape (n,), default=None
             Labels of the points. Each label has its own colour and marker.
         feature_names : sequence of str, default=None
-            Names of the axes; by default the feature names of the classifier, or ``x0`` and ``x1``.
+            Names of the axes; the default is the feature names of the classifier, or ``x0`` and
+            ``x1``.
         limits : array-like of float, shape (2, 2), default=None
-            Smallest and largest value of each feature on the axes; by default the range of the
-            points and a margin. One of `X` and `limits` is required.
+            Smallest and largest value of each feature on the axes; the default is the range of the
+            points plus a margin. At least one of `X` and `limits` is required.
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         **kwargs : dict
-            Arguments of `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         PolytopeDisplay
-            The display.
+            The display that was created.
 
         Raises
         ------
         ImportError
-            If matplotlib is missing.
+            If matplotlib is not installed.
         ValueError
-            If the classifier does not have two features, or without both `X` and `limits`.
+            If the classifier does not have two features, or if both `X` and `limits` are missing.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(estimator, "halfspaces_")
@@ -170,9 +172,9 @@ class PolytopeDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         region_kwargs, edge_kwargs, point_kwargs : dict, default=None
-            Arguments of matplotlib's `fill`, `plot` and `scatter`.
+            Keyword arguments passed to matplotlib's `fill`, `plot` and `scatter`.
 
         Returns
         -------
@@ -197,9 +199,9 @@ class PolytopeDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes
-            Axes to draw on.
+            Axes to plot on.
         style : dict
-            Arguments of matplotlib's `plot`.
+            Keyword arguments passed to matplotlib's `plot`.
         """
         lines = []
         for start, end in zip(self.vertices, np.roll(self.vertices, -1, axis=0), strict=True):
@@ -210,7 +212,7 @@ class PolytopeDisplay(Display):
         return lines
 
     def _draw_points(self, ax: Any, point_kwargs: dict[str, Any]) -> list[Any]:
-        """Draw the public points, and return a matplotlib collection for each label."""
+        """Draw the public points, and return one matplotlib collection for each label."""
         if self.X is None:
             return []
         points_of_name = {"public points": self.X}
@@ -227,7 +229,7 @@ class PolytopeDisplay(Display):
 
 
 def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return public points as floats of shape (n, 2), and their labels; None if not given."""
+    """Return public points as floats of shape (n, 2), and their labels, or None if not given."""
     if X is None:
         return None, y
     X = check_array(X, dtype=np.float64)
@@ -240,10 +242,10 @@ def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floats, Any]:
-    """Return the vertices of the region of a rule within limits, shape (n, 2), and its label.
+    """Return the vertices of a rule's region within limits, shape (n, 2), and its label.
 
-    The region has the label that the rule predicts inside, or None if there is only one label. It
-    is the label that is not private, except for some boxes.
+    The label is the prediction inside the region, or None if there is only one label. Except for
+    some boxes, it is the label other than `private_label`.
     """
     private_label = estimator.classes_[-1]
     if estimator.private_label is not None:
@@ -264,7 +266,7 @@ def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floa
 def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     """Return the ordered vertices of a rectangle intersected with halfspaces.
 
-    The rectangle is clipped by one halfspace after the other (Sutherland and Hodgman 1974).
+    The rectangle is clipped by one halfspace after another (Sutherland and Hodgman 1974).
 
     Parameters
     ----------
@@ -278,7 +280,7 @@ def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     Returns
     -------
     ndarray of float, shape (n_vertices, 2)
-        Vertices; 0 for an empty intersection.
+        Vertices of the intersection; there are none if it is empty.
 
     Examples
     --------
@@ -291,7 +293,7 @@ def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     corners = np.array([[left, bottom], [right, bottom], [right, top], [left, top]], dtype=float)
     for normal, offset in zip(normals, offsets, strict=True):
         heights = corners @ normal - offset  # above 0 inside of the halfspace
-        # up to rounding, corners made by the opposite halfspace lie on this line
+        # up to rounding, corners created by the opposite halfspace lie on this line
         tolerance = 1e-9 * float(np.abs(limits).max(axis=1) @ np.abs(normal))
         heights[np.abs(heights) <= tolerance] = 0
         clipped = []

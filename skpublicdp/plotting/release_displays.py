@@ -27,21 +27,21 @@ from skpublicdp.query_release.queries.bin_edges import bin_labels
 from skpublicdp.typing import Floats
 
 MAX_HIDDEN_SHARE = 0.001
-"""Largest fraction of the distribution outside of the display of a CDF at either side."""
+"""Maximum fraction of the distribution beyond each side of a CDF display."""
 
 N_GRID_POINTS = 512
-"""Number of points at which the curves are evaluated, besides their jumps."""
+"""Number of points at which the curves are evaluated, in addition to their jumps."""
 
 MAX_DISPLAY_BINS = 16
 """Maximum number of bins of a numeric column, if the release has no bins."""
 
 MARGINAL_BAR_THICKNESS = 0.4
-"""Thickness of a bar, as a fraction of the space of a category."""
+"""Thickness of a bar, as a fraction of the space for a category."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReleaseDisplay(Display):
-    """Base class of displays of a release beside public rows."""
+    """Base class of displays that compare a release with public rows."""
 
     public: Floats | None = None
     n_public: int | None = None
@@ -58,8 +58,9 @@ class ReleaseDisplay(Display):
 class CDFDisplay(ReleaseDisplay):
     """Display of a released CDF beside the CDF of the public rows.
 
-    Make one with `from_estimator`. The release is public: it was made with differential privacy.
-    Rows passed to it are shown without protection: **pass public rows only**.
+    Create a display with `from_estimator`. The release is public, since it was computed with
+    differential privacy. Rows passed to the display are shown without protection: **pass public
+    rows only**.
 
     Parameters
     ----------
@@ -76,25 +77,25 @@ class CDFDisplay(ReleaseDisplay):
     name : str, default="x0"
         Name of the column.
     label : str, default="released"
-        Label of the release in the legend.
+        Legend label of the release.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
         Axes of the display.
     figure_ : matplotlib Figure
-        The figure of these axes.
+        The figure that contains the axes.
     line_ : matplotlib Line2D
         The released curve.
     band_ : matplotlib PolyCollection or None
-        The error band.
+        The shaded confidence band.
     public_line_ : matplotlib Line2D or None
         The curve of the public rows.
 
     See Also
     --------
-    MarginalDisplay : Marginal of one column of any kind.
-    skpublicdp.PAPQueryRelease : The release.
+    MarginalDisplay : Marginal of a single column of any kind.
+    skpublicdp.PAPQueryRelease : The displayed release.
 
     Examples
     --------
@@ -140,23 +141,24 @@ class CDFDisplay(ReleaseDisplay):
         column : str or int, default=None
             Name or position of a numeric column. It is not needed if there is a single column.
         limits : pair of float, default=None
-            Limits of the x-axis; by default the released quantiles 0.001 and 0.999, and a margin.
+            Limits of the x-axis; the default is the range from the released quantile 0.001 to
+            0.999, plus a margin.
         name : str, default=None
-            Name of the column; by default its name in the data frame, or ``x0``.
+            Name of the column; the default is its name in the DataFrame, or ``x0``.
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         **kwargs : dict
-            Arguments of `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         CDFDisplay
-            The display.
+            The display that was created.
 
         Raises
         ------
         ImportError
-            If matplotlib is missing.
+            If matplotlib is not installed.
         ValueError
             If the column is not numeric, or is not given and there are several, or if the limits
             are not two increasing numbers.
@@ -207,9 +209,9 @@ class CDFDisplay(ReleaseDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         line_kwargs, band_kwargs, public_kwargs : dict, default=None
-            Arguments of matplotlib's `plot`, `fill_between` and `plot`.
+            Keyword arguments passed to matplotlib's `plot`, `fill_between` and `plot`.
 
         Returns
         -------
@@ -238,9 +240,9 @@ class CDFDisplay(ReleaseDisplay):
 class MarginalDisplay(ReleaseDisplay):
     """Display of the released marginal of one column beside the marginal of the public rows.
 
-    Make one with `from_estimator`. The release is public: it was made with differential privacy.
-    Rows passed to it are shown without protection: **pass public rows only**.
-    There are no error bars: no valid ones are known for marginals.
+    Create a display with `from_estimator`. The release is public, since it was computed with
+    differential privacy. Rows passed to the display are shown without protection: **pass public
+    rows only**. There are no error bars, since no valid error bars are known for marginals.
 
     Parameters
     ----------
@@ -255,23 +257,23 @@ class MarginalDisplay(ReleaseDisplay):
     name : str, default="x0"
         Name of the column.
     label : str, default="released"
-        Label of the release in the legend.
+        Legend label of the release.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
         Axes of the display.
     figure_ : matplotlib Figure
-        The figure of these axes.
+        The figure that contains the axes.
     bars_ : matplotlib BarContainer
-        The released marginal.
+        The bars of the released marginal.
     public_bars_ : matplotlib BarContainer or None
-        The marginal of the public rows.
+        The bars of the public rows' marginal.
 
     See Also
     --------
-    CDFDisplay : CDF of one numeric column.
-    skpublicdp.PAPQueryRelease : The release.
+    CDFDisplay : CDF of a single numeric column.
+    skpublicdp.PAPQueryRelease : The displayed release.
 
     Examples
     --------
@@ -312,27 +314,28 @@ class MarginalDisplay(ReleaseDisplay):
         release : PAPQueryRelease
             A fitted release with columns of any kind.
         column : str or int
-            Name or position of the column. A numeric column has the bins of `MarginalQueries`; for
-            other classes of queries it has at most 16 bins.
+            Name or position of the column. A numeric column is displayed in the bins of
+            `MarginalQueries`, or in at most 16 bins for other query classes.
         X_public : array-like or DataFrame, shape (m, n_features), default=None
-            Public rows, with all columns, whose marginal is drawn as well. They are not protected:
-            **public rows only**.
+            Public rows, with all columns, whose marginal is also drawn. The rows are not protected:
+            **pass public rows only**.
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         **kwargs : dict
-            Arguments of `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         MarginalDisplay
-            The display.
+            The display that was created.
 
         Raises
         ------
         ImportError
-            If matplotlib is missing.
+            If matplotlib is not installed.
         ValueError
-            If the release has no column of this name or position, or `X_public` has other columns.
+            If the release has no column with this name or position, or if the columns of `X_public`
+            differ.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(release)
@@ -353,7 +356,7 @@ class MarginalDisplay(ReleaseDisplay):
             labels = bin_labels(edges, column_schema)
         if cuts is not None and column_schema.nullable:
             labels = [*labels, MISSING]
-        # empty categories for other and missing values are left out
+        # empty categories for other and missing values are omitted
         is_nonempty = released + (0 if public is None else public) > 0
         order = column_schema.display_order if cuts is None else list(range(len(labels)))
         shown = [
@@ -383,9 +386,9 @@ class MarginalDisplay(ReleaseDisplay):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         bar_kwargs, public_kwargs : dict, default=None
-            Arguments of matplotlib's `barh`.
+            Keyword arguments passed to matplotlib's `barh`.
 
         Returns
         -------
@@ -414,7 +417,7 @@ class MarginalDisplay(ReleaseDisplay):
 
 
 def released_label(release: PAPQueryRelease) -> str:
-    """Return the legend label of a release, with its ε."""
+    """Return the legend label of a release, including its ε."""
     epsilon = release.privacy_.epsilon
     return f"released, ε = {epsilon:g}" if epsilon else "released, no private rows used"
 
@@ -463,8 +466,8 @@ def error_band(release: PAPQueryRelease, x: Floats, position: int) -> Floats | N
 def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
     """Return increasing numbers at which a CDF with jumps is evaluated for a line plot.
 
-    They are a grid within the limits, and for each jump the number itself and the float before it,
-    so that the line is vertical there.
+    The numbers are a grid within the limits and, for each jump, its position and the preceding
+    float, which makes the line vertical at the jump.
 
     Examples
     --------
@@ -481,7 +484,8 @@ def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Fl
 def find_cuts(release: PAPQueryRelease, position: int) -> Floats:
     """Return the cuts between the bins in which a numeric column of a release is drawn.
 
-    They are the cuts of the release if it has bins, else quantiles of the released values.
+    The cuts are the cuts of the release if it has bins, and quantiles of the released values
+    otherwise.
     """
     cuts: Floats | None = release._released.queries.bin_cuts(position)
     if cuts is not None:
@@ -495,7 +499,7 @@ def released_marginal(release: PAPQueryRelease, position: int, cuts: Floats | No
     if marginal is not None:
         return marginal
     if cuts is not None and release._released.only_column is not None:
-        # within a cell the released CDF is more precise than the row that represents it
+        # within a cell, the released CDF is more precise than the row that represents the cell
         return np.diff(release.cdf(cuts), prepend=0.0, append=1.0)
     weighted_rows = release._released.rows
     values = weighted_rows.rows[:, position]
@@ -509,13 +513,13 @@ def category_shares(column: Column, cuts: Floats | None, values: Floats, weights
     Parameters
     ----------
     column : Column
-        The column.
+        The column to display.
     cuts : ndarray of float64 or None
-        Cuts between the bins of a numeric column; ``None`` for a categorical column.
+        Cuts between the bins of a numeric column, or ``None`` for a categorical column.
     values : ndarray of float64, shape (n_rows,)
-        Encoded values: numbers, or codes of categories.
+        Encoded values, which are numbers or codes of categories.
     weights : ndarray of float64, shape (n_rows,)
-        Weights of the rows, of sum 1.
+        Weights of the rows, which sum to 1.
     """
     if cuts is None:
         codes, size = values.astype(np.intp), column.n_categories
@@ -526,7 +530,7 @@ def category_shares(column: Column, cuts: Floats | None, values: Floats, weights
 
 
 def category_names(column: Column, cuts: Floats | None) -> list[str]:
-    """Return the texts of a column's categories, or of the ranges of its bins.
+    """Return the names of a column's categories, or the ranges of its bins.
 
     Examples
     --------

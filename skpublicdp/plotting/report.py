@@ -1,6 +1,6 @@
-"""report: a model card or release card of a fitted estimator as one HTML page.
+"""report: a model card or release card of a fitted estimator as a single HTML page.
 
-Its headings are the topics of NIST SP 800-226, in their order.
+The headings are the topics of NIST SP 800-226, in their original order.
 """
 
 from __future__ import annotations
@@ -70,33 +70,33 @@ td, th { text-align: left; padding: .2rem .8rem .2rem 0;
 
 
 def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a model card, or the release card of released answers, as one HTML page.
+    """Write a model card, or the release card of released answers, as a single HTML page.
 
-    The page needs no other file. It shows the model with figures, and then has the headings of NIST
-    SP 800-226: privacy parameters, unit of privacy, algorithms, utility, bias, query model, threat
-    model, implementation, data security and data collection. Its content was released with
-    differential privacy, comes from public rows or is a setting. The seed is left out, since it
-    must stay secret. Add the origin of the rows, the intended use and the accuracy of the model
-    yourself.
+    The page does not depend on any other file. The page displays the model with figures, followed
+    by the headings of NIST SP 800-226: privacy parameters, unit of privacy, algorithms, utility,
+    bias, query model, threat model, implementation, data security and data collection. All content
+    was released with differential privacy, comes from public rows or is a setting. The seed is
+    omitted, since it must stay secret. The origin of the rows, the intended use and the accuracy of
+    the model must be added by the user.
 
     Parameters
     ----------
     estimator : estimator
         A fitted estimator of this package with a receipt, `privacy_`, or a pipeline or a search
-        around one. The card names the steps before it, and the costs that its receipt does not
-        cover.
+        that contains such an estimator. The card lists the preceding pipeline steps and the costs
+        that the receipt does not cover.
     path : str or path-like
-        File to write.
+        File to which the card is written.
 
     Returns
     -------
     pathlib.Path
-        The file.
+        Path of the written file.
 
     Raises
     ------
     ImportError
-        If matplotlib is missing.
+        If matplotlib is not installed.
     TypeError
         If the estimator has no receipt.
     sklearn.exceptions.NotFittedError
@@ -104,7 +104,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
 
     See Also
     --------
-    ShapeDisplay : The figures of boosting models.
+    ShapeDisplay : The figures for boosting models.
     skpublicdp.accounting.PrivacyReceipt.to_registry : The receipt as an entry of a public registry.
 
     References
@@ -169,7 +169,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         "<h2>Bias</h2>",
         *_as_list(_bias(receipt)),
         "<h2>Query model</h2>",
-        "<p>One release. What is computed from it later has no further privacy cost.</p>",
+        "<p>One release. Later computations on it have no additional privacy cost.</p>",
         "<h2>Threat model</h2>",
         *_as_list(_threats(receipt)),
         "<h2>Mechanism implementation</h2>",
@@ -189,19 +189,19 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
 
 
 def _predicts(estimator: Any) -> bool:
-    """Indicate whether an estimator is a model, and not a release of answers or rows."""
+    """Return whether an estimator is a model rather than a release of answers or rows."""
     return bool(is_classifier(estimator) or is_regressor(estimator))
 
 
 def _as_list(texts: Iterator[str]) -> Iterator[str]:
-    """Yield an HTML list of texts; nothing if there are none."""
+    """Yield an HTML list of texts, or nothing if there are no texts."""
     items = [f"<li>{escape(text)}</li>" for text in texts]
     if items:
         yield "<ul>" + "\n".join(items) + "</ul>"
 
 
 def _page(title: str, sections: list[str]) -> str:
-    """Return an HTML page with a title and sections, which are HTML already."""
+    """Return an HTML page with a title and sections that are already HTML."""
     body = "\n".join(sections)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -211,7 +211,7 @@ def _page(title: str, sections: list[str]) -> str:
 
 
 def _describe_steps(steps: list[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the HTML section about pipeline steps before the learner; nothing without steps."""
+    """Yield the HTML section about pipeline steps before the learner, or nothing without steps."""
     if steps:
         yield "<h2>Steps before the learner</h2>"
         texts = (describe_fitted(step) or type(step).__name__ for _, step in steps)
@@ -224,9 +224,9 @@ def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Itera
     Parameters
     ----------
     steps : list of (str, transformer)
-        Steps of pipelines before the learner.
+        Pipeline steps before the learner.
     searches : list of estimator
-        Searches around the learner.
+        Searches that contain the learner.
     """
     # `transformer_` marks a `PublicFit`, which is fitted to public rows only
     unprotected = [name for name, step in steps if not hasattr(step, "transformer_")]
@@ -254,7 +254,7 @@ def _parameters(receipt: PrivacyReceipt) -> Iterator[tuple[str, str]]:
 
 
 def _utility_limits(estimator: Any) -> Iterator[str]:
-    """Yield sentences about what the card does not promise of errors."""
+    """Yield sentences about the limits of the card's error statements."""
     if _predicts(estimator):
         yield (
             "The card does not state the accuracy of the model, since scores on private rows are "
@@ -268,17 +268,17 @@ def _utility_limits(estimator: Any) -> Iterator[str]:
 
 
 def _bias(receipt: PrivacyReceipt) -> Iterator[str]:
-    """Yield sentences about groups of people whose results may be worse."""
-    yield "Results may be less accurate for groups that are rare in the rows. This is not tested."
+    """Yield sentences about groups of people whose results may be less accurate."""
+    yield "Results may be less accurate for groups with few rows. This is not tested."
     if receipt.n_public:
         yield (
-            "A small covariate shift of the public rows, or one in combinations of columns, is not "
-            "detected."
+            "A small covariate shift of the public rows, or a shift in combinations of columns, is "
+            "not detected."
         )
 
 
 def _threats(receipt: PrivacyReceipt) -> Iterator[str]:
-    """Yield sentences about who is trusted, and what an attacker may know."""
+    """Yield sentences about trust assumptions and the possible knowledge of an attacker."""
     yield (
         "Central model: the person who ran the fit had access to all rows and is trusted. The "
         "guarantee holds against anybody who sees the result, even if they know all other rows."
@@ -286,7 +286,7 @@ def _threats(receipt: PrivacyReceipt) -> Iterator[str]:
     if not receipt.secure_randomness:
         yield "The randomness was seeded: anybody who knows the seed can remove the noise."
     if receipt.for_tests:
-        yield "The budget of this fit is for tests, without any protection."
+        yield "The budget of this fit is for tests and provides no protection."
 
 
 def _public_exposure(receipt: PrivacyReceipt) -> Iterator[str]:
@@ -326,7 +326,7 @@ def _release_figures(release: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _image(figure: Any, text: str) -> str:
-    """Return a figure as an HTML image with an alternative text, and close it."""
+    """Return a figure as an HTML image with an alternative text, and close the figure."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 

@@ -1,4 +1,4 @@
-"""Displays of ROC curves: a released one with its confidence band, and one of a tracing attack."""
+"""Displays of ROC curves, for a release with a confidence band and for a tracing attack."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class ScoresDisplay(Display):
     """Display of a released ROC curve with its confidence band.
 
-    Make one with `from_scores`, or with `plot` of the release.
+    Create a display with `from_scores`, or with the `plot` method of the release.
 
     Parameters
     ----------
@@ -31,22 +31,22 @@ class ScoresDisplay(Display):
     level : float
         Confidence level of the band.
     label : str
-        Label of the curve in the legend.
+        Legend label of the curve.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
         Axes of the display.
     figure_ : matplotlib Figure
-        The figure of these axes.
+        The figure that contains the axes.
     line_ : matplotlib Line2D
         The curve.
     band_ : matplotlib PolyCollection
-        The band.
+        The confidence band.
 
     See Also
     --------
-    skpublicdp.metrics.private_scores : Releases the curve.
+    skpublicdp.metrics.private_scores : Releases the displayed curve.
 
     Examples
     --------
@@ -80,23 +80,24 @@ class ScoresDisplay(Display):
         Parameters
         ----------
         scores : PrivateScores
-            A release with a ROC curve.
+            A release that contains a ROC curve.
         level : float, default=0.95
             Confidence level of the band, in (0, 1).
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         pos_label : label, default=None
-            The positive class, against the others. By default that of the release.
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
 
         Returns
         -------
         ScoresDisplay
-            The display.
+            The display that was created.
 
         Raises
         ------
         ImportError
-            If matplotlib is missing.
+            If matplotlib is not installed.
         """
         check_matplotlib(f"{cls.__name__}.from_scores")
         fpr, tpr, _ = scores.roc_curve(pos_label)
@@ -118,7 +119,7 @@ class ScoresDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
 
         Returns
         -------
@@ -137,7 +138,7 @@ class ScoresDisplay(Display):
 class TracingDisplay(Display):
     """Display of the ROC curve of a tracing attack.
 
-    Make one with `from_attack`, or with `plot` of the attack.
+    Create a display with `from_attack`, or with the `plot` method of the attack.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ class TracingDisplay(Display):
     auc : float
         Area under the curve.
     epsilon : float, default=None
-        Shades the region of the rates that ε-differential privacy allows.
+        If given, the region of rates that ε-differential privacy allows is shaded.
     name : str, default=None
         Name of the attacked release in the legend.
 
@@ -155,7 +156,7 @@ class TracingDisplay(Display):
     ax_ : matplotlib Axes
         Axes of the display.
     figure_ : matplotlib Figure
-        The figure of these axes.
+        The figure that contains the axes.
     line_ : matplotlib Line2D
         The curve.
     band_ : matplotlib PolyCollection or None
@@ -201,21 +202,21 @@ class TracingDisplay(Display):
         attack : TracingAttack
             An attack with its scores.
         epsilon : float, default=None
-            Shades the region of the rates that ε-differential privacy allows.
+            If given, the region of rates that ε-differential privacy allows is shaded.
         name : str, default=None
             Name of the attacked release in the legend.
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
 
         Returns
         -------
         TracingDisplay
-            The display.
+            The display that was created.
 
         Raises
         ------
         ImportError
-            If matplotlib is missing.
+            If matplotlib is not installed.
         """
         check_matplotlib(f"{cls.__name__}.from_attack")
         fpr, tpr = attack.roc_curve()
@@ -227,9 +228,9 @@ class TracingDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default of a new figure.
+            Axes to plot on. If None, a new figure is created.
         **line_kwargs : dict
-            Arguments of `matplotlib.axes.Axes.plot` for the curve.
+            Keyword arguments passed to `matplotlib.axes.Axes.plot` for the curve.
 
         Returns
         -------
@@ -258,7 +259,7 @@ class TracingDisplay(Display):
 
 
 def draw_roc_curve(ax: Any, fpr: Floats, tpr: Floats, line_kwargs: dict[str, Any]) -> Any:
-    """Draw a ROC curve above the diagonal of guessing, and return its line."""
+    """Draw a ROC curve above the diagonal of random guessing, and return its line."""
     ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1)
     (line,) = ax.plot(fpr, tpr, **{"color": RELEASED} | line_kwargs)
     ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")

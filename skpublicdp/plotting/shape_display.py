@@ -24,10 +24,10 @@ BAND_DEVIATIONS = 2
 """Half-width of a noise band, in standard deviations."""
 
 SHAPE_BAR_THICKNESS = 0.7
-"""Thickness of a bar, as a fraction of the space of a category."""
+"""Thickness of a bar, as a fraction of the space for a category."""
 
 MISSING_SPACE = 0.28
-"""Width of the area for the score of missing values, as a fraction of the axis of numbers."""
+"""Width of the area for the score of missing values, as a fraction of the numeric axis."""
 
 Limits = tuple[float, float]
 """Smallest and largest value on an axis."""
@@ -41,37 +41,37 @@ BAND_LABEL = f"± {BAND_DEVIATIONS} standard deviations"
 class ShapeDisplay:
     """Display of the shape functions and pair terms of a boosting model.
 
-    Make one with `from_estimator`. Its content was released with differential privacy or comes from
-    public rows. A numeric column is drawn as a step function, and a categorical column as a bar for
-    each category. Missing values are drawn separately, if public rows have any. Bands and error
-    bars are two posterior standard deviations of a score, relative to an average public row. A
-    pair, the contribution of trees with two columns, is drawn as a heat map. Its cells show the
-    score and the band. In maps with many cells, cells less than two standard deviations from 0 are
-    hatched instead.
+    Create a display with `from_estimator`. All displayed content was released with differential
+    privacy or comes from public rows. A numeric column is drawn as a step function, and a
+    categorical column is drawn as one bar per category. Missing values are drawn separately if they
+    occur in public rows. Bands and error bars represent two posterior standard deviations of a
+    score, relative to an average public row. A pair, which is the contribution of trees with two
+    columns, is drawn as a heat map. Its cells show the score and the band. In maps with many cells,
+    cells less than two standard deviations from 0 are hatched instead.
 
     Parameters
     ----------
     shapes : sequence of Shape or Pair
-        Terms to draw, one in each panel, as in `shapes_` and `pairs_` of the model.
+        Terms to draw, one per panel, as in `shapes_` and `pairs_` of the model.
     limits : sequence of pair of float or None, default=None
-        Limits of each step function; by default one bin width beyond its cuts.
+        Limits of each step function; the default is one bin width beyond its cuts.
     target : int, default=0
         Index of the scores of each shape, below `n_targets`.
     label : str, default="log-odds"
-        Label of the axes: the quantity that scores add to.
+        Label of the axes, which names the quantity to which scores are added.
 
     Attributes
     ----------
     axes_ : ndarray of matplotlib Axes, shape (n_shapes,)
         Axes of the panels.
     figure_ : matplotlib Figure
-        The figure of these axes.
+        The figure that contains the axes.
     steps_ : list of matplotlib StepPatch or None
         Step functions; ``None`` for columns with bars.
     bands_ : list of matplotlib StepPatch or None
         Bands of the step functions.
     missing_ : list of matplotlib ErrorbarContainer or None
-        Scores of missing numbers, if public rows have any.
+        Scores of missing numbers, if they occur in public rows.
     bars_ : list of matplotlib BarContainer or None
         Bars, with the highest score on top; ``None`` for columns with steps.
     maps_ : list of matplotlib QuadMesh or None
@@ -79,8 +79,8 @@ class ShapeDisplay:
 
     See Also
     --------
-    skpublicdp.SemiPrivateBoostingClassifier : Shapes add to log-odds.
-    skpublicdp.SemiPrivateBoostingRegressor : Shapes add to the mean outcome.
+    skpublicdp.SemiPrivateBoostingClassifier : Model whose shapes are added to log-odds.
+    skpublicdp.SemiPrivateBoostingRegressor : Model whose shapes are added to the mean outcome.
 
     Examples
     --------
@@ -115,34 +115,35 @@ class ShapeDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw shape functions and pair terms of a fitted model, one in each panel.
+        """Draw shape functions and pair terms of a fitted model, one per panel.
 
         Parameters
         ----------
         clf : SemiPrivateBoostingClassifier or SemiPrivateBoostingRegressor
             A fitted model.
         features : str, int or sequence of these or of pairs of these, default=None
-            Names or positions of columns, in the order of the panels; a tuple of two is a pair. By
-            default the six most important columns and pairs, in descending order.
+            Names or positions of columns, in the order of the panels; a tuple of two columns is a
+            pair. The default is the six most important columns and pairs, in descending order.
         target : label, default=None
-            Label in `classes_` whose log-odds are drawn; by default the second of two. It is
-            required for more than two labels. None for a regressor.
+            Label in `classes_` whose log-odds are drawn; for two labels, the default is the second
+            label. The target is required if there are more than two labels. The target must be None
+            for a regressor.
         ax : matplotlib Axes or sequence of Axes, default=None
-            Axes to draw on, one for each feature; by default of a new figure.
+            Axes to plot on, one for each feature. If None, a new figure is created.
         **kwargs : dict
-            Arguments of `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         ShapeDisplay
-            The display.
+            The display that was created.
 
         Raises
         ------
         ImportError
-            If matplotlib is missing.
+            If matplotlib is not installed.
         ValueError
-            If the model has no shapes, or not the column, pair or label.
+            If the model has no shapes, or does not contain the column, pair or label.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(clf)
@@ -186,9 +187,9 @@ class ShapeDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or sequence of Axes, default=None
-            Axes to draw on, one for each shape; by default of a new figure.
+            Axes to plot on, one for each shape. If None, a new figure is created.
         step_kwargs, band_kwargs, bar_kwargs : dict, default=None
-            Arguments of matplotlib's `stairs`, `stairs` and `barh`.
+            Keyword arguments passed to matplotlib's `stairs`, `stairs` and `barh`.
 
         Returns
         -------
@@ -202,7 +203,7 @@ class ShapeDisplay:
             self.axes_ = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
             if len(self.axes_) != len(self.shapes):
                 raise ValueError(
-                    f"ax must hold one Axes for each of {len(self.shapes)} features; got "
+                    f"ax must contain one Axes for each of {len(self.shapes)} features; got "
                     f"{len(self.axes_)}."
                 )
         self.figure_ = self.axes_[0].figure
@@ -227,7 +228,7 @@ class ShapeDisplay:
         return self
 
     def _new_axes(self) -> NDArray[np.object_]:
-        """Return the axes of a new figure, shape (n_shapes,), in rows of fitting heights."""
+        """Return the axes of a new figure, shape (n_shapes,), in rows of suitable heights."""
         import matplotlib.pyplot as plt
 
         n_columns = min(PANELS_PER_ROW, len(self.shapes))
@@ -247,7 +248,7 @@ class ShapeDisplay:
         return grid.ravel()[: len(self.shapes)]
 
     def _panel_height(self, shape: Shape | Pair) -> float:
-        """Return the height of a panel in inches, which grows with its rows of cells or bars."""
+        """Return the height of a panel in inches, which grows with its cell rows or bars."""
         if isinstance(shape, Pair):
             return 1.0 + 0.28 * len(heat_map(shape, self.target).y.cells)
         if len(shape.cuts):  # a step function has no bars
@@ -255,9 +256,9 @@ class ShapeDisplay:
         return 0.8 + 0.22 * len(self._bar_order(shape))
 
     def _bar_order(self, shape: Shape) -> list[int]:
-        """Return the positions of the bins of a column that are drawn, by increasing score.
+        """Return the positions of the drawn bins of a column, by increasing score.
 
-        Bins for other and missing values are left out if no public row has them.
+        Bins for other and missing values are omitted if they contain no public row.
         """
         scores = shape.scores[self.target]
         shown_bins = [
@@ -297,7 +298,7 @@ class ShapeDisplay:
         if has_missing:
             width = high - low
             ticks = ticks or [(tick, f"{tick:g}") for tick in axes.get_xticks()]
-            # without ticks near the end, whose texts would overlap the text "missing"
+            # no ticks near the end, where their labels would overlap the text "missing"
             ticks = [(tick, text) for tick, text in ticks if low <= tick <= high - 0.1 * width]
             position = high + MISSING_SPACE / 2 * width
             style = {"color": RELEASED, "ecolor": LIGHT, "elinewidth": 6, "marker": "_"}
@@ -339,12 +340,13 @@ class ShapeDisplay:
     def _add_legend(self, *, outside: bool) -> None:
         """Add one legend for all bands and error bars.
 
-        Its symbol is the band of the first step function, else the first error bar.
+        The symbol of the legend is the band of the first step function, or the first error bar if
+        there is none.
 
         Parameters
         ----------
         outside : bool
-            Whether the legend is below all panels, or in the panel of its symbol.
+            Whether the legend is placed below all panels instead of in the panel of its symbol.
         """
         handles = [(axes, band) for axes, band in zip(self.axes_, self.bands_, strict=True) if band]
         if not handles:
@@ -376,9 +378,8 @@ class ShapeDisplay:
 def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]:
     """Return up to three (position, text) ticks for the axis of a date column.
 
-    Ticks are at the cuts nearest to 1/6, 1/2 and 5/6 of the axis. The text is the upper end of the
-    bin below the cut, without the time of day. A column of numbers has no ticks here, and the list
-    is empty.
+    Ticks are placed at the cuts nearest to 1/6, 1/2 and 5/6 of the axis. The text is the upper end
+    of the bin below the cut, without the time of day. For a column of numbers, the list is empty.
 
     Parameters
     ----------
@@ -392,7 +393,7 @@ def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]
     if is_numeric:
         return []
     ticks = []
-    # the bin with the same position ends at the cut; the last bins end at none
+    # the bin with the same position ends at the cut; the last bins do not end at a cut
     for cut, bin_name in zip(shape.cuts, shape.cells[: len(shape.cuts)], strict=True):
         if low <= cut <= high:
             upper_end = bin_name.split(" to ")[-1].removeprefix("<= ")
@@ -408,7 +409,8 @@ def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]
 def find_limits(cuts: Floats, values: Floats | None = None) -> Limits:
     """Return the axis limits of a shape function: one bin width beyond the first and last cut.
 
-    With public `values`, shape (m,), the limits do not exceed the smallest and largest of them.
+    If public `values`, shape (m,), are given, the limits do not exceed the smallest and largest
+    value.
 
     Examples
     --------

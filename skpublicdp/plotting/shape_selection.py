@@ -14,7 +14,7 @@ from skpublicdp.boosting.terms import term_importance
 
 Boosting = SemiPrivateBoostingClassifier | SemiPrivateBoostingRegressor
 Feature = str | int | tuple[str | int, str | int]
-"""A column by name or position, or a pair of columns."""
+"""A column given by name or position, or a pair of columns."""
 
 MAX_PANELS = 6
 """Maximum number of columns and pairs that are drawn by default."""
@@ -30,11 +30,12 @@ def find_shapes(
     clf : SemiPrivateBoostingClassifier or SemiPrivateBoostingRegressor
         A fitted model.
     features : str, int, sequence of these or of pairs of these, or None
-        Columns and pairs. ``None`` selects the `MAX_PANELS` most important ones.
+        Columns and pairs to draw. ``None`` selects the `MAX_PANELS` most important columns and
+        pairs.
     """
     if features is None:
         candidates: list[tuple[float, Shape | Pair]] = []
-        # without any posterior deviation the model has trees only, and its columns are empty
+        # without any posterior deviation, the model only has trees, and its columns are empty
         if any(shape.deviations.any() for shape in clf.shapes_):
             starts = clf._binner.source_starts
             importances = np.add.reduceat(clf.feature_importances_, starts).tolist()
@@ -56,9 +57,9 @@ def find_shapes(
 
 
 def column_position(clf: Boosting, feature: Any) -> int:
-    """Return the position in `shapes_` of a column that is given by name or by position.
+    """Return the position in `shapes_` of a column given by name or position.
 
-    A member of a one-hot column stands for the whole column.
+    A member of a one-hot column represents the entire column.
     """
     names = [shape.name for shape in clf.shapes_]
     source_names = [column.name for column in clf._binner.source_columns]
@@ -76,7 +77,7 @@ def column_position(clf: Boosting, feature: Any) -> int:
 
 
 def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
-    """Return the pair term of a model for two columns, given by names or positions."""
+    """Return the pair term of a model for two columns given by names or positions."""
     names = {clf.shapes_[column_position(clf, column)].name for column in columns}
     for pair in clf.pairs_:
         if set(pair.names) == names:
@@ -89,16 +90,16 @@ def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
 
 
 class ScoreSelection(NamedTuple):
-    """Scores of a model that are drawn.
+    """Scores of a model that are to be drawn.
 
     Attributes
     ----------
     target : int
-        Index of the target, the first axis of the scores.
+        Index of the target, which is the first axis of the scores.
     sign : {1, -1}
         Factor on the scores.
     label : str
-        Label of the axis: the quantity that scores add to.
+        Label of the axis, which names the quantity to which scores are added.
     """
 
     target: int
@@ -109,7 +110,8 @@ class ScoreSelection(NamedTuple):
 def find_target(clf: Boosting, target: Any) -> ScoreSelection:
     """Return the scores to draw for a label of a classifier, or for a regressor.
 
-    A binary classifier has scores of the second label only; the first label has the opposite sign.
+    A binary classifier only has scores of the second label; the scores of the first label have the
+    opposite sign.
     """
     if not hasattr(clf, "classes_"):
         if target is not None:

@@ -1,1 +1,1 @@
-"""Estimators that draw one rule from a cover, and the search and guarantees they share."""
+"""Estimators that draw one rule from a cover, with the shared search and accuracy bounds."""

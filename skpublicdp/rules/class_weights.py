@@ -1,4 +1,4 @@
-"""Integer weights of private and public rows, from the parameter `class_weight`."""
+"""Integer weights of private and public rows, computed from the parameter `class_weight`."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ MAX_WEIGHT_RATIO = 1 << 30
 def integer_class_weights(
     class_weight: Literal["balanced"] | Mapping[Any, float | Fraction] | None, rows: MixedRows
 ) -> tuple[int, int]:
-    """Return integer weights of a private row and a public row, from public numbers only.
+    """Return integer weights for private rows and public rows, computed from public numbers only.
 
     Parameters
     ----------
     class_weight : "balanced" or dict or None
         As in `PPMHalfspaceClassifier`.
     rows : MixedRows
-        Rows; only their numbers and the set of labels are used.
+        The rows. Only the row counts and the set of labels are used.
 
     Returns
     -------
     private_weight, public_weight : int
-        Two integers in the ratio of the weights, or close to it. ``"balanced"`` weights are in
-        inverse proportion to the numbers of rows. Without one of the populations both are 1.
+        Two integers whose ratio equals or approximates the ratio of the weights. ``"balanced"``
+        weights are inversely proportional to the row counts. If there are no private or no public
+        rows, both weights are 1.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def integer_class_weights(
             'class_weight must be "balanced" or a dict that maps labels of y to positive numbers; '
             f"got {class_weight!r}."
         )
-    # with a single label its code is 0, and both populations have its weight
+    # a single label has code 0, and both populations get its weight
     private_label = classes[rows.private_code % len(classes)]
     public_label = classes[(1 - rows.private_code) % len(classes)]
     private_weight = class_weight.get(private_label, 1)
@@ -73,9 +74,10 @@ def integer_class_weights(
 def _small_integers(
     private_weight: float | Fraction, public_weight: float | Fraction
 ) -> tuple[int, int]:
-    """Return integer weights of a private and a public row, close to the ratio of two weights.
+    """Return integer weights for private and public rows that approximate the ratio of two weights.
 
-    A ratio with large integers is rounded to a denominator of at most `MAX_WEIGHT_DENOMINATOR`.
+    A ratio of large integers is rounded to a fraction with denominator at most
+    `MAX_WEIGHT_DENOMINATOR`.
     """
     smaller, larger = sorted([exact_fraction(private_weight), exact_fraction(public_weight)])
     ratio = larger / smaller

@@ -1,4 +1,4 @@
-"""CoverClassifier: the fit of every classifier that draws one rule from a cover."""
+"""CoverClassifier: base class of the classifiers that draw one rule from a cover."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from skpublicdp.rules.population_guarantee import warn_if_vacuous
 from skpublicdp.typing import Codes
 
 MIN_REFERENCE_ROWS, MAX_REFERENCE_ROWS = 1000, 20_000
-"""Fewest and most rows of a sample that replaces public rows. Covers hardly improve beyond."""
+"""Minimum and maximum number of rows of a sample that replaces public rows.
+
+Larger samples hardly improve the cover.
+"""
 
 COVER_PARAMETERS: dict[str, Any] = {
     "beta": PROBABILITY,
@@ -36,24 +39,25 @@ COVER_PARAMETERS: dict[str, Any] = {
     **SPENDING_PARAMETERS,
     **GROUP_PARAMETERS,
 }
-"""Constraints of the parameters that all of these classifiers have."""
+"""Constraints on the parameters that all of these classifiers share."""
 
 
 class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
-    """Base of classifiers that draw one rule from a cover by its errors on private rows.
+    """Base class of classifiers that draw one rule from a cover by its errors on private rows.
 
-    `_fit` is the whole fit. A subclass says how to read its rows (`_read`), from which cover and by
-    which rows to draw (`_prepare`), what the receipt assumes, and which error bound holds.
+    `_fit` implements the complete fit. A subclass defines how to read its rows (`_read`), which
+    cover and which scored rows to use (`_prepare`), what the receipt assumes, and which error bound
+    applies.
     """
 
     epsilon: float | Fraction
     beta: float
 
     def _fit(self, X: Any, y: Any, *, X_public: Any, **inputs: Any) -> Self:
-        """Read the rows, draw a rule from the cover of the public rows, and state what holds.
+        """Read the rows, draw a rule from the cover, and compute its error bound.
 
-        The privacy budget is charged before a row is read. The drawn rule and a sanitizer's points
-        are the only attributes that depend on values of private rows.
+        The privacy budget is charged before any row is read. Only the drawn rule and the points of
+        a sanitizer depend on values of private rows.
         """
         check_parameters(self)
         ledger = self._open_ledger()
@@ -73,34 +77,34 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _open_ledger(self) -> Ledger:
-        """Return the ledger of a fit, whose budget is ε."""
+        """Return the ledger of a fit with privacy budget ε."""
         return Ledger.from_estimator(self, event=Draw(exact_fraction(self.epsilon)))
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> Any:
-        """Return the validated rows of a fit, with `classes` and the numbers of rows."""
+        """Return the validated rows of a fit, with `classes` and the row counts."""
         raise NotImplementedError
 
     def _prepare(self, rows: Any, ledger: Ledger) -> RuleSearch:
-        """Return the cover, and the rows by which its rules are scored."""
+        """Return the cover and the rows on which its rules are scored."""
         raise NotImplementedError
 
     def _is_secure(self, search: Any) -> bool:
-        """Indicate whether all randomness outside the ledger was from a secure generator."""
+        """Return whether all randomness outside the ledger came from a secure generator."""
         return True
 
     def _assumptions(self, rows: Any, described: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the assumptions of the receipt.
+        """Return the assumptions that the receipt states.
 
-        `described` has the assumptions of public rows that were written from a description.
+        `described` contains the assumptions about public rows that were written from a description.
         """
         raise NotImplementedError
 
     def _guarantee(
         self, rows: Any, search: Any, drawn: DrawnRule, described: bool, rows_per_person: int
     ) -> Promise:
-        """Return the bound on the excess error in the population, or why there is no bound.
+        """Return the bound on the excess population error, or the reason why there is no bound.
 
-        `described` is true if the public rows were written from a description.
+        `described` indicates whether the public rows were written from a description.
         """
         raise NotImplementedError
 
@@ -109,7 +113,7 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         warn_if_vacuous(guarantee, rows.n_private, rows.n_public, float(self.epsilon))
 
     def _store_rule(self, rows: Any, hypothesis: Hypothesis, cover: Cover) -> None:
-        """Set the fitted attributes of a rule that was drawn from a cover."""
+        """Set the fitted attributes for a rule that was drawn from a cover."""
         self.classes_ = rows.classes
         self.hypothesis_ = hypothesis
         self.cover_size_ = cover.size
@@ -133,27 +137,27 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         return labels
 
     def _label_codes(self, codes: Codes) -> Codes:
-        """Return the positions in `classes_` of what the drawn rule predicts."""
+        """Return the index in `classes_` of the drawn rule's prediction for each row."""
         return codes
 
 
 def class_or_default(hypotheses: HypothesisClass | None) -> HypothesisClass:
-    """Return a parameter `hypotheses`, or the default class of decision trees if it is None."""
+    """Return the parameter `hypotheses`, or the default class of decision trees if it is None."""
     return DecisionTrees() if hypotheses is None else hypotheses
 
 
 def may_be_known(fact: str, classes: ArrayLike | None) -> str:
-    """Return the assumption that a fact about private rows is public, and the set of labels.
+    """Return the assumption that a fact about private rows and the set of labels are public.
 
-    The set of labels is not mentioned if it does not depend on rows, as the parameter `classes`.
+    The set of labels is omitted if the parameter `classes` specifies it independently of the rows.
     """
     label_set = "" if classes is not None else " and the set of labels in y"
     return f"{fact}{label_set} may be known"
 
 
 def n_reference_rows(alpha: float) -> int:
-    """Return the size of a sample that replaces public rows.
+    """Return the size of the sample that replaces public rows.
 
-    It is two rows for each quantile at a spacing of alpha, within limits.
+    The sample has two rows for each quantile at spacing alpha, within fixed limits.
     """
     return int(min(max(2 / alpha, MIN_REFERENCE_ROWS), MAX_REFERENCE_ROWS))

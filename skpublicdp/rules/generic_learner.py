@@ -1,4 +1,4 @@
-"""GenericLearnerClassifier: one private draw from a cover that sanitized rows choose."""
+"""GenericLearnerClassifier: one private draw from a cover that is built from sanitized rows."""
 
 from __future__ import annotations
 
@@ -49,111 +49,117 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _SanitizedSearch(RuleSearch):
-    """A search of a cover of synthetic points, by the labelled rows."""
+    """A search of a cover of synthetic points, scored on the labelled rows."""
 
     synthetic: SyntheticPoints
     sanitizer: Any
 
 
 class GenericLearnerClassifier(CoverClassifier):
-    """Pure ε-differentially private classifier for rows that are all private and partly labelled.
+    """Pure ε-differentially private classifier for partly labelled rows that are all private.
 
-    A sanitizer replaces the unlabelled rows by private synthetic points, which choose a finite
-    cover of a hypothesis class. One exact draw of the exponential mechanism selects a rule of the
-    cover by its errors on the labelled rows. The two steps use disjoint rows, so each has the whole
-    budget (parallel composition). This is Algorithm 1 (GenericLearner) of [1]_.
+    A sanitizer replaces the unlabelled rows with private synthetic points, which determine a finite
+    cover of a hypothesis class. One exact draw of the exponential mechanism then selects a rule of
+    the cover according to its errors on the labelled rows. The two steps use disjoint rows, so each
+    can spend the entire privacy budget (parallel composition). This is Algorithm 1 (GenericLearner)
+    of [1]_.
 
     Parameters
     ----------
     hypotheses : HypothesisClass, default=None
-        Class to learn; ``None`` means `DecisionTrees(max_depth=2)`.
+        Hypothesis class to learn; ``None`` means `DecisionTrees(max_depth=2)`.
     epsilon : float, default=1.0
-        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+        Privacy budget ε > 0 of one `fit`, interpreted as an exact fraction.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of the features, from public knowledge. They may be a hundred times
-        too wide. Without bounds see `sanitizers.QuantileSanitizer`.
+        Lower and upper bounds of the features, from public knowledge. The bounds can be a hundred
+        times too wide. For the behaviour without bounds, see `sanitizers.QuantileSanitizer`.
     sanitizer : object, default=None
-        Makes the synthetic points, for example `PAPQueryRelease(delta=0)`. It has methods `fit(X)`
-        and `sample(n)` and a parameter `epsilon`, which is set to the ε of the learner. ``None``
-        means `sanitizers.QuantileSanitizer()`. `sanitizers.BLRSanitizer` is the sanitizer of the
-        theorem, for tiny domains. It is cloned. If its parameters `bounds`, `hypotheses` and
-        `random_state` are None, they are set to the values of the learner.
+        Sanitizer that generates the synthetic points, for example `PAPQueryRelease(delta=0)`. The
+        sanitizer must have methods `fit(X)` and `sample(n)` and a parameter `epsilon`, which is set
+        to the ε of the learner. ``None`` means `sanitizers.QuantileSanitizer()`.
+        `sanitizers.BLRSanitizer` is the sanitizer assumed by the theorem and only suits tiny
+        domains. The sanitizer is cloned before use. If the sanitizer's parameters `bounds`,
+        `hypotheses` and `random_state` are None, they are set to the learner's values.
     alpha : float, default=0.05
-        Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
-        class on at most about this share of the synthetic and public rows. For split points it is
-        the spacing of the quantiles.
+        Target approximation error, in (0, 1): some rule of the cover disagrees with the best rule
+        of the class on at most approximately this fraction of the synthetic and public rows. For
+        split points, alpha is the spacing of the quantiles.
     beta : float, default=0.05
-        Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
+        Probability, in (0, 1), with which `certificate_` may fail; `guarantee_` may fail with the
+        same probability.
     classes : array-like, default=None
-        All possible labels. By default the labels that occur in `y`, whose set is then taken to be
-        public knowledge.
+        All possible labels. By default, the labels that occur in `y`; the set of these labels is
+        then assumed to be public knowledge.
     n_jobs : int, default=None
-        Number of threads that count rows; results do not depend on it.
+        Number of threads that count rows; it does not affect the results.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Any other value makes the fit
-        repeatable, for tests and papers; the receipt then says so.
+        ``None`` uses the operating system's secure random number generator. Any other value makes
+        the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows. `fit` then needs `groups` and uses at most this number of
-        rows of each person, the first ones, and only labelled ones if there are any.
+        Protects people instead of individual rows. `fit` then requires `groups` and uses at most
+        the first `max_rows_per_group` rows of each person. If a person has labelled rows, only
+        labelled rows are used.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it does not suffice, `fit` raises before a private row
-        is read.
+        Privacy budget to which the fit is charged. If too little budget remains, `fit` raises an
+        error before any private row is read.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     sanitized_ : ndarray of float64, shape (n_points, n_features)
-        The synthetic points from which the cover is built, together with public rows. They are a
-        private release, and may be published. Empty if there are public rows and too few unlabelled
-        private ones.
+        The synthetic points from which, together with the public rows, the cover is built. These
+        points are differentially private and can be published. The array is empty if there are
+        public rows but too few unlabelled private rows.
     hypothesis_ : Hypothesis
-        The drawn rule; ``print`` shows it in words.
+        The drawn rule; ``print`` displays it in words.
     cover_size_ : int
-        Number of hypotheses in the cover, of the last round if there are several.
+        Number of hypotheses in the cover, or in the cover of the last round if there are several
+        rounds.
     cover_radius_ : float or None
-        Radius of the cover on the synthetic points and public rows: each member of the class
-        disagrees with some member of the cover on at most this share of them. ``None`` if no bound
-        is known. `guarantee_` accounts for the radius in the population.
+        Radius of the cover on the synthetic points and public rows: every rule of the class
+        disagrees with some rule of the cover on at most this fraction of these points and rows.
+        ``None`` if no bound is known. `guarantee_` accounts for the radius in the population.
     privacy_ : PrivacyReceipt
         The privacy cost of the fit.
     certificate_ : Certificate
-        Bound on the excess error of the drawn rule over the best of the cover (of the last round),
-        on the labelled rows.
+        Bound on the excess error of the drawn rule over the best rule of the cover (of the last
+        round) on the labelled rows.
     guarantee_ : float or None
-        Bound on the excess error in the population over the best of `hypotheses`, with probability
-        1 - beta over all rows, the sanitizer and the draw. It assumes that all rows are independent
-        draws from one population, and that their features are among the candidates of
-        `sanitizers.QuantileSanitizer` or in the domain of `sanitizers.BLRSanitizer`. ``None`` if no
-        bound is proved.
+        Bound on the excess population error over the best rule of `hypotheses`, with probability 1
+        - beta over all rows, the sanitizer and the draw. The bound assumes that all rows are
+        independent draws from one population. The bound also assumes that their features are among
+        the candidates of `sanitizers.QuantileSanitizer` or in the domain of
+        `sanitizers.BLRSanitizer`. ``None`` if no bound has been proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why no bound is proved.
+        The terms of the bound, or the reason why no bound has been proved.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the columns, if `X` has string column names.
+        Names of the columns, if all column names of `X` are strings.
 
     Warns
     -----
     NoPublicDataWarning
-        If there are no unlabelled rows, or too few of them, and no public ones. The cover is then
-        data-independent: a grid over `bounds`, or over standard-normal features.
+        If there are no public rows and no or too few unlabelled rows. The cover is then
+        data-independent: a grid over `bounds`, or over standard normal features.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, so that cross-validation would slice it.
+        If `X_public` has as many rows as `X`, in which case cross-validation would slice it.
     AmbiguousLabelWarning
-        If `y` holds -1 and one other value, so that -1 may be a label or mean unlabelled.
+        If `y` contains -1 and one other value, in which case -1 could be a label or could mean
+        "unlabelled".
     TooFewRowsWarning
-        If `guarantee_` is 1, so that no accuracy bound holds.
+        If `guarantee_` is 1, which means that no accuracy bound holds.
 
     See Also
     --------
-    SemiPrivateClassifier : Uses public rows instead of unlabelled private ones.
+    SemiPrivateClassifier : Uses public rows instead of unlabelled private rows.
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one private row, features and label. Which rows are
-    labelled, the number of rows, the set of labels and all public rows are not protected.
-    `sanitized_` and `hypothesis_` are the only attributes that depend on values of private rows.
+    Neighbouring datasets differ by replacing the features and label of one private row. The
+    positions of the labelled rows, the number of rows, the set of labels and all public rows are
+    not protected. Only `sanitized_` and `hypothesis_` depend on values of private rows.
 
     References
     ----------
@@ -175,7 +181,7 @@ class GenericLearnerClassifier(CoverClassifier):
     (1.0, 0.0)
     """
 
-    _in_memory_since = "the sanitizer gets all unlabelled rows as one array"
+    _in_memory_since = "the sanitizer requires all unlabelled rows in a single array"
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "hypotheses": [HypothesisClass, None],
@@ -186,7 +192,7 @@ class GenericLearnerClassifier(CoverClassifier):
         **COVER_PARAMETERS,
     }
 
-    # metadata of these names has only one meaning, so it is routed without a request
+    # metadata with these names has only one meaning, so it is routed without a request
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "is_public": True,
@@ -195,7 +201,7 @@ class GenericLearnerClassifier(CoverClassifier):
     }
 
     protects_all_rows = True
-    """Every row of `X` is protected, so the classifier may be a base learner."""
+    """Every row of `X` is protected, so the classifier can serve as a base learner."""
 
     def __init__(
         self,
@@ -240,19 +246,20 @@ class GenericLearnerClassifier(CoverClassifier):
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows, all private except for the rows that `is_public` marks.
+            Rows, all private except for those marked by `is_public`.
         y : array-like, shape (n,)
-            Labels; not read for public rows. -1 (or ``"-1"`` among text labels) means unlabelled,
-            unless it is one of `classes` or one of only two values.
+            Labels; not read for public rows. The value -1 (or ``"-1"`` among string labels) means
+            "unlabelled", unless it is one of `classes` or one of only two values.
         X_public : array-like of float, shape (m, n_features), optional
-            Separate public rows, which are added to the synthetic points at no cost. In
-            cross-validation it must not have as many rows as `X`.
+            Separate public rows, which are added to the synthetic points at no privacy cost. In
+            cross-validation, `X_public` must not have as many rows as `X`.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`. Safe in cross-validation.
+            Marks the public rows of `X`. The mask is safe to use in cross-validation.
         is_labelled : array-like of bool, shape (n,), optional
-            Marks the labelled rows; `y` is not read elsewhere. Safe in cross-validation.
+            Marks the labelled rows; `y` is not read for other rows. The mask is safe to use in
+            cross-validation.
         groups : array-like, shape (n,), optional
-            Person of each row, for `max_rows_per_group`.
+            Person identifier of each row, for `max_rows_per_group`.
 
         Returns
         -------
@@ -262,9 +269,9 @@ class GenericLearnerClassifier(CoverClassifier):
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. The message quotes no private value.
+            If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
-            If `budget` does not suffice.
+            If too little of `budget` remains.
         CoverSizeError
             If the error counts of the cover would not fit in memory.
         """
@@ -281,12 +288,13 @@ class GenericLearnerClassifier(CoverClassifier):
         return read_partially_labelled(self, X, y, classes=self.classes, **inputs)
 
     def _prepare(self, rows: LabelledRows, ledger: Ledger) -> _SanitizedSearch:
-        """Return the cover that the sanitized rows choose, and the labelled rows that score it.
+        """Return the cover built from the sanitized rows, and the labelled rows that score it.
 
-        The two steps use disjoint rows, so each has the whole budget (parallel composition).
+        The two steps use disjoint rows, so each can spend the entire privacy budget (parallel
+        composition).
         """
         sanitizer, _ = unfitted_sanitizer(self.sanitizer)
-        # the sanitizer gets arrays without column names
+        # the sanitizer receives arrays without column names
         bounds = bounds_by_position(self.bounds, feature_names(self))
         sanitizer_ledger, draw_ledger = ledger.split(2)
         synthetic = self._synthesise(rows, sanitizer, bounds, sanitizer_ledger)
@@ -330,7 +338,7 @@ class GenericLearnerClassifier(CoverClassifier):
         rows_per_person: int,
     ) -> Promise:
         cover, hypotheses, m = search.cover, class_or_default(self.hypotheses), rows.n_public
-        # without it, the cover does not depend on unlabelled rows
+        # without a sanitizer, the cover does not depend on unlabelled rows
         sanitizer = search.sanitizer if search.synthetic.depends_on_rows else None
         n_classes = len(rows.classes)
 
@@ -365,10 +373,10 @@ class GenericLearnerClassifier(CoverClassifier):
     def _synthesise(
         self, rows: LabelledRows, sanitizer: Any, bounds: Any, ledger: Ledger
     ) -> SyntheticPoints:
-        """Return synthetic points: a sample of the fitted sanitizer, or a reference sample.
+        """Return synthetic points: a sample from the fitted sanitizer, or a reference sample.
 
-        The reference sample, or no point if there are public rows, replaces a sanitizer that has
-        too few rows to use.
+        If there are too few rows for the sanitizer, a reference sample is returned, or no points if
+        there are public rows.
         """
         n_points = n_reference_rows(self.alpha)
         name = f"on the unlabelled rows: {type(sanitizer).__name__}"
@@ -404,9 +412,9 @@ class GenericLearnerClassifier(CoverClassifier):
         return SyntheticPoints(points, secure_randomness=True, depends_on_rows=False)
 
     def _configure(self, sanitizer: Any, bounds: Any, ledger: Ledger) -> None:
-        """Set the budget of an unfitted sanitizer, and the parameters that the user left at None.
+        """Set the budget of an unfitted sanitizer, and the parameters that the user left as None.
 
-        These parameters are its bounds, hypotheses and seed, which the learner determines.
+        These parameters are the bounds, hypotheses and seed, which the learner determines.
         """
         parameters = sanitizer.get_params(deep=False)
         epsilon, delta = ledger.per_row(ledger.epsilon, ledger.delta)
@@ -418,7 +426,7 @@ class GenericLearnerClassifier(CoverClassifier):
         defaults = {
             "bounds": bounds,
             "hypotheses": class_or_default(self.hypotheses),
-            # a seed of its own, since the noise must be independent of the draw
+            # the sanitizer needs a separate seed, since its noise must be independent of the draw
             "random_state": ledger.seed(32),
         }
         for name, value in defaults.items():
@@ -428,14 +436,15 @@ class GenericLearnerClassifier(CoverClassifier):
 
 
 class SanitizerUse(NamedTuple):
-    """Facts about a fitted sanitizer that the receipt and the guarantee of the learner state.
+    """Properties of a fitted sanitizer that the receipt and the guarantee of the learner state.
 
     Attributes
     ----------
     depends_on_rows : bool
-        Whether its sample depends on the rows. A sanitizer with too few rows may ignore them.
+        Whether the sanitizer's sample depends on the rows. A sanitizer may ignore the rows if there
+        are too few.
     secure_randomness : bool
-        Whether it drew from a secure generator, not from a seed.
+        Whether the sanitizer used a secure generator instead of a seed.
     """
 
     depends_on_rows: bool
@@ -443,16 +452,16 @@ class SanitizerUse(NamedTuple):
 
 
 class SyntheticPoints(NamedTuple):
-    """Points that replace the unlabelled rows of a `GenericLearnerClassifier` in its cover.
+    """Points that replace the unlabelled rows when `GenericLearnerClassifier` builds its cover.
 
     Attributes
     ----------
     points : ndarray of float64, shape (n_points, n_features)
-        Sample of the sanitizer, or of a data-independent reference distribution.
+        Sample from the sanitizer or from a data-independent reference distribution.
     secure_randomness : bool
-        Whether their randomness is from a secure generator.
+        Whether the points were generated with secure randomness.
     depends_on_rows : bool
-        Whether they depend on the unlabelled rows.
+        Whether the points depend on the unlabelled rows.
     """
 
     points: Floats
@@ -461,9 +470,9 @@ class SyntheticPoints(NamedTuple):
 
 
 def unfitted_sanitizer(sanitizer: Any) -> tuple[Any, Fraction]:
-    """Return an unfitted copy of the parameter `sanitizer` of a learner, and its δ.
+    """Return an unfitted copy of a learner's parameter `sanitizer`, and its δ.
 
-    None means a `QuantileSanitizer`. δ is 0 if the sanitizer has no parameter `delta`.
+    None means a `QuantileSanitizer`. The δ is 0 if the sanitizer has no parameter `delta`.
     """
     copy = QuantileSanitizer() if sanitizer is None else clone(sanitizer)
     parameters = copy.get_params(deep=False)
@@ -480,9 +489,9 @@ def unfitted_sanitizer(sanitizer: Any) -> tuple[Any, Fraction]:
 def record_sanitizer(sanitizer: Any, ledger: Ledger) -> SanitizerUse:
     """Copy the mechanisms of a fitted sanitizer into the receipt of a ledger.
 
-    Raises ValueError if the sanitizer's own receipt exceeds the ε and δ that it was given.
+    Raises ValueError if the sanitizer's own receipt exceeds its allotted ε and δ.
 
-    A sanitizer without a receipt is taken to use its rows.
+    A sanitizer without a receipt is assumed to use its rows.
     """
     parameters = sanitizer.get_params(deep=False)
     receipt = getattr(sanitizer, "privacy_", None)

@@ -1,4 +1,4 @@
-"""Bounds on the excess population error of a fitted learner (docs/proofs/guarantees.md)."""
+"""Bounds on the excess population error of fitted learners (docs/proofs/guarantees.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITTEN_FROM_DESCRIPTION = (
 )
 SYNTHETIC_VALUES = "values of public rows were filled in from bounds or types and are not a sample"
 DEPENDENT_ROWS = "a person may have several rows, which are not independent"
-ADAPTIVE_COVER = "each draw after the first uses a cover that earlier draws chose"
+ADAPTIVE_COVER = "each draw after the first uses a cover that depends on earlier draws"
 UNKNOWN_COVER_RADIUS = "the radius of the cover is not known"
 FITTED_STEPS = (
     "steps before the learner were fitted to the public rows, which makes these rows dependent"
@@ -36,7 +36,7 @@ FITTED_STEPS = (
 PRIOR_SELECTION = "the same rows were used before to choose among the candidates"
 ADDED_ROWS = "rows for labels that might not occur were added to the rows of the base learner"
 NO_THEOREM = "no theorem bounds the error of this learner in the population"
-"""Reasons why there is no bound; each completes the sentence "No error bound is proved: ..."."""
+"""Reasons for a missing bound; each completes the sentence "No error bound is proved: ..."."""
 
 
 _UNPROVED = "No error bound is proved: "
@@ -48,15 +48,15 @@ def no_guarantee(why: str) -> Promise:
 
 
 def why_unproved(guarantee: Promise) -> str:
-    """Return the reason that `no_guarantee` was given."""
+    """Return the reason that was passed to `no_guarantee`."""
     return guarantee.reason.removeprefix(_UNPROVED).removesuffix(".")
 
 
 def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:
-    """Return a guarantee whose reason names the declared VC dimension of a `FiniteClass`, if any.
+    """Return a guarantee whose reason states the declared VC dimension of a `FiniteClass`, if any.
 
-    The declaration is an assumption of the bound, since it is not checked. Without a bound or a
-    declared dimension the guarantee is returned unchanged.
+    The bound assumes that the declared VC dimension is correct, since it is not checked. A
+    guarantee without a bound or without a declared dimension is returned unchanged.
     """
     classes = hypotheses.classes if isinstance(hypotheses, Union) else [hypotheses]
     finite_classes = [member for member in classes if isinstance(member, FiniteClass)]
@@ -70,9 +70,9 @@ def with_class_assumptions(guarantee: Promise, hypotheses: Any) -> Promise:
 
 
 def why_no_guarantee(X_public: Any, *, several: bool) -> str:
-    """Return the reason why the rows of a fit allow no population bound, or "" if they do.
+    """Return the reason why the rows of a fit do not permit a population bound, or "" if they do.
 
-    `several` is true if a person may have several rows, which are then dependent.
+    `several` indicates whether a person may have several rows, which are then dependent.
     """
     if several:
         return DEPENDENT_ROWS
@@ -80,9 +80,9 @@ def why_no_guarantee(X_public: Any, *, several: bool) -> str:
 
 
 def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: float) -> None:
-    """Warn if the bound on the excess error is 1, which holds for every rule.
+    """Warn if the bound on the excess error is 1, which is vacuous.
 
-    The text of the warning depends on public numbers only.
+    The warning text depends on public numbers only.
     """
     if guarantee.bound is not None and guarantee.bound >= 1:
         warn(
@@ -96,20 +96,20 @@ def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: 
 def cover_error(
     cover: Cover, hypotheses: Any, n_features: int, n_classes: int, m: int, beta: float
 ) -> float | None:
-    """Return an upper bound on the distance of any rule of a class to the nearest cover member.
+    """Return an upper bound on the distance from any rule of a class to the nearest cover member.
 
-    The distance of two rules is the probability that they predict different labels.
+    The distance between two rules is the probability that they predict different labels.
 
     Parameters
     ----------
     cover : Cover
-        The cover; its attributes `cuts` and `radius` describe how it was built.
+        The cover. Its attributes `cuts` and `radius` describe its construction.
     hypotheses : HypothesisClass
-        The class that it covers.
+        The class that the cover approximates.
     n_features, n_classes : int
         Numbers of columns and labels.
     m : int
-        Number of public rows that the cover was built on, drawn independently.
+        Number of independently drawn public rows from which the cover was built.
     beta : float
         Probability with which the bound may fail.
 
@@ -120,7 +120,7 @@ def cover_error(
     """
     if cover.cuts is not None:
         return _cut_error(cover.cuts, m, beta)
-    # the growth functions count labellings with two labels
+    # the growth functions count the labellings with two labels
     if cover.radius is None or n_classes > 2 or not hasattr(hypotheses, "growth"):
         return None
     if cover.radius == 0:
@@ -130,11 +130,12 @@ def cover_error(
 
 
 def _cut_error(cuts: Cuts, m: int, beta: float) -> float:
-    """Return the bound of `cover_error` for a cover whose thresholds are public values."""
+    """Return the bound of `cover_error` for a cover whose thresholds are values of public rows."""
     if not cuts.per_rule:
         return 0.0
-    # Three events share beta: cuts in every gap, cuts that skip values, and merged columns. The
-    # shares are beta / 3 even if fewer events apply, since the public rows decide which of them do.
+    # Three events share beta: a threshold in every gap, thresholds that skip values, and merged
+    # columns. Each share is beta / 3 even if fewer events apply, since the public rows determine
+    # the applicable events.
     max_skipped = cuts.allowed if cuts.missed else 0
     error = cuts_radius(m, beta / 3, cuts.per_rule, columns=cuts.columns, missed=max_skipped)
     if cuts.merged:
@@ -162,11 +163,11 @@ def excess_error_guarantee(
     cover : Cover
         The first cover of the search.
     drawn : DrawnRule
-        Result of `search_cover`.
+        The result of `search_cover`.
     radius_at : callable
-        ``radius_at(beta)`` returns an upper bound on the distance of any rule of the class to the
-        nearest member of the cover, which holds with probability 1 - beta. None if no bound is
-        known.
+        ``radius_at(beta)`` returns an upper bound on the distance from any rule of the class to the
+        nearest member of the cover. The bound holds with probability 1 - beta. ``None`` if no bound
+        is known.
     n : int
         Number of scored private rows, drawn independently of the cover.
     beta : float
@@ -174,14 +175,14 @@ def excess_error_guarantee(
     public_weight, n_labelled : int
         Weight and number of the labelled public rows in the score.
     growth : int, optional
-        Growth function of the class at 2 n_labelled rows, for two labels.
+        Growth function of the class for two labels, evaluated at 2 n_labelled rows.
     hypotheses : HypothesisClass, optional
-        The class. If its VC dimension is declared and used, the reason says so.
+        The hypothesis class. If the bound uses a declared VC dimension, the reason states this.
 
     Returns
     -------
     Promise
-        The bound and a sentence with its terms, or no bound and the reason.
+        The bound with a sentence that lists its terms, or the reason why there is no bound.
     """
     if drawn.cover is not cover:
         return no_guarantee(ADAPTIVE_COVER)
@@ -193,12 +194,14 @@ def excess_error_guarantee(
     draw_error = drawn.certificate.at(remaining_beta / 4)
     total_public_weight = public_weight * n_labelled
     if total_public_weight:
-        # the public rows chose the cover, so their errors need uniform convergence over the class
+        # the public rows determined the cover, so their errors require uniform convergence over
+        # the class
         public_error = (
             1.0 if growth is None else 2 * uniform_error(n_labelled, remaining_beta / 8, growth)
         )
         private_error = sampling_error(n, remaining_beta / 2, cover.size)
-        # the score is a weighted mean over both kinds of rows, and so is the bound on its error
+        # the score is a weighted mean over public and private rows, and so is the bound on its
+        # error
         total_error = n * private_error + total_public_weight * min(public_error, 1.0)
         mean_sampling_error = total_error / (n + total_public_weight)
     else:
@@ -214,25 +217,26 @@ def excess_error_guarantee(
 
 
 def is_whole_class(cover: Cover) -> bool:
-    """Return whether every rule of the class is in its cover, as for a `FiniteClass`."""
+    """Return whether the cover contains every rule of the class, as for a `FiniteClass`."""
     return cover.cuts is not None and not cover.cuts.per_rule
 
 
 def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
-    """Return the guarantee that a fitted base learner states about its error in the population.
+    """Return the guarantee that a fitted base learner states for its population error.
 
     Parameters
     ----------
     base : classifier
         The fitted base learner.
     beta : float, optional
-        Maximum probability with which the bound may fail. By default it is the base learner's own.
+        Maximum probability with which the bound may fail. The default is the base learner's own
+        probability.
 
     Returns
     -------
     Promise
-        The guarantee. It has no bound if the base learner states no bound, or if its bound may
-        fail with a probability above `beta`.
+        The guarantee. The guarantee has no bound if the base learner states none, or if its bound
+        may fail with a probability above `beta`.
     """
     name = type(base).__name__
     if not hasattr(base, "guarantee_reason_"):

@@ -1,4 +1,4 @@
-"""SemiPrivateClassifier: one private draw from a cover that public rows choose."""
+"""SemiPrivateClassifier: one private draw from a cover that is built from public rows."""
 
 from __future__ import annotations
 
@@ -50,84 +50,89 @@ from skpublicdp.typing import Integers
 class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     """Pure ε-differentially private classifier that uses public rows.
 
-    Public rows, labelled or not, choose a finite cover of a hypothesis class. One exact draw of the
-    exponential mechanism selects a rule of the cover by its errors on the private rows. This is
-    Algorithm 1 (A_SSPP) of [1]_, and Lemma 3.2 there proves its privacy.
+    Public rows, labelled or not, determine a finite cover of a hypothesis class. One exact draw of
+    the exponential mechanism then selects a rule of the cover according to its errors on the
+    private rows. This is Algorithm 1 (A_SSPP) of [1]_, whose Lemma 3.2 proves privacy.
 
     Parameters
     ----------
     hypotheses : HypothesisClass, default=None
-        Class to learn; ``None`` means `DecisionTrees(max_depth=2)`.
+        Hypothesis class to learn; ``None`` means `DecisionTrees(max_depth=2)`.
     epsilon : float, default=1.0
-        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+        Privacy budget ε > 0 of one `fit`, interpreted as an exact fraction.
     alpha : float, default=0.05
-        Target of approximation, in (0, 1): some rule of the cover disagrees with the best of the
-        class on at most about this share of the public rows. For split points it is the spacing of
-        the quantiles. A smaller value gives a larger cover, and a larger error of the draw.
+        Target approximation error, in (0, 1): some rule of the cover disagrees with the best rule
+        of the class on at most approximately this fraction of the public rows. For split points,
+        alpha is the spacing of the quantiles. A smaller alpha results in a larger cover and a
+        larger error of the draw.
     beta : float, default=0.05
-        Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
+        Probability, in (0, 1), with which `certificate_` may fail; `guarantee_` may fail with the
+        same probability.
     public_weight : int, default=1
-        Weight of a labelled public row in the score, relative to a private row. It costs no
-        privacy; 0 ignores public labels.
+        Weight of a labelled public row in the score, relative to a private row. Public labels cost
+        no privacy; a weight of 0 ignores them.
     classes : array-like, default=None
-        All possible labels. By default the labels that occur in `y` and among the public labels,
-        whose set is then taken to be public knowledge.
+        All possible labels. By default, the labels that occur in `y` and among the public labels;
+        the set of these labels is then assumed to be public knowledge.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of the features, from public knowledge. They are used if there are
-        fewer than min(20, 1 / alpha) public rows, or if these are all equal in a feature. Without
-        bounds and public rows, the features are taken to be standard normal.
+        Lower and upper bounds of the features, from public knowledge. The bounds are used if there
+        are fewer than min(20, 1 / alpha) public rows, or if a feature is constant among the public
+        rows. Without bounds and public rows, the features are assumed to be standard normal.
     n_jobs : int, default=None
-        Number of threads that count rows; results do not depend on it.
+        Number of threads that count rows; it does not affect the results.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Any other value makes the fit
-        repeatable, for tests and papers; the receipt then says so.
+        ``None`` uses the operating system's secure random number generator. Any other value makes
+        the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows. `fit` then needs `groups` and uses at most this number of
-        rows of each person, the first ones.
+        Protects people instead of individual rows. `fit` then requires `groups` and uses at most
+        the first `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it does not suffice, `fit` raises before a private row
-        is read.
+        Privacy budget to which the fit is charged. If too little budget remains, `fit` raises an
+        error before any private row is read.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     hypothesis_ : Hypothesis
-        The drawn rule; ``print`` shows it in words.
+        The drawn rule; ``print`` displays it in words.
     cover_size_ : int
-        Number of hypotheses in the cover, of the last round if there are several.
+        Number of hypotheses in the cover, or in the cover of the last round if there are several
+        rounds.
     cover_radius_ : float or None
-        Radius of the cover on the public rows (on the reference sample, without public rows): each
-        member of the class disagrees with some member of the cover on at most this share of them.
-        ``None`` if no bound is known, as for halfspaces along directions. In the population the
-        share may be larger, even if this is 0; `guarantee_` accounts for that.
+        Radius of the cover on the public rows (or on the reference sample, if there are no public
+        rows): every rule of the class disagrees with some rule of the cover on at most this
+        fraction of these rows. ``None`` if no bound is known, as for halfspaces along directions.
+        In the population, the fraction may be larger, even if `cover_radius_` is 0; `guarantee_`
+        accounts for this.
     privacy_ : PrivacyReceipt
         The privacy cost of the fit.
     certificate_ : Certificate
-        Bound on the excess error of the drawn rule over the best of the cover (of the last round),
-        on the scored rows.
+        Bound on the excess error of the drawn rule over the best rule of the cover (of the last
+        round) on the scored rows.
     guarantee_ : float or None
-        Bound on the excess error in the population over the best of `hypotheses`, with probability
-        1 - beta over the private rows, the public rows and the draw, if all rows are independent
-        draws from one population. ``None`` if no bound is proved.
+        Bound on the excess population error over the best rule of `hypotheses`. The bound holds
+        with probability 1 - beta over the private rows, the public rows and the draw, if all rows
+        are independent draws from one population. ``None`` if no bound has been proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why no bound is proved.
+        The terms of the bound, or the reason why no bound has been proved.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the columns, if `X` has string column names.
+        Names of the columns, if all column names of `X` are strings.
 
     Warns
     -----
     LargeEpsilonWarning
-        If `epsilon` is so large that it protects almost nothing.
+        If `epsilon` is so large that it provides almost no protection.
     NoPublicDataWarning
-        If there are no public rows, so that the cover is data-independent. Also if the public rows
-        are too few, or all equal in a column, and `bounds` has no entry for it.
+        If there are no public rows, in which case the cover is data-independent. Also if there are
+        too few public rows, or a column is constant among them, and `bounds` has no entry for the
+        column.
     SlicedPublicDataWarning
-        If `X_public` has as many rows as `X`, so that cross-validation would slice it.
+        If `X_public` has as many rows as `X`, in which case cross-validation would slice it.
     TooFewRowsWarning
-        If `guarantee_` is 1, so that no accuracy bound holds.
+        If `guarantee_` is 1, which means that no accuracy bound holds.
 
     See Also
     --------
@@ -135,9 +140,9 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one private row, features and label. The number of
-    private rows, the set of labels and all public rows are not protected. `hypothesis_` is the only
-    attribute that depends on the values of private rows.
+    Neighbouring datasets differ by replacing the features and label of one private row. The number
+    of private rows, the set of labels and all public rows are not protected. Only `hypothesis_`
+    depends on the values of private rows.
 
     References
     ----------
@@ -167,7 +172,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         **COVER_PARAMETERS,
     }
 
-    # metadata of these names has only one meaning, so it is routed without a request
+    # metadata with these names has only one meaning, so it is routed without a request
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "y_public": True,
@@ -180,7 +185,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     protects_all_rows = True
     """Every row of `X` is protected, except for rows that a mask marks as public.
 
-    The classifier may therefore be a base learner.
+    The classifier can therefore serve as a base learner.
     """
 
     def __init__(
@@ -221,23 +226,24 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Select a rule by the exponential mechanism, by its errors on the private rows.
+        """Select a rule with the exponential mechanism, using its errors on the private rows.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows, all private except for the rows that `is_public` marks.
+            Rows, all private except for those marked by `is_public`.
         y : array-like, shape (n,)
-            Labels. For rows that `is_public` marks, -1 (or ``"-1"`` among text labels) means
-            unlabelled, unless -1 is a label of some private row or one of `classes`.
+            Labels. For rows marked by `is_public`, -1 (or ``"-1"`` among string labels) means
+            "unlabelled", unless -1 is the label of some private row or one of `classes`.
         X_public : array-like of float, shape (m, n_features), optional
-            Separate public rows. In cross-validation it must not have as many rows as `X`.
+            Separate public rows. In cross-validation, `X_public` must not have as many rows as `X`.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`, with -1 as above. By default `X_public` has no labels.
+            Labels of `X_public`, where -1 has the same meaning as in `y`. By default `X_public` has
+            no labels.
         is_public : array-like of bool, shape (n,), optional
-            Marks the public rows of `X`. Safe in cross-validation.
+            Marks the public rows of `X`. The mask is safe to use in cross-validation.
         groups : array-like, shape (n,), optional
-            Person of each row, for `max_rows_per_group`; not read for public rows.
+            Person identifier of each row, for `max_rows_per_group`; not read for public rows.
 
         Returns
         -------
@@ -247,9 +253,9 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. The message quotes no private value.
+            If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
-            If `budget` does not suffice.
+            If too little of `budget` remains.
         CoverSizeError
             If the error counts of the cover would not fit in memory.
         """
@@ -273,21 +279,21 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         return predict_batches(self, X, self._rule(), numeric=True)
 
     def _rule(self) -> Rule:
-        """Return a function that predicts the labels of a table; it does not hold the estimator."""
+        """Return a function that predicts labels without keeping a reference to the estimator."""
         check_is_fitted(self)
         classes, hypothesis, schema = self.classes_, self.hypothesis_, self._schema
         return lambda table: classes[hypothesis.predict(schema.encode(table, clamp=False))]
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        """Return the columns that `fit` was given, with their names and types."""
+        """Return the columns that were passed to `fit`, with their names and types."""
         return self._schema.columns
 
-    # `SemiPrivateSearchCV` calls some of the following steps of `fit` itself, with one draw for all
-    # candidates.
+    # `SemiPrivateSearchCV` calls some of the following steps of `fit` itself and makes one draw
+    # for all candidates.
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> Dataset:
-        """Return the inputs of `fit` as a data set: private and public rows, encoded as numbers."""
+        """Return the inputs of `fit` as a dataset of private and public rows in numeric form."""
         return read_fit_inputs(
             self,
             X,
@@ -299,19 +305,19 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         )
 
     def _min_public_rows(self) -> int | None:
-        """Return the number of public rows below which `bounds` are used as well, or None.
+        """Return the number of public rows below which `bounds` are also used, or None.
 
-        Quantiles at a spacing of alpha need 1 / alpha rows, of which 20 are always enough. A finite
-        class needs no public rows, so there is no minimum (None).
+        Quantiles at spacing alpha require 1 / alpha rows, but 20 rows are always enough. A finite
+        class does not need public rows, so there is no minimum (None).
         """
         if isinstance(self.hypotheses, FiniteClass):
             return None
         return math.ceil(1 / max(self.alpha, 0.05))
 
     def _prepare(self, rows: Dataset, ledger: Ledger) -> RuleSearch:
-        """Return the cover that the public rows choose, and the rows that score its rules.
+        """Return the cover built from the public rows, and the rows that score its rules.
 
-        The sensitivity is 1, the weight of private rows, whatever the weight of public rows.
+        The sensitivity is 1, the weight of a private row, regardless of the weight of public rows.
         """
         return RuleSearch(
             cover=self._cover(rows),
@@ -321,7 +327,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         )
 
     def _cover(self, rows: Dataset) -> Cover:
-        """Return the cover of the class that the public rows choose."""
+        """Return the cover of the class that is built from the public rows."""
         return class_or_default(self.hypotheses).build_cover(
             self._public_sample(rows), alpha=self.alpha, beta=self.beta
         )
@@ -369,7 +375,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     def _why_no_guarantee(
         self, cover: Cover, rows: Dataset, described: bool, rows_per_person: int
     ) -> str | None:
-        """Return the reason why the rows of a fit allow no population bound, or None if they do."""
+        """Return the reason why these rows do not permit a population bound, or None."""
         if rows_per_person > 1:
             return DEPENDENT_ROWS
         if is_whole_class(cover) and not len(rows.targets.public):
@@ -381,7 +387,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         return WRITTEN_FROM_DESCRIPTION if described else None
 
     def _cover_error(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
-        """Return the bound of `population_guarantee.cover_error` for this class and these rows."""
+        """Return the bound of `population_guarantee.cover_error` for this class and rows."""
         n_features, n_classes = self.n_features_in_, len(rows.classes)
         return cover_error(
             cover, class_or_default(self.hypotheses), n_features, n_classes, rows.n_public, beta
@@ -395,7 +401,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     def _table(self, cover: Cover, rows: Dataset) -> Integers:
         """Return the counts from which a cover computes the errors of its rules on all scored rows.
 
-        A labelled public row counts `public_weight` times.
+        A labelled public row is counted `public_weight` times.
         """
         table = rows.fold(lambda X, y: tabulate(cover, X, y), n_jobs=self.n_jobs)
         y_public = rows.targets.public

@@ -967,7 +967,7 @@ class TestPersons:
         assert model.privacy_.mechanisms[0].epsilon == plain.privacy_.mechanisms[0].epsilon
         assert model.privacy_.unit == "replace one person, up to 2 private rows"
         assert model.privacy_.n_private == 40
-        text = "for one row, ε of the receipt is for a person"
+        text = "to one row, ε of the receipt applies to a person"
         assert any(text in assumption for assumption in model.privacy_.assumptions)
 
     def test_a_given_budget_states_what_it_costs_a_person(self):

@@ -148,7 +148,7 @@ class TestThirdParty:
     def test_without_a_declaration_there_is_none(self):
         clf = ages(0, 5000, 50_000, base_accuracy=None)
         assert clf.guarantee_ is None
-        assert "needs a base_accuracy" in clf.guarantee_reason_
+        assert "requires a base_accuracy" in clf.guarantee_reason_
 
     def test_a_released_labeler(self):
         for seed in range(3):

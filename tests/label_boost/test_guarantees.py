@@ -131,7 +131,7 @@ class TestBoosted:
         assert float(words[0]) + float(words[4]) == pytest.approx(clf.guarantee_, abs=2e-3)
         few = boosted(n_labelled=300, n_unlabelled=9000)
         assert (few.n_rounds_, few.guarantee_) == (1, 1.0)
-        assert few.guarantee_reason_.endswith("this is no bound for so few rows.")
+        assert few.guarantee_reason_.endswith("this bound is vacuous.")
 
     def test_the_default_base_learner_makes_one(self):
         for hypotheses in (None, Stumps()):
@@ -141,10 +141,10 @@ class TestBoosted:
 
 
 NOTHING = {
-    "third party": ({"base": Recorder()}, "need a SemiPrivateClassifier as base learner"),
+    "third party": ({"base": Recorder()}, "must be a SemiPrivateClassifier"),
     "other class": (
         {"base": SemiPrivateClassifier(Intervals(), beta=0.025)},
-        "hypotheses include the rules that label",
+        "hypotheses include the labelling rules",
     ),
     "its beta": ({"base": SemiPrivateClassifier(Thresholds())}, "set its beta to 0.025 or less"),
     "no public rows": ({"m": 0, "base": None}, "no public rows"),

@@ -488,7 +488,7 @@ class TestPersons:
         else:
             stages = zip(clf.privacy_.mechanisms, plain.privacy_.mechanisms, strict=True)
             assert all(one.event == other.event for one, other in stages)
-            assert "for one row, the total is for a person" in repr(clf.privacy_)
+            assert "to one row, the total applies to a person" in repr(clf.privacy_)
         assert (clf.privacy_.epsilon, clf.privacy_.delta) == (2.0, delta)
         assert clf.privacy_.unit == "replace one person, up to 2 private rows"
         assert clf.privacy_.n_private == len(rows) < N

@@ -523,7 +523,7 @@ class TestSearch:
 
 class TestFiniteClass:
     PLAIN = DummyClassifier(strategy="constant", constant=0).fit(PUBLIC, np.arange(60) % 2)
-    LINE = "what a model of FiniteClass predicts for a row depends on that row alone"
+    LINE = "the prediction of a FiniteClass model for a row depends on that row alone"
 
     def fitted(self, model, budget=None):
         model.fit(PUBLIC, (PUBLIC[:, 0] > 0).astype(int))

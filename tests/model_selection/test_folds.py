@@ -96,7 +96,7 @@ def test_the_size_of_a_shuffled_test():
         (PublicKFold(2), {"is_public": [0, 1, 0, 0, 2, 0]}, "of unknown status is private"),
         (PublicKFold(2), {"groups": [1, 2]}, "one person per row"),
         (PublicKFold(2), {"groups": [1, 2, 3, None, 5, 6]}, "one is missing"),
-        (PublicKFold(2), {"y": [0, 1, -1, 0, 1, -1]}, "needs to know the public rows"),
+        (PublicKFold(2), {"y": [0, 1, -1, 0, 1, -1]}, "requires the mask of public rows"),
     ],
 )
 def test_what_is_refused(splitter, given, reason):

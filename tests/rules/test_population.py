@@ -308,7 +308,7 @@ class TestNothing:
             ({"X_public": describe_columns({"a": (-3, 3), "b": (-3, 3)})}, "from a description"),
             ({"max_rows_per_group": 2, "groups": np.arange(4000) // 2}, "several rows"),
             ({"hypotheses": Halfspaces(cover="directions", rounds=1)}, "is not known"),
-            ({"hypotheses": Halfspaces(cover="directions", rounds=2)}, "earlier draws chose"),
+            ({"hypotheses": Halfspaces(cover="directions", rounds=2)}, "depends on earlier draws"),
         ],
     )
     def test_of_a_rule(self, settings, reason):
@@ -335,7 +335,7 @@ class TestNothing:
 def test_few_rows_are_promised_nothing():
     clf = fitted(epsilon=1e-3)
     assert clf.guarantee_ == 1
-    assert "no bound for so few rows" in clf.guarantee_reason_
+    assert "this bound is vacuous" in clf.guarantee_reason_
 
 
 def test_labelled_public_rows_are_bounded_by_the_whole_class():

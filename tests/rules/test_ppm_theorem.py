@@ -419,7 +419,7 @@ class TestGuarantee:
             clf = clone(THEOREM).fit(X, y)
         assert len(caught) == 1
         assert clf.guarantee_ == 1
-        assert clf.guarantee_reason_.endswith("this is no bound for so few rows.")
+        assert clf.guarantee_reason_.endswith("this bound is vacuous.")
 
     @few_rows
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
