@@ -1,7 +1,7 @@
 """Privacy events: uses of private rows, with prices in (ε, δ), zCDP and GDP.
 
-An event is a tree of mechanisms. It describes either a mechanism that was run, or a plan, which
-lists in advance everything that a fit may run. The price of an event is an upper bound on its
+An event is a tree of mechanisms. The tree describes either a mechanism that was run, or a plan,
+which lists in advance everything that a fit may run. The price of an event is an upper bound on its
 privacy loss. docs/proofs/budgets.md has the proofs of these prices. `plans` computes a tighter
 composition for the events of one fit.
 """

@@ -37,8 +37,8 @@ FIT_KINDS = ("pure", "draw", "gaussian", "approximate")
 FAILURE_SHARE, SINGLE_NOISE_SHARE, SPLIT_SHARE = Fraction(1, 10), Fraction(1, 30), Fraction(1, 30)
 """Shares of the δ of a budget, with accountant "auto".
 
-The first share is for events that may fail. The others are for the second and third rule of
-`Filter.admission_rules`.
+The first share is for events that may fail. The second and third shares are for the second and
+third rule of `Filter.admission_rules`.
 """
 
 N_EPSILON_PARTS = 16
@@ -76,8 +76,8 @@ class Remaining(NamedTuple):
     draw : float
         Largest ε of a fit that only draws a rule by the exponential mechanism.
     gaussian : float
-        Largest ε of a fit that adds Gaussian noise, for the δ of the budget. It is 0 if that δ is
-        0.
+        Largest ε of a fit that adds Gaussian noise, for the δ of the budget. This ε is 0 if the δ
+        of the budget is 0.
     approximate : float
         Largest ε of any other fit with δ > 0, for the remaining δ.
     """

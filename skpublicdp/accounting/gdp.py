@@ -147,8 +147,8 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     Returns
     -------
     Fraction
-        The inverse of `gaussian_delta` with respect to μ², rounded down to 64 binary digits. It
-        therefore implies (ε, δ) exactly.
+        The inverse of `gaussian_delta` with respect to μ², rounded down to 64 binary digits. This
+        μ² therefore implies (ε, δ) exactly.
 
     See Also
     --------
@@ -271,8 +271,8 @@ def _enclose_to_tolerance(
 ) -> Enclosure:
     """Return tight bounds on the δ of μ-GDP for a given ε, using as many digits as needed.
 
-    Their relative distance is at most `ENCLOSURE_TOLERANCE` times `complement`, which equals 1 - δ
-    if δ may be close to 1.
+    The relative distance of the bounds is at most `ENCLOSURE_TOLERANCE` times `complement`, which
+    equals 1 - δ if δ may be close to 1.
     """
     digits = START_DIGITS
     while True:

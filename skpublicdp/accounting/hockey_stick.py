@@ -1,9 +1,9 @@
 """Piecewise-linear upper bounds on the hockey-stick curves of privacy losses.
 
 A curve V maps u = e^ε to the largest δ that the later steps of a plan can cause at ε. V is
-non-increasing and convex, with V(0) = 1. It is stored as upper bounds at the points u = e^(j h),
-for a range of integers j. Starting from (0, 1), V is interpolated linearly between these points,
-and it is constant after the last point. The proof is docs/proofs/plans.md.
+non-increasing and convex, with V(0) = 1. V is stored as upper bounds at the points u = e^(j h), for
+a range of integers j. Starting from (0, 1), V is interpolated linearly between these points, and it
+is constant after the last point. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class CurveGrid:
     Attributes
     ----------
     step : float
-        Distance h between the logarithms of neighbouring points. It is at most 1/2 and has at most
-        24 binary digits, so that multiples of h/2 are exact floats.
+        Distance h between the logarithms of neighbouring points. The step is at most 1/2 and has at
+        most 24 binary digits, so that multiples of h/2 are exact floats.
     first, last : int
         The smallest and the largest j; `last` is positive.
     """
@@ -234,7 +234,8 @@ def _interpolate(left: Floats, right: Floats, distance: float, step: float) -> F
 def _loss_probabilities(epsilon: float, t: Floats) -> tuple[Floats, Floats]:
     """Return the probabilities of the losses t and t - ε of a two-valued privacy loss.
 
-    Their sum is 1, and the mean of e^-loss is 1. These two equations determine them.
+    The probabilities sum to 1, and the mean of e^-loss is 1. These two conditions determine both
+    probabilities.
     """
     denominator = math.expm1(epsilon)
     return np.exp(t) * np.expm1(epsilon - t) / denominator, np.expm1(t) / denominator

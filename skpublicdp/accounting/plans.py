@@ -1,10 +1,10 @@
 """Privacy cost of an adaptive plan, by hockey-stick divergences.
 
 A plan is an event that is fixed in advance: sequential steps, and adaptive choices between several
-plans. Its δ(ε) is computed backwards from the last step. V(u) is the largest δ that the later steps
-can cause, with u = e^(ε - privacy loss so far). V is convex in u, so the piecewise-linear function
-through a few of its values is an upper bound. All floats are rounded up, so `plan_delta` returns an
-upper bound. The proof is docs/proofs/plans.md.
+plans. The δ(ε) of a plan is computed backwards from the last step. V(u) is the largest δ that the
+later steps can cause, with u = e^(ε - privacy loss so far). V is convex in u, so the
+piecewise-linear function through a few of its values is an upper bound. All floats are rounded up,
+so `plan_delta` returns an upper bound. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def largest_scale(
     target = transform(float(delta))
 
     def excess(scale: float) -> float:
-        """Return the transformed δ of a scale minus the target. It is negative if the plan fits."""
+        """Return the transformed δ of a scale minus the target, which is negative if the plan
+        fits."""
         plan_delta = _plan_delta(make_plan(Fraction(scale)), epsilon)
         if Fraction(plan_delta) <= delta:  # exact, so that rounding cannot change the sign
             return min(transform(plan_delta) - target, -MIN_EXCESS)
@@ -258,7 +259,8 @@ def _plan_delta(plan: Event, epsilon: Fraction) -> float:
 
 
 PLAN_EPSILON_CAP = Fraction(128)
-"""Largest ε that is used, so that e^ε is a float. Its δ is at least that of any larger ε."""
+"""Largest ε that is used, so that e^ε is a float. The δ at this ε is at least the δ at any larger
+ε."""
 
 MIN_PLAN_PARAMETER = 2.0**-40
 """Smallest μ, and smallest ε of a draw, that is used. A larger value only increases δ."""
@@ -343,7 +345,8 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
 
 
 MAX_TILT = 1e6
-"""Largest exponential tilt that is tried. It is reached if δ(ε) of the plan is nearly zero."""
+"""Largest exponential tilt that is tried. This tilt is reached if δ(ε) of the plan is nearly
+zero."""
 
 TILT_TOLERANCE = 0.05
 """Relative error of a tilt."""

@@ -165,7 +165,7 @@ class PrivacyReceipt:
         """Return the smallest proved δ at a given ε.
 
         The result is the smaller of two bounds: δ(ε) of the plan, and the δ implied by the
-        guarantee (ε₀, δ). The latter is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀) if ε < ε₀.
+        guarantee (ε₀, δ). If ε < ε₀, the second bound is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀).
         """
         delta_of_plan = 1.0
         if self.epsilon > MIN_PLAN_EPSILON:

@@ -78,8 +78,8 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     Returns
     -------
     Fraction
-        The inverse of `zcdp_epsilon`, rounded down to 64 binary digits. It therefore implies (ε, δ)
-        exactly.
+        The inverse of `zcdp_epsilon`, rounded down to 64 binary digits. This ρ therefore implies
+        (ε, δ) exactly.
 
     References
     ----------

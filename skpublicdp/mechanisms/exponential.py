@@ -60,8 +60,8 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
 
     Notes
     -----
-    The draw is ε-differentially private (McSherry and Talwar 2007, Theorem 6). Its distribution is
-    exact, because no rounded number decides an outcome.
+    The draw is ε-differentially private (McSherry and Talwar 2007, Theorem 6). The distribution of
+    the draw is exact, because no rounded number decides an outcome.
 
     Examples
     --------
@@ -255,8 +255,8 @@ def _histogram(errors: Integers) -> tuple[Integers, Integers]:
 def _pick_option(family: Choice | OneOf, rate: Fraction, bits: RandomBits) -> int:
     """Return the index of an option, drawn with probability proportional to its mass.
 
-    A uniform number selects the option. Its binary digits and the precision of the masses are
-    extended until they determine the option, so the distribution is exact.
+    A uniform number selects the option. The binary digits of this number and the precision of the
+    masses are extended until they determine the option, so the distribution is exact.
     """
     digits = 0
     n_digits = 0

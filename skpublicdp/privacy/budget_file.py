@@ -43,7 +43,7 @@ UNUSABLE_FILE = (
 
 
 class Entry(NamedTuple):
-    """Record of one fit that was charged to a budget. It contains public numbers only.
+    """Record of one fit that was charged to a budget. The record contains only public numbers.
 
     Attributes
     ----------

@@ -114,7 +114,7 @@ class ReceiptLine(NamedTuple):
     def to_mechanism(self, max_epsilon: Fraction, delta: Fraction) -> Mechanism:
         """Return the mechanism for the receipt, with the privacy cost (ε, δ) of a single use.
 
-        Gaussian noise has a finite ε only if δ is positive. Its ε is computed for the δ of the fit,
+        Gaussian noise has a finite ε only if δ is positive. The ε is computed for the δ of the fit,
         and is at most the ε of the fit.
         """
         mechanism_epsilon, mechanism_delta = basic_price(self.event)
@@ -218,7 +218,8 @@ class Ledger:
     ) -> Ledger:
         """Return a ledger for the fit of an estimator, with the estimator's privacy parameters.
 
-        `settings` are further arguments of `Ledger`. They override the estimator's parameters.
+        `settings` are further arguments of `Ledger`. These settings override the estimator's
+        parameters.
         """
         parameters = {
             "epsilon": estimator.epsilon,
@@ -258,7 +259,7 @@ class Ledger:
         return self._cap.admits(event)
 
     def plan(self, event: Event) -> None:
-        """Set the plan before the first event. Its cost is charged to the budget.
+        """Set the plan before the first event, which charges the plan to the budget.
 
         A sub-ledger, or a ledger made by `split`, may replace its assigned plan by any plan that
         costs no more.
@@ -571,8 +572,8 @@ def warn_if_epsilon_is_large(plan: Event, epsilon: Fraction, delta: Fraction) ->
     if plan_delta(plan, Fraction(0)) > max_delta_at_zero:
         warn(
             f"epsilon = {float(epsilon):g} protects almost nothing: an attacker who knows all "
-            "other rows and considers two values of the last one equally likely may be right "
-            "more than 99.99% of the time. Lower epsilon; about 1 is usual.",
+            "other rows and considers two values of the remaining row equally likely may be right "
+            "more than 99.99% of the time. Lower epsilon; values around 1 are common.",
             LargeEpsilonWarning,
         )
 
@@ -589,9 +590,10 @@ _IN_PUBLIC_COMPUTATION = ContextVar("_IN_PUBLIC_COMPUTATION", default=False)
 def public_computation() -> Iterator[None]:
     """Context manager for seeded fits on public rows only, such as trials on public folds.
 
-    It declares that the draws of these fits release nothing about private rows, and it changes no
-    draw. The verification of a fit does not count such draws as uses of private rows. Seeded draws
-    are identical for neighbouring data sets, so a wrong declaration makes their results differ.
+    The context declares that the draws of these fits release nothing about private rows, without
+    changing any draw. The verification of a fit does not count such draws as uses of private rows.
+    Seeded draws are identical for neighbouring data sets, so a wrong declaration makes their
+    results differ.
     """
     token = _IN_PUBLIC_COMPUTATION.set(True)
     try:

@@ -170,8 +170,9 @@ class TableAnswers(ReleasedAnswers):
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
         """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2).
 
-        Simultaneous intervals hold jointly (Bonferroni). They contain the intervals from the noisy
-        counts alone, so that they hold without assumptions about public rows.
+        Simultaneous intervals hold jointly (Bonferroni). Simultaneous intervals contain the
+        intervals from the noisy counts alone, so that they hold without assumptions about public
+        rows.
         """
         if not self._is_about_cells:
             raise ValueError(

@@ -517,8 +517,9 @@ class BinnedColumn:
     def _cut_errors(self, ranges: BinnedRanges, failure: float) -> tuple[Floats, Floats]:
         """Return bounds on the errors of sums due to the shares of cut bins.
 
-        The share of a cut bin is estimated from the rows in the bin. Its bounds are the ends of the
-        Wilson (1927) score interval. The bounds of several bins are added in quadrature.
+        The share of a cut bin is estimated from the rows in the bin. The bounds of this share are
+        the ends of the Wilson (1927) score interval. The bounds of several bins are added in
+        quadrature.
 
         Returns
         -------

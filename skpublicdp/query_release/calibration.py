@@ -342,7 +342,7 @@ def rake_to_margins(
     codes : ndarray of int, shape (n_rows, n_columns)
         Codes of the rows.
     weights : ndarray of shape (n_rows,)
-        Initial weights, with sum 1.
+        Initial weights, which sum to 1.
     known : dict of tuple of int to ndarray
         Known fractions of the population.
     sizes : tuple of int
@@ -351,7 +351,7 @@ def rake_to_margins(
     Returns
     -------
     ndarray of shape (n_rows,)
-        Weights with sum 1.
+        Weights that sum to 1.
 
     Raises
     ------

@@ -34,8 +34,8 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     X : DataFrame or RowSource
         All other rows. Only the column names and types are read.
     X_public : object
-        Public rows. They are returned unchanged if they are not a frame, have all columns of `X`,
-        or have further columns that `X` does not have.
+        Public rows. The rows are returned unchanged if they are not a frame, have all columns of
+        `X`, or have further columns that `X` does not have.
     bounds : array-like or mapping, optional
         Bounds of numeric and date columns.
 

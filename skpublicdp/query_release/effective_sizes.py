@@ -97,8 +97,8 @@ def effective_sample_size(
     base_variance : float
         Inverse of the effective sample size without shift.
     degrees_of_freedom : ndarray or float, default=1
-        Degrees of freedom of each difference. They are below 1 for differences that are constrained
-        to sum to zero.
+        Degrees of freedom of each difference. The degrees of freedom are below 1 for differences
+        that are constrained to sum to zero.
 
     Examples
     --------

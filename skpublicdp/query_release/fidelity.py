@@ -155,8 +155,8 @@ def compare_with_cdf(x: Floats, cdf: ReleasedCDF, name: str, level: float) -> Ta
 class FidelityReport:
     """Comparison of synthetic rows with all measurements of a release.
 
-    Reports are created by `PAPQueryRelease.fidelity`. They cost no privacy and contain no private
-    values.
+    Reports are created by `PAPQueryRelease.fidelity`. Reports cost no privacy and contain no
+    private values.
 
     Attributes
     ----------

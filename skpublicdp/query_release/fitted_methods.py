@@ -249,8 +249,8 @@ class ColumnMethodsMixin:
         Returns
         -------
         ndarray of shape (n_bins,)
-            Fractions of the rows that have a value. They sum to 1 if the bins cover the bounds of
-            the column. `table` returns fractions of all rows.
+            Fractions of the rows that have a value. The fractions sum to 1 if the bins cover the
+            bounds of the column. `table` returns fractions of all rows.
 
         Raises
         ------
@@ -449,8 +449,8 @@ class ColumnMethodsMixin:
         Returns
         -------
         float
-            Fraction of the population. It is 0 for numeric columns in which the fit accepts no
-            missing numbers; see the parameter `missing` of `MarginalQueries`.
+            Fraction of the population. The fraction is 0 for numeric columns in which the fit
+            accepts no missing numbers; see the parameter `missing` of `MarginalQueries`.
 
         Raises
         ------

@@ -150,7 +150,7 @@ def learner_from_label_parts(
         `label_parts`. Each has ``answer(Q)`` and ``holds(Q, X)``. `labels` may be ``None`` if all
         queries agree on the first filler.
     Q : array-like of shape (n_queries, ...)
-        Queries among which to choose. They must not depend on private rows.
+        Queries among which to choose. The queries must not depend on private rows.
     fillers : array-like of float, shape (2, n_features)
         The points passed to `label_parts`.
     X_public : array-like of float, shape (m, n_features), optional
@@ -163,12 +163,12 @@ def learner_from_label_parts(
     Returns
     -------
     LearnedRule
-        ``rule.predict(X)`` is 1 where the chosen query holds. Its guarantee is ``2 (a + b) + 2 c +
-        r`` for releases with the guarantees a, b and c, and the radius r of `Q` as a cover of the
-        class, ``dichotomies_radius(m, beta, growth)``. The term 2c is 0 if all queries agree on the
-        first filler, and r is 0 without `X_public`. The guarantee holds if the guarantees of all
-        releases hold; their failure probabilities and `beta` add up. It is ``None`` if a release
-        has no guarantee.
+        ``rule.predict(X)`` is 1 where the chosen query holds. The guarantee of the rule is ``2 (a +
+        b) + 2 c + r`` for releases with the guarantees a, b and c, and the radius r of `Q` as a
+        cover of the class, ``dichotomies_radius(m, beta, growth)``. The term 2c is 0 if all queries
+        agree on the first filler, and r is 0 without `X_public`. The guarantee holds if the
+        guarantees of all releases hold; their failure probabilities and `beta` add up. The
+        guarantee is ``None`` if a release has no guarantee.
 
     Raises
     ------

@@ -137,9 +137,9 @@ def _release_over_tables(
 ) -> FittedRelease:
     """Release tables over bins and categories, and estimate answers from them.
 
-    For stumps, rectangles and halfspaces, the CDF of each numeric column is released first. Its
-    quantiles cut the column into bins. A stump on a numeric column is answered by the CDF and needs
-    no table.
+    For stumps, rectangles and halfspaces, the CDF of each numeric column is released first. The
+    quantiles of the CDF cut the column into bins. A stump on a numeric column is answered by the
+    CDF and needs no table.
     """
     cdfs, noise = _release_column_cdfs(estimator, queries, rows, ledger)
     snr = noise.signal_to_noise(rows.n_private / ledger.rows_per_person)

@@ -101,8 +101,8 @@ def expected_error(
     Returns
     -------
     float
-        Expected error of the answers as estimates of the population's fractions. It includes the
-        sampling error of `n` rows.
+        Expected error of the answers as estimates of the population's fractions. The error includes
+        the sampling error of `n` rows.
 
     Raises
     ------
@@ -172,8 +172,8 @@ def epsilon_for(
     Returns
     -------
     float
-        The smallest sufficient multiple of 0.001. It is 0.001 if public rows alone achieve this
-        error.
+        The smallest sufficient multiple of 0.001. The result is 0.001 if public rows alone achieve
+        this error.
 
     Raises
     ------

@@ -73,9 +73,9 @@ def release_linear_queries(
         lack (see `enumerate_completions`). The array may have no rows. There is one completion if
         no column is missing.
     ledger : Ledger
-        Privacy ledger. Its entire budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
+        Privacy ledger. The entire budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
     trust : "auto" or float
-        Effective public sample size, in private rows. It is estimated by default.
+        Effective public sample size, in private rows. By default, this size is estimated.
 
     Returns
     -------
@@ -100,11 +100,11 @@ def release_linear_queries(
 
     Suppose a query holds for a fraction p of a public row's completions, with 0 < p < 1. Public
     rows then do not determine the fraction of similar private rows that satisfy the query. We
-    assume that this fraction is uniform on [0, 1]. Its mean squared distance from p is 1/3 - p +
-    p². The prior mean uses p, and the prior variance of the query grows by the square of the root
-    mean squared distance, averaged over public rows. For a query that holds for all completed rows
-    or for no completed row, the variance grows by 1/3, since the query may refer to a value that no
-    completion has. These additional deviations are independent across queries.
+    assume that this fraction is uniform on [0, 1]. The mean squared distance of this fraction from
+    p is 1/3 - p + p². The prior mean uses p, and the prior variance of the query grows by the
+    square of the root mean squared distance, averaged over public rows. For a query that holds for
+    all completed rows or for no completed row, the variance grows by 1/3, since the query may refer
+    to a value that no completion has. These additional deviations are independent across queries.
 
     Examples
     --------
@@ -196,9 +196,8 @@ def _posterior(
     mean is y - W (P + W)⁻¹ (y - μ) and the posterior covariance is W - W (P + W)⁻¹ W.
 
     The diagonal matrix D whitens the noise and the extra variance. Let U and λ be the eigenvectors
-    and eigenvalues of the prior covariance after whitening. Then
-    (P + W)⁻¹ = D U diag(1 / (scale λ + 1)) Uᵀ D. This remains precise if the noise is close to
-    zero.
+    and eigenvalues of the prior covariance after whitening. Then (P + W)⁻¹ = D U diag(1 / (scale λ
+    + 1)) Uᵀ D. This formula remains precise if the noise is close to zero.
 
     Parameters
     ----------

@@ -60,8 +60,8 @@ class PAPQueryRelease(FittedReleaseMixin):
         multiplicative weights, Algorithm 3 of [1]_, which has a worst-case guarantee. ``"public"``
         answers from public rows alone and spends no budget.
     trust : "auto" or float, default="auto"
-        For ``"auto"``: weight of a public row in private rows, above 0 and at most 1. It is
-        estimated by default.
+        For ``"auto"``: weight of a public row in private rows, above 0 and at most 1. By default,
+        this weight is estimated.
     alpha : float, default=None
         For ``"pmw"``: target error, in (0, 1), that determines the number of rounds. ``None``
         selects the number of rounds with the best guarantee.
@@ -101,8 +101,8 @@ class PAPQueryRelease(FittedReleaseMixin):
         For tables with ``"auto"``: expected root mean square error of the answers, computed from
         released and public numbers.
     guarantee_ : float or None
-        For ``"pmw"``: error bound for all answers as estimates of the population's fractions. It
-        holds with probability 1 - beta over all rows and draws if private and public rows are
+        For ``"pmw"``: error bound for all answers as estimates of the population's fractions. The
+        bound holds with probability 1 - beta over all rows and draws if private and public rows are
         independent draws from the same population. ``None`` if no bound is proved.
     guarantee_reason_ : str
         One sentence with the terms of the guarantee, or the reason why there is no guarantee.
@@ -227,7 +227,7 @@ class PAPQueryRelease(FittedReleaseMixin):
             rows in `X`. With `CustomQueries`, ``method="auto"`` and no `is_public`, a frame may
             lack columns whose values are declared by their type or by `bounds`.
         is_public : array-like of bool, shape (n,), optional
-            Mask of the public rows of `X`. It is split with `X` in cross-validation.
+            Mask of the public rows of `X`. The mask is split with `X` in cross-validation.
         groups : array-like, shape (n,), optional
             Identifier of each row's person, for `max_rows_per_group`. Ignored for public rows.
 
@@ -277,7 +277,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         return self
 
     def _weighted(self, queries: QueryClass, rows: Dataset) -> QueryClass:
-        """Return a copy of the query class that knows the column of survey weights."""
+        """Return a copy of the query class that uses the column of survey weights."""
         if not (isinstance(queries, MarginalQueries) and self.method == "auto"):
             raise ValueError("weights require MarginalQueries and method='auto'.")
         assert self.weights is not None

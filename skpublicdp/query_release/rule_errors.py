@@ -106,8 +106,8 @@ class ErrorQueries(CustomQueries):
         float or None
             Upper bound on the fraction of the population on which a rule of the class differs from
             the nearest listed rule, if the public rows are independent draws from the population.
-            It is 0 if the rules were passed as a list, since the list is then the class. ``None``
-            if no bound is proved.
+            The bound is 0 if the rules were passed as a list, since the class then consists of
+            these rules. ``None`` if no bound is proved.
         """
         if self._source is None:  # the rules were passed as a list
             return 0.0
@@ -152,9 +152,10 @@ class LearnedRule(NamedTuple):
         The rule with the smallest released error. ``rule.predict(X)`` returns codes of labels.
     guarantee : float or None
         Bound on the rule's excess error in the population over the best rule of a class, at most 1.
-        It holds if no answer of the release errs by more than the release's `guarantee_`. The class
-        consists of the listed rules. With `beta`, it is the class covered by `ErrorQueries.of`, and
-        the bound may fail with this additional probability. ``None`` if no bound is proved.
+        The bound holds if no answer of the release errs by more than the release's `guarantee_`.
+        The class consists of the listed rules. With `beta`, it is the class covered by
+        `ErrorQueries.of`, and the bound may fail with this additional probability. ``None`` if no
+        bound is proved.
     """
 
     rule: Hypothesis

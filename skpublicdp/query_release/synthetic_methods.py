@@ -54,8 +54,8 @@ class SyntheticRowsMixin:
             column, or a column whose type declares all categories, never has ``"(other)"``, which
             is replaced by values of other rows.
         constraints : str, callable, or sequence of these, default=None
-            Conditions that all rows satisfy. They must not be derived from private rows. A string
-            compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
+            Conditions that all rows satisfy. The conditions must not be derived from private rows.
+            A string compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
             condition such as ``"age >= 15 where employed"`` applies to some rows only. A function
             accepts rows in the container type of `fit` and returns a boolean for each row.
 
@@ -111,8 +111,8 @@ class SyntheticRowsMixin:
         Returns
         -------
         FidelityReport
-            The report, whose attribute `rows` contains the compared rows. It prints as text,
-            displays as a table in notebooks, and is plotted by
+            The report, whose attribute `rows` contains the compared rows. The report prints as
+            text, displays as a table in notebooks, and is plotted by
             `skpublicdp.plotting.FidelityDisplay`. All its values are computed from released and
             public numbers. The report therefore shows the agreement with the measurements, not with
             other properties of the private rows.

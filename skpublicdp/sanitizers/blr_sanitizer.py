@@ -53,9 +53,10 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     """Synthetic rows by the mechanism of Blum, Ligett and Roth, for domains with few points.
 
     Pure ε-differentially private. One data set of `n_points` rows is drawn by the exponential
-    mechanism. Its score is the largest error of its answers to the queries h ⊕ f, the fraction of
-    rows on which two rules h and f of a class differ. All data sets are scored, so the domain may
-    have a dozen points at most. Theorem 3.3 of [2]_ uses this sanitizer and holds for any class.
+    mechanism. The score of a data set is the largest error of its answers to the queries h ⊕ f,
+    i.e. the fraction of rows on which two rules h and f of a class differ. All data sets are
+    scored, so the domain may have a dozen points at most. Theorem 3.3 of [2]_ uses this sanitizer
+    and holds for any class.
 
     Parameters
     ----------
@@ -240,9 +241,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         -------
         float or None
             Bound on the disagreement, as a fraction of the population of the private rows. The
-            bound assumes independent private rows in the domain. None if no bound is proved, i.e.
-            if the class differs from the query class or if there are fewer synthetic rows than
-            points.
+            bound assumes independent private rows in the domain. The result is None if no bound is
+            proved, i.e. if the class differs from the query class or if there are fewer synthetic
+            rows than points.
 
         References
         ----------

@@ -203,9 +203,9 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         -------
         float or None
             Bound on the disagreement, as a fraction of the population of the private rows. The
-            bound assumes independent private rows with values among the candidates. None if no
-            bound is proved, i.e. for rules that do not cut single columns, or for eight or more
-            features.
+            bound assumes independent private rows with values among the candidates. The result is
+            None if no bound is proved, i.e. for rules that do not cut single columns, or for eight
+            or more features.
 
         References
         ----------

@@ -65,8 +65,8 @@ class ReleasedCDF:
     n_private, n_public : int
         Numbers of rows.
     covariance : ndarray of shape (n_cells - 1, n_cells - 1), or None
-        Covariance of the released distribution function at the edges. It is dropped to save memory
-        if many columns are released, which makes intervals for differences longer.
+        Covariance of the released distribution function at the edges. The covariance is dropped to
+        save memory if many columns are released, which makes intervals for differences longer.
     """
 
     curve: PiecewiseLinearCDF

@@ -36,7 +36,7 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
         Inverse noise variance of each cell of a table that receives the entire budget.
     power : int
         Exponent of the precision: a table with share s has s**power times the precision of the
-        entire budget. It is 1 for Gaussian noise and 2 for Laplace noise.
+        entire budget. The exponent is 1 for Gaussian noise and 2 for Laplace noise.
 
     Returns
     -------

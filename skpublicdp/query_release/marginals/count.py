@@ -147,7 +147,7 @@ def marginal_tables(
     sizes : tuple of int
         Number of codes of each column.
     weights : ndarray of int64, shape (n_rows,), optional
-        Integer weights of the rows. Their sum must be below 2^53.
+        Integer weights of the rows, whose sum must be below 2^53.
 
     Returns
     -------

@@ -33,8 +33,8 @@ NO_PUBLIC_SCALE_PRIOR /= NO_PUBLIC_SCALE_PRIOR.sum()
 """Prior of g without public rows, which puts more mass on small scales."""
 
 PRIOR_PSEUDO_CELLS = 5.0
-"""Weight of the prior of a mixture, in cells. The mixture over all tables has the initial prior,
-and the prior of each table's mixture is the mixture over all tables."""
+"""Weight of the prior of a mixture, in cells. The prior of the mixture over all tables is the
+initial mixture, and the prior of each table's mixture is the mixture over all tables."""
 
 MIN_LOGLIK_RANGE = 0.05
 """Minimum range of a cell's log-likelihood over the grid. Cells with a smaller range are not used
@@ -465,8 +465,8 @@ def shift_variance_scale(table: MarginalEstimate, n_public: float) -> Floats:
     """Return the variance of the difference between each cell's public and private fractions.
 
     The result is divided by the shift variance and has the shape of the table. For the fraction q
-    of a single column, it is q (1 - q). Otherwise, it is the independence estimate times the share
-    of the variance that is not determined by the margins.
+    of a single column, it is q (1 - q). Otherwise, the result is the independence estimate times
+    the share of the variance that is not determined by the margins.
     """
     if len(table.columns) > 1:
         return (

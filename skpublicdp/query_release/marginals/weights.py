@@ -70,8 +70,8 @@ class WeightTotals(NamedTuple):
     Attributes
     ----------
     total : float
-        Sum of the weights, in units of the maximum weight. It is at least 1 and at most the number
-        of rows.
+        Sum of the weights, in units of the maximum weight. The sum is at least 1 and at most the
+        number of rows.
     variance : float
         Noise variance of `total`.
     effective_rows : float

@@ -178,9 +178,9 @@ class ExplicitCover(QueryCover):
         Rows whose cells are listed. A row in an unlisted cell is assigned to the listed cell with
         the fewest different answers.
     holdout : ndarray of shape (m, n_features), optional
-        Public rows that are independent of the cover and of the candidates. They serve to estimate
-        the fraction of rows assigned to other cells, and the bound `disagreement`. If None, all
-        cells are listed.
+        Public rows that are independent of the cover and of the candidates. These rows serve to
+        estimate the fraction of rows assigned to other cells, and the bound `disagreement`. If
+        None, all cells are listed.
     points : ndarray of shape (n_points, n_features), optional
         Points on which each query of the class agrees with some member of the cover. If None, the
         cover contains the entire class.

@@ -98,8 +98,8 @@ def _error_guarantee(
 ) -> Promise:
     """Return the bound on all errors with its explanation, and warn if the bound is 1.
 
-    The bound is the sum of the errors due to the cover, the rounds and sampling. It holds with
-    probability 1 - beta.
+    The bound is the sum of the errors due to the cover, the rounds and sampling. The bound holds
+    with probability 1 - beta.
     """
     n_features = rows.X_public.shape[1]
     d = max(vc_dimension(queries, n_features), 1)

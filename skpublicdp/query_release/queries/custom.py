@@ -25,10 +25,10 @@ class CustomQueries(QueryClass):
     ----------
     function : callable
         Function that accepts rows in the container type of `fit` and returns booleans of shape (n,
-        n_listed), or (n,) for a single query. Its answers for a row must depend only on this row,
-        which the receipt states as an assumption. In frames of libraries other than pandas,
-        categories are strings and missing booleans are False. If it fails on private rows, the
-        error message contains no detail, and its warnings are suppressed.
+        n_listed), or (n,) for a single query. The function's answers for a row must depend only on
+        this row, which the receipt states as an assumption. In frames of libraries other than
+        pandas, categories are strings and missing booleans are False. If it fails on private rows,
+        the error message contains no detail, and its warnings are suppressed.
 
     See Also
     --------
