@@ -107,8 +107,7 @@ def largest_scale(
     target = transform(float(delta))
 
     def excess(scale: float) -> float:
-        """Return the transformed δ of a scale minus the target, which is negative if the plan
-        fits."""
+        """Return the transformed δ of a scale minus the target (negative if the plan fits)."""
         plan_delta = _plan_delta(make_plan(Fraction(scale)), epsilon)
         if Fraction(plan_delta) <= delta:  # exact, so that rounding cannot change the sign
             return min(transform(plan_delta) - target, -MIN_EXCESS)
