@@ -378,7 +378,7 @@ class Filter:
         return f"This fit requests {requested}, but {remaining} is left {cap}; {advice}."
 
     def _no_delta_message(self, price: SpentTotals, total: SpentTotals) -> str:
-        """Return the error message for a fit with δ > 0 that a budget without δ refuses."""
+        """Return the error message for a fit with δ > 0 that is refused by a budget without δ."""
         advice = "fit with delta=0, or stop here"
         if not total.fits:  # no promise depends on the budget yet
             advice = "fit with delta=0, or plan a δ before the first fit: "

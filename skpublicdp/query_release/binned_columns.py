@@ -52,16 +52,16 @@ class BinnedRanges(NamedTuple):
 
 
 class LinearFunctions(NamedTuple):
-    """Posterior of linear functions of the fractions of bins. The arrays have the shape (n,).
+    """Posterior of linear functions of the bin fractions, as arrays of shape (n,).
 
     Attributes
     ----------
     prior_means, means : ndarray
-        Means of the prior and of the posterior.
+        Prior means and posterior means.
     noise : ndarray
-        Posterior variance that comes from the noise.
+        Posterior variance due to the noise.
     prior : ndarray
-        Posterior variance that comes from the prior.
+        Posterior variance due to the prior.
     """
 
     prior_means: Floats
@@ -71,14 +71,15 @@ class LinearFunctions(NamedTuple):
 
 
 class BinMeans(NamedTuple):
-    """Mean of the numbers in each bin, estimated from weighted rows, shape (n_bins,).
+    """Mean of the numbers in each bin, estimated from weighted rows.
 
     Attributes
     ----------
     means : ndarray
         Means.
     variances : ndarray
-        Variance of the numbers in a bin. A bin without rows has one row at each of its ends.
+        Variance of the numbers in each bin. A bin without rows is assumed to have one row at each
+        end.
     ends : ndarray of shape (2, n_bins)
         Lower and upper ends of the bins.
     """
@@ -200,19 +201,21 @@ class BinnedColumn:
         return np.maximum(interval, self.bounds[0])
 
     def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
-        """Return a confidence interval of the mean of the population.
+        """Return a confidence interval for the population mean.
 
-        The mean is the sum of the fraction times the mean of each bin. The variance of this linear
-        function is that of the fractions, given by the posterior of each effective size, plus that
-        of the sample of private rows. The error of the means of the bins is added in quadrature.
+        The population mean is the sum over bins of fraction times bin mean. The variance of this
+        linear function has two parts: the variance of the fractions under the posterior for each
+        effective size, and the sampling variance of the private rows. The error of the bin means is
+        added in quadrature.
 
         Parameters
         ----------
         level : float
             Coverage.
         simultaneous_level : float, optional
-            Adds the interval that the noise alone gives at this level, where the rows of each bin
-            are anywhere in it. No model is then assumed.
+            If given, the interval is widened to contain the interval from the noisy fractions alone
+            at this level, where the rows of a bin may lie anywhere in the bin. The result then
+            assumes no model.
 
         Returns
         -------
@@ -220,7 +223,7 @@ class BinnedColumn:
         """
         (low_bound, high_bound), bins = self.bounds, self._bin_means()
         width = high_bound - low_bound
-        # in units of the width of the bounds, so that the mean is a number from 0 to 1
+        # rescaled by the bounds, so that the mean is a number from 0 to 1
         coefficients = (bins.means - low_bound) / width
         fractions, sizes = self.posterior.estimate, self.posterior.sizes
         fractions = fractions / fractions.sum()
@@ -235,7 +238,7 @@ class BinnedColumn:
         )
 
         def variance(mean: Floats) -> Floats:
-            """Return the variance of each component, for any true mean."""
+            """Return the variance of each component, which is the same for any true mean."""
             return mixture.noise + sampling
 
         failure = 1 - level
@@ -272,11 +275,11 @@ class BinnedColumn:
         return BinMeans(means, variances, ends)
 
     def _bin_mean_deviation(self, bins: BinMeans, fractions: Floats) -> float:
-        """Return the standard deviation of the mean that comes from the means of the bins.
+        """Return the standard deviation of the mean that is due to errors of the bin means.
 
-        The mean of a bin is estimated from the public rows in it, which are equivalent to a number
-        of private rows. A row at each end of the bin is added to them for the variance in the bin,
-        since few rows may be close together by chance.
+        The mean of a bin is estimated from its public rows, which are equivalent to a number of
+        private rows. For the variance within a bin, a row at each end of the bin is added, since a
+        few rows may be close together by chance.
         """
         sizes = self.posterior.sizes
         min_size = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min()
@@ -287,10 +290,11 @@ class BinnedColumn:
         return float(np.sqrt(fractions**2 @ variances))
 
     def _noisy_bounds(self, coefficients: Floats, failure: float) -> tuple[float, float]:
-        """Return bounds of a linear function of the bins from the noisy fractions alone.
+        """Return bounds on a linear function of the bins from the noisy fractions alone.
 
-        The coefficients are from 0 to 1, shape (n_bins,). Each bound fails with probability
-        `failure`. The noisy fractions are projected onto the sum 1, as in `_noisy_sums`.
+        The coefficients lie between 0 and 1 and have shape (n_bins,). Each bound fails with
+        probability `failure`. The noisy fractions are projected so that they sum to 1, as in
+        `_noisy_sums`.
         """
         deficit = 1 - self.noisy.values.sum()
         centred = coefficients - coefficients.mean()
@@ -474,10 +478,11 @@ class BinnedColumn:
         )
 
     def _linear_functions(self, coefficients: Floats, n_rows: float) -> LinearFunctions:
-        """Return the posterior of linear functions of the bins, shape (n_functions, n_bins).
+        """Return the posterior of linear functions of the bins, given their coefficients.
 
-        It is the Kalman update of the normal prior of the bins by their noisy fractions, if public
-        rows are equivalent to `n_rows` rows.
+        The coefficients have shape (n_functions, n_bins). The posterior is the Kalman update of the
+        bins' normal prior with their noisy fractions, if public rows are equivalent to `n_rows`
+        private rows.
         """
         cells = self.posterior.cells
         is_measured = cells.precisions > 0
@@ -489,7 +494,7 @@ class BinnedColumn:
         if is_measured.all():
             # Kalman gain P (P + W)⁻¹, for the prior covariance P and the noise covariance W
             gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T
-        # the error of a sum is a combination of the noise and of the deviation from the prior mean
+        # the error of a sum combines the noise and the deviation from the prior mean
         noise_coefficients = coefficients @ gain
         prior_coefficients = coefficients - coefficients @ gain
         prior_means = coefficients @ prior_mean

@@ -371,36 +371,36 @@ class ColumnMethodsMixin:
         simultaneous: bool = False,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Return confidence intervals of the population's means, as in `mean`.
+        """Return confidence intervals for the population's means, as in `mean`.
 
-        They account for the noise, for the sampling of the private rows, and for the numbers inside
-        each bin, where only public rows determine the mean. Intervals are long if few public rows
-        are in a wide bin, such as the last one of a skewed column.
+        The intervals account for the noise, for the sampling of private rows, and for the means
+        within bins, which are determined by public rows alone. Intervals are long if a wide bin
+        contains few public rows, such as the last bin of a skewed column.
 
         Parameters
         ----------
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. Optional if there is only one column.
         level : float, default=0.95
             Coverage over samples and noise, in (0, 1).
         simultaneous : bool, default=False
-            Whether the intervals of all groups hold together. For tables they also contain the
-            intervals of the noisy answers alone, for any numbers in the bins.
+            Whether the intervals of all groups hold jointly. For tables, they also contain the
+            intervals from the noisy answers alone, for any numbers within the bins.
         by : str, int, or sequence of these, default=None
             Columns that define groups, as in `mean`.
 
         Returns
         -------
         ndarray of shape (2,)
-            Low and high. With `by`, a DataFrame or dict, as of `mean`, with the further columns
-            ``low`` and ``high``.
+            Lower and upper ends. With `by`, a DataFrame or dict as in `mean`, with the additional
+            columns ``low`` and ``high``.
 
         Raises
         ------
         ValueError
-            If the column has no intervals: with ``method="pmw"``, with ``method="public"``, for
-            `CustomQueries`, and after `calibrate`. If no released table has the column and the
-            groups.
+            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"``,
+            for `CustomQueries` or after `calibrate`, or if no released table contains the column
+            and the groups.
 
         Examples
         --------
@@ -757,9 +757,9 @@ class FittedReleaseMixin(
         Parameters
         ----------
         columns : str, int, or sequence of these
-            Names or positions of columns that are together in a released table. Releases without
-            tables, such as the default one of a single number, have the table of each numeric
-            column, in bins that are cut at round numbers.
+            Names or positions of columns that a released table contains together. Releases without
+            tables, such as the default release of a single numeric column, provide a table of each
+            numeric column with bins cut at round numbers.
         level, simultaneous
             Coverage of the intervals, as in `interval`.
         counts : bool or int, default=False

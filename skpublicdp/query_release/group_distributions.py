@@ -123,9 +123,9 @@ class ColumnByGroup:
         return self._describe(evaluate, with_intervals=options is not None)
 
     def mean(self, options: IntervalOptions) -> Any:
-        """Return the mean in each group with its interval, as a frame or a dict.
+        """Return the mean within each group with its interval, as a frame or a dict.
 
-        Groups that may be empty are left out.
+        Groups that may be empty are omitted.
         """
         _, names = self._answers.queries.table_cells(self.groups)
         groups = group_mean_values(self.released, self.position, self.groups)

@@ -88,15 +88,15 @@ def expected_error(
         Kind of error: the root mean square error over all cells of the workload, all queries of the
         list or all levels of the CDF, or the expected largest of these errors.
     max_rows_per_group : int, default=1
-        For a release that protects persons: its `max_rows_per_group`. Noise is that many times as
-        large, and for tables and lists the rows of a person count as one row of the sample.
+        For a release that protects persons: its `max_rows_per_group`. The noise grows by this
+        factor, and for tables and lists, all rows of a person count as one row of the sample.
     mean_weight : float, default=None
-        For tables with survey `weights`: expected mean weight over its declared maximum, in (0, 1],
-        from public knowledge such as a code book. ``None`` means a release without weights.
+        For tables with survey `weights`: expected mean weight divided by the declared maximum, in
+        (0, 1], from public knowledge such as a code book. ``None`` means a release without weights.
     design_effect : float, default=None
-        For tables with weights: the design effect of unequal weights of Kish, 1 + CV² for the
-        coefficient of variation CV of the weights. The sample is as good as one of n over this
-        number of rows. ``None`` means the largest possible number, one over `mean_weight`.
+        For tables with weights: Kish's design effect of unequal weighting, 1 + CV², where CV is the
+        coefficient of variation of the weights. The effective sample size is n divided by the
+        design effect. ``None`` means the largest possible value, one over `mean_weight`.
 
     Returns
     -------
@@ -223,16 +223,17 @@ def _noise(epsilon: float | Fraction, n: int, delta: float | Fraction | None) ->
 
 
 class _PrivateSample(NamedTuple):
-    """The private rows of a planned release.
+    """Private sample of a planned release.
 
     Attributes
     ----------
     n : int
         Number of rows.
     rows_per_person : int
-        Number of rows of a person that are protected together.
+        Number of rows per person that are protected together.
     total : float
-        Expected sum of the weights of all rows, in maximum weights: n without weights.
+        Expected sum of the weights of all rows, in units of the maximum weight. It is n without
+        weights.
     size : float
         Effective sample size of tables and lists.
     noise_share : Fraction
@@ -251,7 +252,7 @@ class _PrivateSample(NamedTuple):
         return self.noise_share < 1
 
     def noise_variance(self, noise: Noise, sensitivity: Sensitivity) -> float:
-        """Return the noise variance of counts that are measured together, as fractions."""
+        """Return the noise variance of jointly measured counts, in squared fractions."""
         k = self.rows_per_person
         per_person = Sensitivity(k * sensitivity.absolute, k * k * sensitivity.squared)
         _, variance = noise_scale(noise.scaled(self.noise_share), per_person)
@@ -261,7 +262,7 @@ class _PrivateSample(NamedTuple):
 def _private_sample(
     n: int, rows_per_person: int, mean_weight: float | None, design_effect: float | None
 ) -> _PrivateSample:
-    """Return the private rows of a planned release, after a check of all arguments."""
+    """Check all arguments, and return the private sample of a planned release."""
     check_ranges(n=n)
     given: Any = rows_per_person
     if not isinstance(given, Integral) or given < 1:
@@ -276,7 +277,7 @@ def _private_sample(
             "mean_weight must be the mean weight over its maximum, above 0 and at most 1; got "
             f"{mean_weight!r}."
         )
-    max_effect = 1 / mean_weight  # weights are 0 or the maximum
+    max_effect = 1 / mean_weight  # attained if all weights are 0 or the maximum
     effect = max_effect if design_effect is None else design_effect
     if not 1 <= effect <= max_effect:
         raise ValueError(
@@ -326,7 +327,7 @@ class _Samples(NamedTuple):
     Attributes
     ----------
     n : float
-        Private rows, or their effective number.
+        Number of private rows, or their effective number.
     m : int
         Public rows.
     """

@@ -25,7 +25,7 @@ GROUP_LEVEL = 0.95
 """Level of the interval for a group's fraction; a group may be empty if it contains 0."""
 
 OUTER_SHARE = 0.005
-"""Fraction of the rows in the tails of a number, which are not divided into bins of a table."""
+"""Fraction of the rows in each tail of a numeric column, which is not divided into bins."""
 
 Columns = dict[str, Any]
 """Columns of a table by name."""
@@ -87,18 +87,18 @@ def describe_table(
 def _arrange(
     released: FittedRelease, keys: Columns, values: Columns, wide: bool | str, n_columns: int
 ) -> Any:
-    """Return a table with one row for each cell, or a wide one, as a frame or a dict.
+    """Return a table with one row per cell, or a wide table, as a frame or a dict.
 
     Parameters
     ----------
     released : FittedRelease
         The release.
     keys, values : dict of str to list or ndarray
-        Categories or bins of each cell, and its values.
+        Categories or bins of the cells, and the values of the cells.
     wide : bool or str
         As in `describe_table`.
     n_columns : int
-        Number of columns of values of a wide table.
+        Number of value columns of a wide table.
     """
     if not wide:
         return as_frame(released, {**keys, **values})
@@ -115,9 +115,9 @@ def _arrange(
 def describe_number(
     released: FittedRelease, position: int, options: TableOptions, wide: bool | str
 ) -> Any:
-    """Return the table of a numeric column of a release without tables, as a frame or a dict.
+    """Return the table of a numeric column in a release without tables, as a frame or a dict.
 
-    Its bins are cut at round numbers. Parameters are as in `describe_table`.
+    The bins are cut at round numbers. Parameters are as in `describe_table`.
     """
     column, distribution = released.schema.columns[position], released.distribution(position)
     cuts = _round_cuts(distribution, column)
@@ -135,9 +135,9 @@ def describe_number(
 
 
 def _round_cuts(distribution: ColumnDistribution, column: Column) -> Floats:
-    """Return cuts between bins of a released distribution: multiples of a round step.
+    """Return bin cuts for a released distribution at multiples of a round step.
 
-    Dates are cut at quantiles, since their encoded numbers are not round.
+    Dates are cut at quantiles, since their encoded values are not round numbers.
     """
     if column.has_offset:
         cuts = np.unique(distribution.quantile(np.arange(1, DEFAULT_BINS) / DEFAULT_BINS))
@@ -173,15 +173,15 @@ def describe_all_tables(released: FittedRelease, options: TableOptions) -> Itera
 
 
 class GroupMeans(NamedTuple):
-    """Means of a numeric column in groups of rows.
+    """Means of a numeric column within groups of rows.
 
     Attributes
     ----------
     indices : list of int
-        Positions of the groups among the cells of their table. Groups that may be empty are left
-        out.
+        Positions of the groups among the cells of the group table. Groups that may be empty are
+        omitted.
     means : ndarray of shape (n_groups,)
-        Mean of each of these groups, among the rows that have a value, as encoded.
+        Encoded mean of each of these groups among the rows that have a value.
     """
 
     indices: list[int]
@@ -189,7 +189,7 @@ class GroupMeans(NamedTuple):
 
 
 def group_mean_values(released: FittedRelease, position: int, groups: Sequence[int]) -> GroupMeans:
-    """Return the means of a numeric column in groups of rows, as `group_means`."""
+    """Return the encoded means of a numeric column within groups of rows."""
     cells, _ = released.queries.table_cells(groups)
     released.queries.table_cells([*groups, position])  # raises an error for a repeated column
     released.answers.check_released(tuple(sorted([*groups, position])))
@@ -206,14 +206,14 @@ def group_mean_values(released: FittedRelease, position: int, groups: Sequence[i
 
 
 def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -> Any:
-    """Return the mean of a numeric column in each group of rows, as a frame or a dict.
+    """Return the mean of a numeric column within each group of rows, as a frame or a dict.
 
-    It is the mean of the rows that have a value. Groups that may be empty are left out.
+    The mean is taken over the rows that have a value. Groups that may be empty are omitted.
 
     Parameters
     ----------
     released : FittedRelease
-        A release of tables, one of which contains the column and all columns of the groups.
+        A release of tables, one of which contains the column and all group columns.
     position : int
         Position of the numeric column.
     groups : sequence of int
@@ -258,7 +258,7 @@ def _cell_values(
 
 
 def _counts(fractions: Floats, ends: Floats | None, options: TableOptions) -> Columns:
-    """Return the counts of cells and their intervals, or no columns if there are no counts."""
+    """Return the columns of counts and their intervals, or no columns if counts are off."""
     if options.n_rows is None:
         return {}
     count_ends = None if ends is None else ends * options.n_rows

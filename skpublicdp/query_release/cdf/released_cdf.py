@@ -148,19 +148,19 @@ class ReleasedCDF:
         return interval
 
     def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
-        """Return a confidence interval of the mean of the population.
+        """Return a confidence interval for the population mean.
 
-        The mean is a linear function of the distribution function at the edges of the cells, whose
-        coefficients are differences between the means of neighbouring cells. Its variance is that
-        of these heights, plus that of the means of the cells.
+        The mean is a linear combination of the distribution function's values at the cell edges,
+        with coefficients equal to the differences between the means of neighbouring cells. The
+        variance is the variance of this combination plus the variance due to the cell means.
 
         Parameters
         ----------
         level : float
             Coverage.
         simultaneous_level : float, optional
-            A second level; the interval of the larger one is returned. It is for one interval of
-            several, which are to hold together.
+            Level of one interval among several that must hold jointly. The interval for the larger
+            of both levels is returned.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class ReleasedCDF:
         steps = means[1:] - means[:-1]
         if self.covariance is not None:
             height_variance = max(float(steps @ self.covariance @ steps), 0.0)
-        else:  # the largest possible variance, if the errors of all heights are fully dependent
+        else:  # the largest possible variance, for fully dependent errors of the heights
             height_variance = float(np.abs(steps) @ self.deviations) ** 2
         inner_variance = float(self.within_cell_variance * self.weights @ variances)
         deviation = np.sqrt(height_variance + inner_variance)

@@ -67,9 +67,9 @@ class MarginalQueries(QueryClass):
         The workload consists of all marginals over k columns. With fewer columns, the workload is
         the table over all columns.
     workload : sequence of sequences of str or int, default=None
-        The marginals, each a sequence of names or positions of columns, instead of all marginals
-        over k columns. A column on its own, beside such sequences or as the only entry, is the
-        marginal of this column.
+        The marginals, each given by a sequence of column names or positions, in place of all
+        marginals over k columns. A single column, among such sequences or as the only entry, means
+        the marginal of this column.
     bins : int, or dict of column to int or to edges, default=16
         Number of bins of a numeric column, cut at public quantiles. If a column has at most this
         number of distinct public values, each value has a bin. A dict gives the number of bins, or
@@ -355,9 +355,10 @@ class MarginalQueries(QueryClass):
 
 
 def _read_workload(workload: Any, schema: Schema) -> list[tuple[Any, ...]]:
-    """Return the tables of a workload, where a single column stands for the table of it alone.
+    """Return the tables of a workload, where a single column means its one-way table.
 
-    Several columns without any table are refused, since they may mean one table or one of each.
+    Several columns without any table are refused, since they could mean one joint table or several
+    one-way tables.
     """
     if isinstance(workload, str | Integral):
         workload = [workload]
