@@ -39,7 +39,7 @@ MAX_TAIL_DEVIATIONS = 1000
 """Number of standard deviations beyond which normal tails (below e^-500000) are not computed."""
 
 MIN_TAIL = Decimal(1).scaleb(-200_000)
-"""Upper bound of the tails that are not computed, and absolute width of the smallest enclosures."""
+"""Upper bound on the tails that are not computed, and absolute width of the smallest enclosures."""
 
 MIN_DELTA = Decimal(1).scaleb(-100_000)
 """Smallest value of δ and of 1 - δ that can be converted."""
@@ -54,7 +54,7 @@ MAX_SERIES_ARGUMENT = 5
 """Argument below which Mills' ratio uses a series instead of a continued fraction."""
 
 Enclosure = tuple[Decimal, Decimal]
-"""A lower and an upper bound of a number."""
+"""A lower and an upper bound on a number."""
 
 
 def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> float:

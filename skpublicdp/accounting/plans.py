@@ -237,7 +237,7 @@ STEP_BITS = 24
 """Binary digits of a grid step, so that the multiples of half a step are exact floats."""
 
 MIN_EXCESS = 1e-12
-"""Smallest absolute excess in a search for a scale, so that its sign is never lost."""
+"""Smallest absolute excess in a search for a scale, which preserves the sign of the excess."""
 
 
 def _round_mantissa(scale: float) -> float:

@@ -113,7 +113,7 @@ class _Uniform:
         return self._digits >> (self._n_digits - precision)
 
     def below(self, bounds: Callable[[int], Bounds]) -> bool:
-        """Return whether the number is below a threshold with bounds ``bounds(precision)``."""
+        """Indicate whether the number is below a threshold with bounds ``bounds(precision)``."""
         precision = max(2 * WORD_BITS, self._n_digits)
         while True:
             digits = self.digits(precision)

@@ -16,7 +16,8 @@ GUARD_BITS = 32
 """Number of guard digits of intermediate results, which make their rounding errors negligible."""
 
 MAX_LEVELS = 5
-"""Maximum number of tables. Exponents (error counts) are below 2^60, which is five digits."""
+"""Maximum number of tables. Exponents (error counts) are below 2^60 and therefore have five
+digits."""
 
 Bounds = tuple[int, int]
 """Lower and upper bound on a real number, as integers in units of 2^-precision."""

@@ -120,8 +120,7 @@ def enumerate_completions(rows: Dataset, missing: Collection[int]) -> Dataset:
     -------
     Dataset
         Dataset whose `X_public` has the shape (n_completions * m, n_features). Row i * m + j is
-        completion i of the given public row j. If no column is missing, the rows are returned
-        unchanged.
+        completion i of public row j. If no column is missing, the rows are returned unchanged.
     """
     m, columns = rows.n_public, rows.schema.columns
     X_public = rows.X_public[:m]

@@ -293,7 +293,7 @@ def _error_function(
     n_public: int,
     kind: str,
 ) -> ErrorOfNoise:
-    """Return the expected error as a function of the noise, after a check of all arguments."""
+    """Check all arguments, and return the expected error as a function of the noise."""
     if not 0 <= n_public < math.inf:
         raise ValueError(f"n_public must be finite and at least 0; got {n_public!r}.")
     if kind not in KINDS:
@@ -386,9 +386,9 @@ def _tables_error(
     n_cells: Floats,
     is_largest: bool,
 ) -> float:
-    """Return the expected error of tables, given the number of cells of each."""
+    """Return the expected error of tables, given their numbers of cells."""
     noise_variance = np.full(len(n_cells), _answer_variance(noise, len(n_cells), sample))
-    # a table of a single cell is known; the cap keeps the variance of a row above 0
+    # a table with a single cell is known exactly; the cap keeps the variance of a row above 0
     fractions = np.minimum(1 / n_cells, 1 / 2)
     squared_errors = samples.error(fractions * (1 - fractions), noise_variance, 1 / fractions**2)
     if not is_largest:
@@ -415,7 +415,7 @@ def _list_error(
     n_queries: int,
     is_largest: bool,
 ) -> float:
-    """Return the expected error of listed queries, each of which half of the rows satisfy."""
+    """Return the expected error of listed queries, each satisfied by half of the rows."""
     noise_variance = 0.0
     if noise is not None:
         # a replaced row changes each count by at most 1

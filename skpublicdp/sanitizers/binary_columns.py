@@ -170,7 +170,7 @@ def release_cut(
 def two_point_column(
     lower: float, upper: float, n_lower: int, n: int, scale: float
 ) -> QuantileColumn:
-    """Return the distribution on two values, given the noisy count of the lower one.
+    """Return the distribution on two values, given the noisy count of the lower value.
 
     The distribution contains only the more common value if the other mass may be pure Laplace noise
     of the given scale.

@@ -55,7 +55,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     Pure ε-differentially private. One data set of `n_points` rows is drawn by the exponential
     mechanism. The score of a data set is the largest error of its answers to the queries h ⊕ f,
     i.e. the fraction of rows on which two rules h and f of a class differ. All data sets are
-    scored, so the domain may have a dozen points at most. Theorem 3.3 of [2]_ uses this sanitizer
+    scored, so the domain may have at most a dozen points. Theorem 3.3 of [2]_ uses this sanitizer
     and holds for any class.
 
     Parameters
@@ -69,7 +69,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     n_points : int, default=None
-        Number of points drawn. ``None`` chooses the number with the smallest error bound, see
+        Number of points drawn. ``None`` selects the number with the smallest error bound; see
         `guarantees.blr_error`.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Any other value makes fits

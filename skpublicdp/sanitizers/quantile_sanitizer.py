@@ -46,8 +46,8 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     """Synthetic rows that follow the private quantiles of each feature.
 
     Pure ε-differentially private. Each feature is split at a private median, both parts are split
-    at their medians, and so on [1]_. Then the rows between the medians are counted with noise. With
-    eight or more features, a private draw first finds the features with more than two common
+    at their medians, and so on [1]_. Finally, the rows between the medians are counted with noise.
+    With eight or more features, a private draw first finds the features with more than two common
     values. These features receive most of the budget, and every other feature is split only once.
     The dependence between features is not estimated.
 

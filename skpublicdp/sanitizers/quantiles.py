@@ -42,7 +42,7 @@ MIN_HALF_WIDTH = 1e-280
 """Lower bound on half the distance between the bounds, which must not underflow to 0."""
 
 WEIGHT_PER_GRID = 1 << 24
-"""Total prior weight of one grid, up to rounding down to integers."""
+"""Total prior weight of each grid, before rounding down to integers."""
 
 ZERO_AND_ONE = np.array([0.0, 1.0])
 """Values of indicator columns, which form a separate grid."""

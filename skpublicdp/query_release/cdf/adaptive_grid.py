@@ -221,8 +221,8 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
 def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     """Split intervals at the multiples of a power of ten.
 
-    An interval holds 3 to 30 multiples of its power of ten. Each multiple, and the right end of the
-    interval, becomes an interval that contains a single float. If floats are too coarse to
+    An interval contains 3 to 30 multiples of its power of ten. Each multiple, and the right end of
+    the interval, becomes an interval that contains a single float. If floats are too coarse to
     represent the multiples exactly, the interval is split into ten equal parts instead.
 
     Parameters

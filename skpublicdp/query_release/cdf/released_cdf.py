@@ -90,7 +90,7 @@ class ReleasedCDF:
         return self.curve(np.asarray(x, dtype=float))
 
     def quantile(self, p: ArrayLike) -> Floats:
-        """Return for each fraction p its quantile, the smallest number x with cdf(x) >= p."""
+        """Return the quantile of each fraction p, i.e. the smallest number x with cdf(x) >= p."""
         p = np.asarray(p, dtype=float)
         quantiles: Floats = np.maximum(self.curve.inverse(p), self._low)
         return quantiles

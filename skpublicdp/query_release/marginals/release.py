@@ -73,7 +73,7 @@ class MarginalRelease:
     persons : float
         Number of private persons.
     gaussian : bool
-        Whether the noise is Gaussian, else Laplace.
+        Whether the noise is Gaussian; otherwise it is Laplace noise.
     posteriors : mapping of tuple of int to TablePosterior
         Posteriors of the cells. Empty for lists of queries.
     """

@@ -376,7 +376,7 @@ class BoxQueries(QueryClass):
         return self.n_ends * n_features
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the boxes label m rows."""
+        """Return an upper bound on the number of labelings of m rows by the boxes."""
         return growth_function(m, self.n_ends * n_features)
 
     @abstractmethod

@@ -108,7 +108,7 @@ class CustomQueries(QueryClass):
         return bound_queries
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the queries label m rows.
+        """Return an upper bound on the number of labelings of m rows by the queries.
 
         The bound is the smaller of the number of all labelings and the length of the list plus one.
         """

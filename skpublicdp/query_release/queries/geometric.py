@@ -158,7 +158,7 @@ class HalfspaceQueries(QueryClass):
         return n_features
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the queries label m rows.
+        """Return an upper bound on the number of labelings of m rows by the queries.
 
         The bound is exact for rows in general position (Cover 1965).
         """
@@ -276,7 +276,7 @@ class StumpQueries(QueryClass):
         return encoded
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the stumps label m rows.
+        """Return an upper bound on the number of labelings of m rows by the stumps.
 
         A numeric column has m - 1 thresholds between m values. A categorical column has at most m
         categories. The labelings of no row and of all rows are counted once for all columns.

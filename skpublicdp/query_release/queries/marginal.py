@@ -221,7 +221,7 @@ class MarginalQueries(QueryClass):
         return weighted_queries
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
-        """Return a copy for rows that a schema encodes, with bins of the numeric columns.
+        """Return a copy for rows encoded by a schema, with bins of the numeric columns.
 
         The bins have the given edges or are cut at public values.
         """
@@ -239,7 +239,7 @@ class MarginalQueries(QueryClass):
         return bound_queries
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound of the number of ways in which the queries label m rows.
+        """Return an upper bound on the number of labelings of m rows by the queries.
 
         After `bind`, the bound is the number of cells of the workload, plus one for the labeling of
         no row.
