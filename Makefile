@@ -127,4 +127,4 @@ witnesses: $(WITNESSES)/.ready  ## tools of others judge the package, in an envi
 	DATA=$(DATA) $(WITNESSES)/bin/python benchmarks/witnesses.py $(if $(RECORDER),--recorder $(RECORDER)) $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(ENGINES) .venv-wheel dist .venv-peers .venv-opendp .venv-diffprivlib $(WITNESSES) docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results
+	rm -rf $(VENV) $(OLDEST) $(ENGINES) .venv-wheel dist .venv-peers .venv-opendp .venv-tabpe .venv-diffprivlib $(WITNESSES) docs/.ready docs/_build docs/api/generated docs/auto_examples benchmarks/results examples/results

@@ -1,9 +1,10 @@
 """Compare the package with its peers: classification, tables, selection, time and memory.
 
 ``python benchmarks/head_to_head.py --data-dir DIR --mbi CHECKOUT`` (``make head-to-head``) takes
-more than an hour on one idle core. ``--quick`` measures one table in less than two minutes and saves
-no results. Peers run in separate environments, which are created on first use. MST and AIM are not
-available as packages: CHECKOUT is a clone of ryan112358/mbi, and without it they are left out.
+more than an hour on one idle core. ``--quick`` measures one table in less than two minutes and
+saves no results. Peers run in separate environments, which are created on first use. MST and AIM
+are not available as packages: CHECKOUT is a clone of ryan112358/mbi, and without it they are left
+out.
 
 The results of each fit are written to results/head_to_head_rows.csv immediately, and an interrupted
 run resumes where it stopped. Delete this file to start again. The summary is written to

@@ -21,6 +21,7 @@ from head_to_head_figures import BOTH, FREE, ROWS, SUMMARY, merged, summary
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "comparison.md"
 GUIDE = HERE.parent / "docs" / "user_guide" / "boosting.md"
+TAB_PE = HERE / "tab_pe.csv"  # of bench_tab_pe.py
 PICTURES = HERE.parent / "docs" / "_static"
 
 DRAWS = ("exact draw", "OpenDP noisy max")
@@ -287,6 +288,13 @@ def opendp(table):
         yield line
 
 
+def tab_pe(means):
+    """Return one line per method: its accuracy ± standard error on Tab-PE's example."""
+    for row in means.itertuples():
+        pair = (f"{number:.3f}".lstrip("0") for number in (row.mean, row.sem))
+        yield {"Artificial characters, ε = 1": row.method, "accuracy": " ± ".join(pair)}
+
+
 def selection(table):
     """Return one line per shape and ε: seconds of a draw, or errors above the least."""
     figures = book(table, "selection")
@@ -337,6 +345,7 @@ def tables(table):
     found |= {"opendp": opendp(table), "synthetic-means": synthetic_means(table)}
     found["synthetic-auc"] = synthetic(table, "auc")
     found["largest"] = largest(pd.read_csv(MEANS))
+    found["tab-pe"] = tab_pe(pd.read_csv(TAB_PE))
     return {name: markdown(list(lines)) for name, lines in found.items()}
 
 

@@ -246,6 +246,21 @@ def test_the_comparison_quotes_the_aim_of_opendp(head_to_head):
         assert cells["no public"] < cells["AIM of OpenDP, ε"]
 
 
+def test_the_comparison_quotes_tab_pe():
+    accuracy = committed("tab_pe").set_index("method")["mean"]
+    said = re.search(
+        r"Tab-PE is ahead: (\.\d+) at ε, and (\.\d+) at ε/2, beside (\.\d+) of boosting.*?"
+        r"With 300 labelled public rows boosting has (\.\d+), and a forest of these rows alone "
+        r"(\.\d+)\. .*? without privacy: (\.\d+)\.",
+        in_one_line("comparison"),
+    ).groups()
+    methods = [
+        *("Tab-PE, ε", "Tab-PE, ε/2", "boosting, no public rows"),
+        *("boosting, labelled public rows", "public rows alone, forest", "no privacy"),
+    ]
+    assert_shown(said, accuracy[methods])
+
+
 def test_the_comparison_quotes_residual_planner():
     text = in_one_line("comparison")
     table = committed("largest_error").set_index(["table", "epsilon", "public rows"])
@@ -338,6 +353,7 @@ CHECKED = {
         r"It gains \.\d\d of AUC .*? accuracy at most \.\d+\.",
         r"on adult at ε = 1 \(by \.\d+\).*? loans, by \.\d+ and \.\d+\.",
         r"always predicts the same label has \.\d+ and \.\d+\.",
+        r"Tab-PE is ahead: \.\d+.*? without privacy: \.\d+\.",
         r"its mean AUC is lower by \.\d+.*?give \.\d+ beside \.\d+\.",
         r"\.833\(4\) means a mean of \.833 and a standard deviation of \.004",  # an example
         r"Differences below about \.005",  # a threshold
