@@ -584,7 +584,8 @@ class ColumnMethodsMixin:
             name = self._schema.names[position]
             raise ValueError(
                 f"Column {name} is categorical, but cdf, quantile, histogram and mean require a "
-                "numeric column."
+                "numeric column. If it contains numbers as text, convert them before the fit, for "
+                "instance by pandas.to_numeric."
             )
         weights = self._released.queries.weights
         if weights is not None and position == weights.position:

@@ -24,6 +24,9 @@ from skpublicdp.typing import Floats, Integers
 GROUP_LEVEL = 0.95
 """Level of the interval for a group's fraction; a group may be empty if it contains 0."""
 
+MIN_SHOWN_COUNT = 1e-6
+"""Smaller counts are shown as 0. Raking leaves cells that are next to empty."""
+
 OUTER_SHARE = 0.005
 """Fraction of the rows in each tail of a numeric column, which is not divided into bins."""
 
@@ -262,7 +265,9 @@ def _counts(fractions: Floats, ends: Floats | None, options: TableOptions) -> Co
     if options.n_rows is None:
         return {}
     count_ends = None if ends is None else ends * options.n_rows
-    return _with_ends("count", fractions * options.n_rows, count_ends, prefix="count_")
+    counts = fractions * options.n_rows
+    counts = np.where(counts < MIN_SHOWN_COUNT, 0, counts)
+    return _with_ends("count", counts, count_ends, prefix="count_")
 
 
 def _with_ends(name: str, estimates: Floats, ends: Floats | None, prefix: str = "") -> Columns:

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.data.binning import Bins, bins_from_cuts, cut_points
 from skpublicdp.data.schema import MISSING, Column, Schema, is_missing
 from skpublicdp.data.tables import Table, is_frame
@@ -420,7 +421,14 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
             is_number = np.ones(len(values), dtype=bool)
         # `from_user` accepts dates in more forms than `encode`, as in `cdf`
         encode = column.from_user if column.has_offset else column.encode
-        rows[is_number, position] = encode(values[is_number])
+        try:
+            rows[is_number, position] = encode(values[is_number])
+        except NotNumbersError:
+            raise ValueError(
+                f"A query about column {column.name} must contain one number, which stands for its "
+                "bin. For a range of numbers, use histogram or cdf, or IntervalQueries or "
+                "RectangleQueries in a release of its own."
+            ) from None
         codes[is_restricted, position] = bins.codes(rows)[:, position]
     return codes
 
