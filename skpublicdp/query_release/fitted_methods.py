@@ -928,7 +928,8 @@ class FittedReleaseMixin(
         -----
         Intervals are approximate. The intervals of the release are rescaled by the standard
         deviation of the linearised calibration estimator [1]_, where noise errors are added as if
-        they were independent. `cdf_interval` and `quantile_interval` are not available.
+        they were independent. `cdf_interval`, `quantile_interval` and
+        `mean_interval` are not available.
 
         References
         ----------
