@@ -217,6 +217,10 @@ class TableAnswers(ReleasedAnswers):
             )
         return ends
 
+    def is_measured(self, position: int) -> bool:
+        """Return False if no released table contains the column."""
+        return not self.queries.has_tables or (position,) in self.release.fractions
+
     def column_marginal(self, position: int) -> Floats | None:
         """Return the released one-way table of a column, or None if there is no such table."""
         return self.release.fractions.get((position,)) if self.queries.has_tables else None

@@ -20,7 +20,7 @@ from skpublicdp.data.batch_predict import apply_rule
 from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.data.tables import is_frame
 from skpublicdp.data.validation import read_table
-from skpublicdp.exceptions import UncoveredBoundsWarning, warn
+from skpublicdp.exceptions import UncoveredBoundsWarning, UnmeasuredWarning, warn
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.calibration import calibrate_release
@@ -357,10 +357,10 @@ class ColumnMethodsMixin:
         0  farm  49.0
         1  shop  40.0
         """
-        distribution, schema_column = self._distribution(column)
         if by is not None:
-            position = 0 if column is None else self._schema.position(column)
+            position = self._numeric_position(column)
             return group_means(self._released, position, self._positions(by))
+        distribution, schema_column = self._distribution(column)
         return schema_column.to_user(np.array(distribution.mean())).item()
 
     def mean_interval(
@@ -434,8 +434,7 @@ class ColumnMethodsMixin:
         self, column: str | int | None, by: str | int | Sequence[str | int]
     ) -> ColumnByGroup:
         """Return the released distributions of a numeric column within groups of rows."""
-        self._distribution(column)  # raises an error for a column that is not numeric
-        position = 0 if column is None else self._schema.position(column)
+        position = self._numeric_position(column)
         return ColumnByGroup(self._released, position, self._positions(by))
 
     def missing_fraction(self, column: str | int | None = None) -> float:
@@ -562,6 +561,12 @@ class ColumnMethodsMixin:
 
         Raises a ValueError if the distribution has no confidence intervals.
         """
+        position = self._numeric_position(column)
+        if not self._released.answers.is_measured(position):
+            raise ValueError(
+                f"No released table contains column {self._schema.names[position]}, so it has no "
+                "intervals. Add a table of it to the workload before the fit."
+            )
         distribution, schema_column = self._distribution(column)
         if isinstance(distribution, WeightedRows):
             raise ValueError(
@@ -572,7 +577,22 @@ class ColumnMethodsMixin:
         return distribution, schema_column
 
     def _distribution(self, column: str | int | None) -> tuple[ColumnDistribution, Column]:
-        """Return the released distribution of a numeric column and its schema entry."""
+        """Return the released distribution of a numeric column and its schema entry.
+
+        Warns if no released table contains the column.
+        """
+        position = self._numeric_position(column)
+        if not self._released.answers.is_measured(position):
+            warn(
+                f"No released table contains column {self._schema.names[position]}, so its "
+                "distribution is estimated from public rows and from tables of other columns. To "
+                "measure the distribution, add a table of the column to the workload.",
+                UnmeasuredWarning,
+            )
+        return self._released.distribution(position), self._schema.columns[position]
+
+    def _numeric_position(self, column: str | int | None) -> int:
+        """Return the position of a numeric column, after checking that it can be queried."""
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
             raise ValueError(
@@ -592,7 +612,7 @@ class ColumnMethodsMixin:
             raise ValueError(
                 "The weight column cannot be queried, because nothing is released about it."
             )
-        return self._released.distribution(position), self._schema.columns[position]
+        return position
 
 
 def _check_fractions(p: ArrayLike) -> NDArray[np.float64]:
@@ -824,7 +844,7 @@ class FittedReleaseMixin(
         positions = [position for position in groups if position not in positions] + positions
         options = self._table_options(level, simultaneous, counts)
         is_number = len(positions) == 1 and not groups and self._schema.numeric[positions[0]]
-        if is_number and not self._released.queries.has_tables:
+        if is_number and self._has_column_tables:
             return describe_number(self._released, positions[0], options, wide)
         return describe_table(self._released, positions, groups, options, wide)
 
@@ -874,9 +894,18 @@ class FittedReleaseMixin(
         options = self._table_options(level, simultaneous, counts)
         if self._released.queries.has_tables:
             return describe_all_tables(self._released, options)
-        if self._released.only_column is None:
+        if self._released.only_column is None or not self._has_column_tables:
             self._released.queries.table_cells([])  # raises an error
         return iter([describe_number(self._released, 0, options, wide=False)])
+
+    @property
+    def _has_column_tables(self) -> bool:
+        """Whether the release describes single numbers, without tables of its own.
+
+        Listed queries do not determine the distribution of a column.
+        """
+        queries = self._released.queries
+        return not queries.has_tables and queries.statistic != "counts"
 
     def _table_options(
         self, level: float | Fraction, simultaneous: bool, counts: bool | int | Integral

@@ -81,6 +81,10 @@ class ReleasedAnswers(ABC):
         """Return the released one-way table of a column, or None if there is no such table."""
         return None
 
+    def is_measured(self, position: int) -> bool:
+        """Return False if tables were released, and none of them contains the column."""
+        return True
+
     def distribution(self, position: int, column: Column) -> ColumnDistribution:
         """Return the released distribution of the numeric column at a position.
 

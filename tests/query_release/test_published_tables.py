@@ -9,6 +9,7 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.data.column import natural_key
+from skpublicdp.exceptions import UnmeasuredWarning
 from skpublicdp.plotting import MarginalDisplay
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import MarginalQueries, RectangleQueries, StumpQueries
@@ -118,7 +119,7 @@ class TestCounts:
         ):
             np.testing.assert_allclose(table[count_name], N * table[name], atol=1e-6)
         population = release.table(["region", "smokes"], counts=10**6)
-        np.testing.assert_allclose(population["count"], 10**6 * table["fraction"])
+        np.testing.assert_allclose(population["count"], 10**6 * table["fraction"], atol=1e-6)
         assert "count_low" not in fitted(method="public").table("region", counts=True)
 
     def test_weights(self):
@@ -325,6 +326,44 @@ class TestSmallStumbles:
         release = PAPQueryRelease(random_state=0).fit(rows[100:], X_public=rows[:100])
         with pytest.raises(ValueError, match="A query about column age must contain one number"):
             release.answer({"age": value, "job": "x"})
+
+
+class TestUnmeasuredColumns:
+    @pytest.fixture
+    def jobs(self):
+        rng = np.random.default_rng(0)
+        rows = pd.DataFrame({"age": rng.integers(90, size=2000), "job": ["x", "y"] * 1000})
+        release = PAPQueryRelease(MarginalQueries(workload=["job"]), random_state=0)
+        return release.fit(rows[100:], X_public=rows[:100])
+
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda release: release.mean("age"),
+            lambda release: release.cdf([20.0], "age"),
+            lambda release: release.quantile([0.5], "age"),
+            lambda release: release.histogram([-np.inf, 20, np.inf], "age"),
+        ],
+    )
+    def test_estimates_of_other_columns_warn(self, jobs, ask):
+        with pytest.warns(UnmeasuredWarning, match="No released table contains column age, so its"):
+            ask(jobs)
+
+    def test_intervals_are_refused(self, jobs):
+        for ask in (jobs.mean_interval, jobs.cdf_interval, jobs.quantile_interval):
+            arguments = () if ask == jobs.mean_interval else ([0.5],)
+            with pytest.raises(ValueError, match="contains column age, so it has no intervals"):
+                ask(*arguments, column="age")
+        for ask in (jobs.mean, jobs.mean_interval):
+            with pytest.raises(ValueError, match="The table for age and job was not released"):
+                ask("age", by="job")
+
+    def test_tables_in_place_of_k(self):
+        rows = pd.DataFrame({"a": ["x", "y"] * 500, "b": ["x", "y"] * 500})
+        for k, advice in (([("a", "b")], True), (0, False)):
+            with pytest.raises(ValueError, match="must be a positive integer") as caught:
+                PAPQueryRelease(MarginalQueries(k)).fit(rows, X_public=rows[:50])
+            assert ("pass them as workload" in str(caught.value)) == advice
 
 
 class TestWorkload:

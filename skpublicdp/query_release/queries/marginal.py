@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -208,9 +208,10 @@ class MarginalQueries(QueryClass):
         """Raise an error if a parameter is invalid. All kinds of columns are supported."""
         k: Any = self.k
         if not isinstance(k, Integral) or k < 1:
+            advice = "" if isinstance(k, Real) else " To choose the tables, pass them as workload."
             raise ValueError(
                 "The 'k' parameter of MarginalQueries must be a positive integer. Got "
-                f"{k!r} instead."
+                f"{k!r} instead.{advice}"
             )
         parse_bins(self.bins, schema)
         self.tables(schema)
