@@ -1,0 +1,609 @@
+"""Methods of a fitted `PAPQueryRelease` for one numeric column: CDF, quantiles, mean, histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skpublicdp._internal.parameters import check_level
+from skpublicdp.data.schema import MISSING, Column, Schema
+from skpublicdp.exceptions import UncoveredBoundsWarning, UnmeasuredWarning, warn
+from skpublicdp.query_release.answers import FittedRelease
+from skpublicdp.query_release.binned_columns import BinnedColumn
+from skpublicdp.query_release.cdf.grid import just_below
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
+from skpublicdp.query_release.group_distributions import ColumnByGroup, IntervalOptions
+from skpublicdp.query_release.queries.bin_edges import encode_edges
+from skpublicdp.query_release.row_answers import ColumnDistribution
+from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.query_release.table_frames import (
+    group_means,
+)
+
+
+class ColumnMethodsMixin:
+    """Methods of a fitted release for single numeric columns, at no privacy cost."""
+
+    _schema: Schema
+    _released: FittedRelease
+
+    def cdf(
+        self,
+        x: ArrayLike,
+        column: str | int | None = None,
+        *,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Estimate the cumulative distribution function of a column.
+
+        Parameters
+        ----------
+        x : array-like of float or of dates
+            Numbers.
+        column : str or int, default=None
+            Name or position of a numeric column. Optional if there is only one column.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows by categories or by bins of numbers. A released table
+            must contain these columns together with `column`.
+
+        Returns
+        -------
+        ndarray of the shape of x
+            Fraction at or below each number among the rows that have a value (see
+            `missing_fraction`). With `by`, a DataFrame or dict with the group columns, ``x`` and
+            ``fraction``, computed among the group's rows that have a value. Groups that are empty
+            in the release are omitted.
+
+        Raises
+        ------
+        ValueError
+            If no released table contains the column and the groups.
+        """
+        if by is not None:
+            return self._by_group(column, by).cdf(np.ravel(np.asarray(x)))
+        distribution, schema_column = self._distribution(column)
+        return distribution.cdf(schema_column.from_user(x))
+
+    def cdf_interval(
+        self,
+        x: ArrayLike,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Return confidence intervals for the population's cumulative distribution function.
+
+        As in `cdf`, the function refers to the rows that have a value.
+
+        Parameters
+        ----------
+        x : array-like of float or of dates
+            Numbers.
+        column : str or int, default=None
+            Name or position of a numeric column. Optional if there is only one column.
+        level, simultaneous
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
+
+        Returns
+        -------
+        ndarray of shape (*x.shape, 2)
+            Lower and upper ends. With `by`, a DataFrame or dict as in `cdf`, with the additional
+            columns ``low`` and ``high``.
+
+        Raises
+        ------
+        ValueError
+            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
+            for `CustomQueries`. If no released table contains the column and the groups.
+        """
+        if by is not None:
+            options = IntervalOptions(check_level(level), bool(simultaneous))
+            return self._by_group(column, by).cdf(np.ravel(np.asarray(x)), options)
+        distribution, schema_column = self._distribution_with_intervals(column)
+        numbers = schema_column.from_user(x)
+        up_to = numbers.ravel()
+        ends = distribution.fraction_intervals(
+            np.full(len(up_to), -np.inf),
+            up_to,
+            check_level(level),
+            simultaneous=bool(simultaneous),
+        )
+        return ends.reshape(*numbers.shape, 2)
+
+    def quantile(
+        self,
+        p: ArrayLike,
+        column: str | int | None = None,
+        *,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Estimate quantiles of a column among the rows that have a value.
+
+        Parameters
+        ----------
+        p : array-like of float
+            Fractions in [0, 1].
+        column : str or int, default=None
+            Name or position of a numeric column. Optional if there is only one column.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
+
+        Returns
+        -------
+        ndarray of the shape of p
+            Numbers or dates, increasing with p. With `by`, a DataFrame or dict with the group
+            columns, ``p`` and ``quantile``, computed among the group's rows. Groups that are empty
+            in the release are omitted.
+
+        Raises
+        ------
+        ValueError
+            If no released table contains the column and the groups.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     job = rng.choice(["farm", "shop"], size=n)
+        ...     age = rng.integers(20, 60, size=n) + np.where(job == "farm", 10, 0)
+        ...     return pd.DataFrame({"job": job, "age": age})
+        >>> release = PAPQueryRelease(bounds={"age": (20, 70)}, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(500))
+        >>> release.quantile([0.25, 0.5], column="age", by="job")[:4]
+            job     p  quantile
+        0  farm  0.25      39.0
+        1  farm  0.50      49.0
+        2  shop  0.25      30.0
+        3  shop  0.50      40.0
+        """
+        if by is not None:
+            return self._by_group(column, by).quantile(_check_fractions(p).ravel())
+        distribution, schema_column = self._distribution(column)
+        return schema_column.to_user(distribution.quantile(_check_fractions(p)))
+
+    def quantile_interval(
+        self,
+        p: ArrayLike,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Return confidence intervals for the population's quantiles, as in `quantile`.
+
+        Parameters
+        ----------
+        p : array-like of float
+            Fractions in [0, 1].
+        column : str or int, default=None
+            Name or position of a numeric column. Optional if there is only one column.
+        level, simultaneous
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
+
+        Returns
+        -------
+        ndarray of shape (*p.shape, 2)
+            Lower and upper ends of the range in which `cdf_interval` contains p. With `by`, a
+            DataFrame or dict as in `quantile`, with the additional columns ``low`` and ``high``.
+
+        Raises
+        ------
+        ValueError
+            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
+            for `CustomQueries`. If no released table contains the column and the groups.
+        """
+        if by is not None:
+            options = IntervalOptions(check_level(level), bool(simultaneous))
+            return self._by_group(column, by).quantile(_check_fractions(p).ravel(), options)
+        distribution, schema_column = self._distribution_with_intervals(column)
+        ends = distribution.quantile_interval(
+            _check_fractions(p), check_level(level), simultaneous=bool(simultaneous)
+        )
+        return schema_column.to_user(ends)
+
+    def histogram(
+        self, edges: ArrayLike | None = None, column: str | int | None = None
+    ) -> NDArray[np.float64]:
+        """Estimate the fraction of the population in each bin.
+
+        Parameters
+        ----------
+        edges : array-like of float or of dates, shape (n_bins + 1,), default=None
+            Increasing edges. The default is the parameter `bins` of `MarginalQueries`. A bin (a, b]
+            contains its right edge, and the first bin contains both of its edges, as in
+            ``pandas.cut(..., include_lowest=True)``. In contrast, a bin [a, b) of
+            ``numpy.histogram`` contains its left edge, and the last bin contains both edges.
+        column : str or int, default=None
+            Name or position of a numeric column. Optional if there is only one column.
+
+        Returns
+        -------
+        ndarray of shape (n_bins,)
+            Fractions of the rows that have a value. The fractions sum to 1 if the bins cover the
+            bounds of the column. `table` returns fractions of all rows.
+
+        Raises
+        ------
+        ValueError
+            If the edges are not increasing, or if no edges were given here or in `fit`.
+
+        Warns
+        -----
+        UncoveredBoundsWarning
+            If the bins do not cover the bounds of the column, so that rows may lie outside all
+            bins.
+        """
+        distribution, _ = self._distribution(column)
+        above, up_to = self._encode_bins(edges, column)
+        return distribution.cdf(up_to) - distribution.cdf(above)
+
+    def histogram_interval(
+        self,
+        edges: ArrayLike | None = None,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+    ) -> NDArray[np.float64]:
+        """Return confidence intervals for the population's fraction in each bin, as in `histogram`.
+
+        Parameters
+        ----------
+        edges : array-like of float or of dates, shape (n_bins + 1,), default=None
+            As in `histogram`.
+        column : str or int, default=None
+            Name or position of a numeric column. Optional if there is only one column.
+        level, simultaneous
+            As in `interval`.
+
+        Returns
+        -------
+        ndarray of shape (n_bins, 2)
+            Lower and upper ends of the intervals.
+
+        Raises
+        ------
+        ValueError
+            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
+            for `CustomQueries`.
+
+        Warns
+        -----
+        UncoveredBoundsWarning
+            As in `histogram`.
+        """
+        distribution, _ = self._distribution_with_intervals(column)
+        above, up_to = self._encode_bins(edges, column)
+        return distribution.fraction_intervals(
+            above, up_to, check_level(level), simultaneous=bool(simultaneous)
+        )
+
+    def mean(
+        self,
+        column: str | int | None = None,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Estimate the mean of a column, overall or in each group of rows.
+
+        The mean is taken over the rows that have a value. `missing_fraction` returns the fraction
+        of rows without a value. Within a bin of a table, the mean is determined by public rows
+        alone and differs little between groups. Group means therefore require bins that are narrow
+        compared with the differences between groups.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a numeric column. Optional if there is only one column.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups by categories or by bins of numbers. A released table must
+            contain these columns together with `column`.
+
+        Returns
+        -------
+        float, or a datetime
+            The mean, after moving numbers outside the bounds to the nearer bound. With `by`, a
+            DataFrame or dict with the group columns and ``mean``. Groups that may be empty are
+            omitted.
+
+        Raises
+        ------
+        ValueError
+            If `by` is given, and no released table contains its columns and `column`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     job = rng.choice(["farm", "shop"], size=n)
+        ...     age = rng.integers(20, 60, size=n) + np.where(job == "farm", 10, 0)
+        ...     return pd.DataFrame({"job": job, "age": age})
+        >>> release = PAPQueryRelease(bounds={"age": (20, 70)}, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(500))
+        >>> release.mean("age", by="job")[:2].round()
+            job  mean
+        0  farm  49.0
+        1  shop  40.0
+        """
+        if by is not None:
+            position = self._numeric_position(column)
+            return group_means(self._released, position, self._positions(by))
+        distribution, schema_column = self._distribution(column)
+        return schema_column.to_user(np.array(distribution.mean())).item()
+
+    def mean_interval(
+        self,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Return confidence intervals for the population's means, as in `mean`.
+
+        The intervals account for the noise, for the sampling of private rows, and for the means
+        within bins, which are determined by public rows alone. Intervals are long if a wide bin
+        contains few public rows, such as the last bin of a skewed column.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a numeric column. Optional if there is only one column.
+        level : float, default=0.95
+            Coverage over samples and noise, in (0, 1).
+        simultaneous : bool, default=False
+            Whether the intervals of all groups hold jointly. For tables, they also contain the
+            intervals from the noisy answers alone, for any numbers within the bins.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups, as in `mean`.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper ends. With `by`, a DataFrame or dict as in `mean`, with the additional
+            columns ``low`` and ``high``.
+
+        Raises
+        ------
+        ValueError
+            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"``,
+            for `CustomQueries` or after `calibrate`, or if no released table contains the column
+            and the groups.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     job = rng.choice(["farm", "shop"], size=n)
+        ...     age = rng.integers(20, 60, size=n) + np.where(job == "farm", 10, 0)
+        ...     return pd.DataFrame({"job": job, "age": age})
+        >>> release = PAPQueryRelease(bounds={"age": (20, 70)}, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(500))
+        >>> release.mean_interval("age").round(1)
+        array([44.3, 44.7])
+        >>> release.mean_interval("age", by="job").round(1)[:2]
+            job  mean   low  high
+        0  farm  49.4  49.1  49.7
+        1  shop  39.6  39.4  39.9
+        """
+        options = IntervalOptions(check_level(level), bool(simultaneous))
+        if by is not None:
+            return self._by_group(column, by).mean(options)
+        distribution, schema_column = self._distribution_with_intervals(column)
+        ends = distribution.mean_interval(
+            options.level, simultaneous_level=options.level if simultaneous else None
+        )
+        return schema_column.to_user(ends)
+
+    def _by_group(
+        self, column: str | int | None, by: str | int | Sequence[str | int]
+    ) -> ColumnByGroup:
+        """Return the released distributions of a numeric column within groups of rows."""
+        position = self._numeric_position(column)
+        return ColumnByGroup(self._released, position, self._positions(by))
+
+    def missing_fraction(self, column: str | int | None = None) -> float:
+        """Estimate the fraction of rows without a value in a column.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a column. Optional if there is only one column.
+
+        Returns
+        -------
+        float
+            Fraction of the population. The fraction is 0 for numeric columns in which the fit
+            accepts no missing numbers; see the parameter `missing` of `MarginalQueries`.
+
+        Raises
+        ------
+        ValueError
+            If the column is categorical and no tables were released.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> income = np.where(rng.random((20_000, 1)) < 0.2, np.nan, rng.uniform(0, 9, (20_000, 1)))
+        >>> release = PAPQueryRelease(bounds=(0, 9), random_state=0)
+        >>> release = release.fit(income[300:], X_public=income[:300].copy())
+        >>> print(f"{release.missing_fraction():.2f}", release.missing_fraction_interval().round(3))
+        0.20 [0.193 0.204]
+        >>> print(f"{release.mean():.1f}")  # of those with a value
+        4.5
+        """
+        cell = self._missing_cell(column)
+        return 0.0 if cell is None else float(self._released.answer([cell])[0])
+
+    def missing_fraction_interval(
+        self, column: str | int | None = None, level: float | Fraction = 0.95
+    ) -> NDArray[np.float64]:
+        """Return a confidence interval for the fraction of rows without a value in a column.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a column. Optional if there is only one column.
+        level : float, default=0.95
+            Coverage, as in `interval`.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper ends of the intervals.
+
+        Raises
+        ------
+        ValueError
+            If the method has no intervals, or `missing_fraction` raises an error.
+        """
+        level = check_level(level)
+        cell = self._missing_cell(column)
+        if cell is None:
+            return np.zeros(2)
+        interval: NDArray[np.float64]
+        interval = self._released.intervals([cell], level, simultaneous=False)[0]
+        return interval
+
+    def _missing_cell(self, column: str | int | None) -> dict[int, str] | None:
+        """Return the query for missing values in a column, or None if no value may be missing."""
+        check_is_fitted(self)
+        if column is None and len(self._schema.columns) > 1:
+            raise ValueError("missing_fraction applies to one column. Pass its name as column.")
+        position = 0 if column is None else self._schema.position(column)
+        schema_column = self._schema.columns[position]
+        if not schema_column.categorical and not schema_column.nullable:
+            return None
+        self._released.queries.table_cells([position])  # raises an error without tables
+        return {position: MISSING}
+
+    def _encode_bins(
+        self, edges: ArrayLike | None, column: str | int | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return all left ends a and right ends b of the bins a < x <= b, encoded as floats.
+
+        The first left end is just below the first edge, so that the first bin contains this edge. A
+        warning is issued if the bins do not cover the bounds of the column. By default, the edges
+        from the fit are used.
+        """
+        position = 0 if column is None else self._schema.position(column)
+        schema_column = self._schema.columns[position]
+        if edges is not None:
+            numbers = encode_edges(edges, schema_column)
+        else:
+            numbers_of_fit = self._released.queries.bin_edges(position)
+            if numbers_of_fit is None:
+                raise ValueError(
+                    "edges must be given, because MarginalQueries(bins={...}) did not specify "
+                    f"edges for column {schema_column.name}."
+                )
+            numbers = numbers_of_fit
+        if numbers[0] > schema_column.low or numbers[-1] < schema_column.high:
+            ends = (*numbers[[0, -1]], schema_column.low, schema_column.high)
+            first, last, low, high = map(schema_column.format, ends)
+            warn(
+                f"The bins range from {first} to {last}, but the bounds of column "
+                f"{schema_column.name} range from {low} to {high}, so rows outside the bins are "
+                "not counted. To count all rows, extend the outer edges to the bounds (for "
+                "numbers, to -inf and inf).",
+                UncoveredBoundsWarning,
+            )
+        above = numbers[:-1].copy()
+        above[0] = just_below(above[0])
+        return above, numbers[1:]
+
+    def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
+        """Return the positions of one or more columns given by name or position."""
+        columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
+        return [self._schema.position(column) for column in columns]
+
+    def _distribution_with_intervals(
+        self, column: str | int | None
+    ) -> tuple[ReleasedCDF | BinnedColumn, Column]:
+        """Return the released distribution of a numeric column and its schema entry.
+
+        Raises a ValueError if the distribution has no confidence intervals.
+        """
+        position = self._numeric_position(column)
+        if not self._released.answers.is_measured(position):
+            raise ValueError(
+                f"No released table contains column {self._schema.names[position]}, so it has no "
+                "intervals. Add a table of it to the workload before the fit."
+            )
+        distribution, schema_column = self._distribution(column)
+        if isinstance(distribution, WeightedRows):
+            raise ValueError(
+                "There are no intervals for columns with method='public', method='pmw' or "
+                "CustomQueries, or after calibrate. Use method='auto' with another class of "
+                "queries, without calibration."
+            )
+        return distribution, schema_column
+
+    def _distribution(self, column: str | int | None) -> tuple[ColumnDistribution, Column]:
+        """Return the released distribution of a numeric column and its schema entry.
+
+        Warns if no released table contains the column.
+        """
+        position = self._numeric_position(column)
+        if not self._released.answers.is_measured(position):
+            warn(
+                f"No released table contains column {self._schema.names[position]}, so its "
+                "distribution is estimated from public rows and from tables of other columns. To "
+                "measure the distribution, add a table of the column to the workload.",
+                UnmeasuredWarning,
+            )
+        return self._released.distribution(position), self._schema.columns[position]
+
+    def _numeric_position(self, column: str | int | None) -> int:
+        """Return the position of a numeric column, after checking that it can be queried."""
+        check_is_fitted(self)
+        if column is None and len(self._schema.columns) > 1:
+            raise ValueError(
+                "cdf, quantile, histogram and mean apply to one numeric column. Pass its name as "
+                "column."
+            )
+        position = 0 if column is None else self._schema.position(column)
+        if not self._schema.numeric[position]:
+            name = self._schema.names[position]
+            raise ValueError(
+                f"Column {name} is categorical, but cdf, quantile, histogram and mean require a "
+                "numeric column. If it contains numbers as text, convert them before the fit, for "
+                "instance by pandas.to_numeric."
+            )
+        weights = self._released.queries.weights
+        if weights is not None and position == weights.position:
+            raise ValueError(
+                "The weight column cannot be queried, because nothing is released about it."
+            )
+        return position
+
+
+def _check_fractions(p: ArrayLike) -> NDArray[np.float64]:
+    """Return quantile levels as floats, after checking that they lie in [0, 1]."""
+    p = np.asarray(p, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("p must lie in [0, 1].")
+    return p
