@@ -117,8 +117,10 @@ class Cover(ABC):
     """Number of draws, or "auto" to use the number that `guarantees.n_rounds` returns."""
 
     equal_rounds: bool = False
-    """Whether all draws get the same share of the budget and none can be omitted. Otherwise later
-    draws get larger shares."""
+    """Whether all draws receive equal shares of the budget and none of them can be omitted.
+
+    Otherwise, later draws receive larger shares.
+    """
 
     radius: float | None = None
     """Upper bound on the distance of a rule of the class from the nearest member of the cover.
@@ -168,9 +170,9 @@ class Cover(ABC):
         return self
 
     def n_final_rules(self, n_draws: int) -> int:
-        """Return an upper bound on the number of rules with which `n_draws` draws may end.
+        """Return an upper bound on the number of rules that `n_draws` draws can produce.
 
-        Draw t has at most size^t outcomes, and the search may end after any draw.
+        Draw t has at most size^t outcomes, and the search can end after any draw.
         """
         return sum(self.size**t for t in range(1, n_draws + 1))
 

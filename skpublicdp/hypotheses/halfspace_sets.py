@@ -96,10 +96,10 @@ def concatenate_sets(*sets: HalfspaceSet) -> HalfspaceSet:
 
 
 def open_complements(halfspaces: HalfspaceSet) -> HalfspaceSet:
-    """Return closed halfspaces that contain exactly the floats outside of the given ones.
+    """Return closed halfspaces that contain exactly the floats outside the given halfspaces.
 
-    A row is outside of a closed halfspace if it is in the opposite one, without the border. So the
-    offset is the next larger float.
+    A row is outside a closed halfspace if it is inside the opposite halfspace, without the
+    boundary. The offset is therefore the next larger float.
     """
     return HalfspaceSet(-halfspaces.normals, np.nextafter(-halfspaces.offsets, math.inf))
 

@@ -100,7 +100,7 @@ class IntersectionCover(Cover):
         """
 
         def write_indicators(chunk: Floats, out: NDArray[np.float32]) -> None:
-            """Write 1 if a row satisfies a predicate, 0 otherwise, to `out`."""
+            """Write 1 to `out` if a row satisfies a predicate, and 0 otherwise."""
             if self.affine_hull is None:  # no predicates: every row is outside the empty set
                 return
             in_hull, in_halfspaces = out[0], out[1:]
@@ -154,8 +154,8 @@ class IntersectionCover(Cover):
         """Return a cover with an equally large pool close to the sides of a released polytope.
 
         If the polytope has fewer halfspaces than allowed, part of the new pool is an evenly spaced
-        sample of the old pool. This cover is returned if it has a single round, or if the
-        hypothesis is not a polytope of this kind.
+        sample of the old pool. If this cover has a single round, or if the hypothesis is not a
+        polytope of this kind, this cover is returned.
         """
         sides = hypothesis.sides if isinstance(hypothesis, Polytope) else self.pool[:0]
         # the polytope may be a member of another cover in a union

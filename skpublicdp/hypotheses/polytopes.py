@@ -37,8 +37,8 @@ class Polytope(Hypothesis):
     sides : HalfspaceSet
         Halfspaces of this member.
     faces : HalfspaceSet
-        Halfspaces of the pool that define this member: its sides, unless the first label is
-        predicted in a union of halfspaces.
+        Pool halfspaces that define this member: its sides, unless the first label is predicted in a
+        union of halfspaces.
     inside : int
         Label code inside the polytope.
     """
@@ -74,16 +74,16 @@ class Polytope(Hypothesis):
 
 
 class HalfspaceUnion(Polytope):
-    """Rule that predicts the first label in a union of closed halfspaces, the second elsewhere.
+    """Rule that predicts the first label in a union of closed halfspaces, and the second elsewhere.
 
-    The second label is therefore predicted in a polytope without its border.
+    The second label is therefore predicted in a polytope without its boundary.
 
     Parameters
     ----------
     faces : HalfspaceSet
-        The closed halfspaces, at least one.
+        One or more closed halfspaces.
     public : PublicSample
-        Source of the names.
+        Source of the feature and label names.
     """
 
     def __init__(self, faces: HalfspaceSet, public: PublicSample) -> None:

@@ -449,6 +449,6 @@ def stump_growth(m: int, n_features: int) -> int:
     """Return a bound on the number of ways in which stumps and constants can label m rows.
 
     There are two labels. Splits of one feature assign label 1 to exactly k rows in at most two
-    ways: to the k rows with the lowest values or to the k rows with the highest values.
+    ways: to the k rows with the lowest or the highest values.
     """
     return 2 + sum(min(math.comb(m, k), 2 * n_features) for k in range(1, m))

@@ -36,9 +36,9 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
     count : NoisyCount
         Noisy number of correct predictions on independent rows.
     failure : float
-        Probability that the interval misses the true value. Each side has half of this probability,
-        except for accuracies near 0 or 1 at which no count is too small or too large. In this case,
-        one side has the entire probability.
+        Probability that the interval misses the true value. Each tail has half of this probability,
+        except for accuracies near 0 or 1 for which one tail is empty. In this case, the other tail
+        has the entire probability.
 
     Returns
     -------

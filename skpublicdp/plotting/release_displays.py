@@ -134,12 +134,12 @@ class CDFDisplay(ReleaseDisplay):
         Parameters
         ----------
         release : PAPQueryRelease
-            A fitted release.
+            A fitted release with at least one numeric column.
         X_public : array-like or DataFrame, shape (m, n_features), default=None
-            Public rows, with all columns, whose CDF is drawn as well. They are not protected:
-            **public rows only**.
+            Public rows, with all columns, whose CDF is also drawn. The rows are not protected:
+            **pass public rows only**.
         column : str or int, default=None
-            Name or position of a numeric column. It is not needed if there is a single column.
+            Name or position of a numeric column. The default is the only column of the release.
         limits : pair of float, default=None
             Limits of the x-axis; the default is the range from the released quantile 0.001 to
             0.999, plus a margin.
@@ -160,8 +160,8 @@ class CDFDisplay(ReleaseDisplay):
         ImportError
             If matplotlib is not installed.
         ValueError
-            If the column is not numeric, or is not given and there are several, or if the limits
-            are not two increasing numbers.
+            If the column is not numeric, if it is not specified although there are several columns,
+            or if the limits are not two increasing numbers.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(release)
@@ -428,7 +428,7 @@ def _numeric_position(display: str, release: PAPQueryRelease, column: str | int 
     if column is None and len(schema.columns) > 1:
         raise ValueError(
             f"{display} draws one numeric column, but this release has {len(schema.columns)} "
-            "columns. Pass the name of one as column."
+            "columns. Pass the name of a column as column."
         )
     position = 0 if column is None else schema.position(column)
     if not schema.numeric[position]:
@@ -450,7 +450,7 @@ def error_band(release: PAPQueryRelease, x: Floats, position: int) -> Floats | N
     Parameters
     ----------
     release : PAPQueryRelease
-        A fitted release.
+        A fitted release with at least one numeric column.
     x : ndarray of float64, shape (n,)
         Numbers at which the CDF is evaluated.
     position : int
