@@ -181,7 +181,7 @@ def n_ppm_growing_boxes(
     ----------
     alpha : float
         Error in the population, in (0, 1), if some axis-aligned box with at most `faces` faces
-        makes no error, with either label inside.
+        makes no error, with either label inside, and the label decides which rows are private.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
@@ -197,8 +197,8 @@ def n_ppm_growing_boxes(
     -------
     int
         Rows needed, private and public together, for `PPMHalfspaceClassifier` with
-        ``pool="axes"``, ``max_intersections=math.ceil(faces * math.log(4 / alpha))``,
-        ``alpha=alpha / 4`` and ``max_halfspaces=5788``.
+        ``pool="axes"``, ``max_intersections=max(6, math.ceil(faces * math.log(4 / alpha)))``,
+        ``alpha=alpha / 4``, ``max_halfspaces=5788`` and the other parameters at their defaults.
 
     Raises
     ------
@@ -208,12 +208,12 @@ def n_ppm_growing_boxes(
 
     Notes
     -----
-    Let a = alpha / 4. The learner draws ``m = ceil(faces ln(1 / a))`` faces for each label, and
-    spends ε / (2m + 1) on each draw. On the rows the error is then at most a, plus ``m / n`` times
-    the error of one draw, plus that of the last draw, plus ``public_share * m / (c - 1)`` for faces
-    at c values of each column. For sampling the bound is that of `n_ppm_boxes` with m faces. Proof:
-    docs/proofs/mixtures.md. For at most five faces, `n_ppm_boxes` needs far fewer rows and allows
-    errors of the best box.
+    Let a = alpha / 4. The learner draws ``m = ceil(faces ln(1 / a))`` faces for each label, at
+    least 6, and spends ε / (2m + 1) on each draw. On the rows the error is then at most a, plus ``m
+    / n`` times the error of one draw, plus that of the last draw, plus ``public_share * m / (c -
+    1)`` for faces at c values of each column. For sampling the bound is that of `n_ppm_boxes` with
+    m faces. Proof: docs/proofs/mixtures.md. For at most five faces, `n_ppm_boxes` needs far fewer
+    rows and allows errors of the best box.
 
     References
     ----------
@@ -226,10 +226,11 @@ def n_ppm_growing_boxes(
     99235
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, public_share=public_share)
-    if not 1 <= faces <= 2 * d:
+    if not 1 <= faces <= 2 * d or faces != int(faces):
         raise ValueError(f"faces must be an integer from 1 to 2 * d = {2 * d}; got {faces!r}.")
     first_weight = alpha / 4
-    n_faces = math.ceil(faces * math.log(1 / first_weight))
+    # the learner lists all boxes of fewer faces, whose pool has fewer values of each column
+    n_faces = max(MAX_LISTED_FACES + 1, math.ceil(faces * math.log(4 / alpha)))
     cuts = min(
         math.ceil(n_faces / first_weight * (1 - 1e-9)) + 1, MAX_GROWING_HALFSPACES // (2 * int(d))
     )

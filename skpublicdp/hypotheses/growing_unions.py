@@ -159,7 +159,10 @@ class GrowingUnion(Cover):
         # index 0 of the table is the predicate that is always true, and of the family the union
         # itself, which adds no rows
         missed[0], wrongly_covered[0] = table[self.covered][0], 0
-        weighted = missed * int(self.error_weight * WEIGHT_UNIT) // WEIGHT_UNIT
+        weight = int(self.error_weight * WEIGHT_UNIT)
+        # of large weights, the product `missed * weight` would not fit into 64 bits
+        units, rest = np.divmod(missed, WEIGHT_UNIT)
+        weighted = units * weight + rest * weight // WEIGHT_UNIT
         return Leaf(weighted + wrongly_covered)
 
     def hypothesis(self, path: Path) -> Polytope:
@@ -227,7 +230,7 @@ def build_growing_union(
         if not len(boxes.pool):
             return boxes
         return growing_boxes(boxes.pool, n_faces, first_weight, public)
-    if pool == "paper":
+    if pool == "paper" and len(public.classes) > 1:
         _check_number_of_supported_halfspaces(public.X)
     family = HalfspaceIntersections(1, pool, max_halfspaces)
     halfspaces = family.build_cover(public, alpha=alpha, beta=alpha)  # it does not depend on beta

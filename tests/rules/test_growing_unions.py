@@ -98,6 +98,25 @@ class TestFamily:
             assert abs(errors - other).max() <= 3
 
     @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=10)
+    def test_large_weights_do_not_overflow(self, kind, seed):
+        cover, X, y, _, rng = small_problem(seed, kind)
+        # sums of private rows near 2^56, such as those of 2^26 rows of weight 2^30
+        for last in itertools.takewhile(lambda one: one.rounds > 1, covers_of_a_search(cover, rng)):
+            table = tabulate(last, X, y)
+            total = table.copy()
+            total[1] <<= 56 - int(table.max()).bit_length()
+            errors = last.family(total).errors
+            missed = total[last.covered][0] - total[last.covered]
+            wrong = total[1 - last.covered].copy()
+            missed[0], wrong[0] = total[last.covered][0], 0
+            expected = [
+                math.floor(Fraction(last.error_weight) * int(left)) + int(right)
+                for left, right in zip(missed, wrong, strict=True)
+            ]
+            assert errors.tolist() == expected
+
+    @given(seed=st.integers(0, 10**6))
     @settings(max_examples=25)
     def test_draws_add_halfspaces_and_the_last_one_chooses_among_all_rules(self, kind, seed):
         cover, X, _, _, rng = small_problem(seed, kind)
@@ -290,6 +309,12 @@ class TestFit:
         with pytest.raises(CoverSizeError, match="allowed if max_intersections is larger than 5"):
             model.fit(X, (abs(X[:, 0]) > 0.2).astype(int))
 
+    def test_public_rows_of_one_label(self):
+        X = np.random.default_rng(0).normal(size=(300, 2))
+        model = clone(MODEL).set_params(private_label=None, pool="paper", max_intersections=6)
+        model.fit(X, np.ones(300, int), is_public=np.arange(300) < 200)
+        assert (model.predict(X) == 1).all()
+
     def test_of_one_label_or_no_public_row(self):
         X, y = box_rows(np.random.default_rng(0), 300, 2, private_inside=True)
         for base, (labels, mask) in itertools.product(
@@ -303,7 +328,7 @@ class TestFit:
 def n_violations(trials, n, d, alpha, epsilon, faces):
     """Count how often the error of the learner of `n_ppm_growing_boxes` exceeds alpha."""
     settings_of_size = {
-        "max_intersections": math.ceil(faces * math.log(4 / alpha)),
+        "max_intersections": max(6, math.ceil(faces * math.log(4 / alpha))),
         "alpha": alpha / 4,
         "max_halfspaces": 5788,
     }
@@ -323,6 +348,20 @@ class TestSize:
         n = n_ppm_growing_boxes(0.4, 0.2, 8.0, 3, faces=6, public_share=0.6)
         assert n_violations(4, n, 3, 0.4, 8.0, 6) <= binom.isf(FALSE_ALARM, 4, 0.2)
 
+    def test_the_promise_for_few_faces(self):
+        # five faces would be listed, with only 34 halfspaces in eight columns
+        n, for_one = (
+            n_ppm_growing_boxes(0.35, 0.1, 8.0, 8, faces=k, public_share=0.5) for k in (2, 1)
+        )
+        assert n == for_one  # six faces are drawn for each
+        rng = np.random.default_rng(0)
+        X = rng.random((n, 8))
+        y = (X[:, :2] < 0.7).all(axis=1).astype(int)
+        model = clone(BOXES).set_params(
+            epsilon=8.0, max_intersections=6, alpha=0.35 / 4, max_halfspaces=5788
+        )
+        assert (model.fit(X, y).predict(X) != y).mean() < 0.35
+
     @pytest.mark.slow
     def test_the_promise_often(self):
         n = n_ppm_growing_boxes(0.3, 0.2, 4.0, 4, faces=8, public_share=0.6)
@@ -339,3 +378,5 @@ class TestSize:
             n_ppm_growing_boxes(0.1, 0.05, 1.0, 10, faces=20, public_share=0.5)
         with pytest.raises(ValueError, match=r"faces must be an integer from 1 to 2 \* d = 6"):
             n_ppm_growing_boxes(0.1, 0.05, 1.0, 3, faces=7)
+        with pytest.raises(ValueError, match=r"faces must be an integer .* got 2\.5"):
+            n_ppm_growing_boxes(0.1, 0.05, 1.0, 3, faces=2.5)
