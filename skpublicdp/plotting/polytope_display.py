@@ -245,7 +245,8 @@ def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floa
     """Return the vertices of a rule's region within limits, shape (n, 2), and its label.
 
     The label is the prediction inside the region, or None if there is only one label. Except for
-    some boxes, it is the label other than `private_label`.
+    some boxes and some rules of more than five halfspaces, it is the label other than
+    `private_label`.
     """
     private_label = estimator.classes_[-1]
     if estimator.private_label is not None:
@@ -258,7 +259,7 @@ def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floa
         vertices = vertices[:0]
     label = region_labels[0] if region_labels else None
     hypothesis = cast(Polytope, estimator.hypothesis_)
-    if not is_constant and hypothesis.inside:  # a box with the private label inside
+    if not is_constant and hypothesis.inside:  # the private label is inside
         label = private_label
     return vertices, label
 

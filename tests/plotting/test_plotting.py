@@ -47,15 +47,16 @@ def test_shades_what_predict_says(clf):
     assert display.region_.get_label() == "predict positive"
 
 
+@pytest.mark.parametrize("settings", [{"pool": "axes"}, {"max_intersections": 6}])
 @pytest.mark.parametrize("inside", ["positive", "negative"])
-def test_shades_boxes_with_either_label(inside):
+def test_shades_rules_with_either_label_inside(inside, settings):
     outside = {"positive": "negative", "negative": "positive"}[inside]
     y = np.where((X[:, 0] > -0.5) & (X[:, 1] < 0.5), inside, outside)
-    boxes = PPMHalfspaceClassifier(private_label="negative", pool="axes", random_state=0).fit(X, y)
-    display = PolytopeDisplay.from_estimator(boxes, limits=LIMITS)
+    clf = PPMHalfspaceClassifier(private_label="negative", random_state=0, **settings).fit(X, y)
+    display = PolytopeDisplay.from_estimator(clf, limits=LIMITS)
     grid = RNG.uniform(*LIMITS.T, size=(5000, 2))
     shaded = matplotlib.path.Path(display.region_.get_xy()).contains_points(grid)
-    assert (shaded == (boxes.predict(grid) == inside)).all()
+    assert (shaded == (clf.predict(grid) == inside)).all()
     assert 0 < shaded.sum() < len(grid)
     assert display.region_.get_label() == f"predict {inside}"
 
