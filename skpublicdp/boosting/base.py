@@ -142,7 +142,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             self.public_weight_ = fitted.public_term.weight
         self._set_explanations(training, fitted)
         # without public rows, the statistic would compare the private rows with a reference grid
-        self.drift_ = fitted.drift if training.n_public else None
+        self.drift_ = fitted.drift if training.n_joint_public else None
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
         self.privacy_ = ledger.receipt(
             assumptions=(
@@ -152,7 +152,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
                 *(() if training.public_margins is None else training.public_margins.assumptions),
             )
         )
-        if fitted.drifted and training.n_public:
+        if fitted.drifted and training.n_joint_public:
             warn(
                 f"The public rows differ from the private rows: drift_ is {self.drift_:.1f}, but "
                 "about 1 is expected. The public rows are reweighted or given less influence. For "

@@ -109,7 +109,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     drift_ : float or None
         Drift statistic of the public rows, which is about 1 without a covariate shift. Columns with
         public values that were spread over `bounds` do not count. ``None`` if no counts of other
-        columns were released.
+        columns were released, or if the public rows come from `describe_columns`.
     guarantee_ : None
         Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str

@@ -141,12 +141,13 @@ def choose_algorithm(
 
     Newton boosting is used if the budget is large for the number of columns, and for regression
     without public rows. In the latter case, the additive posterior would treat the columns as
-    independent and count the shared effect of correlated columns several times. Trees alone are
-    used for classification without public rows, for several classes if histograms of all classes
-    and columns are too expensive, and if the noise of histograms is too large to be sampled.
-    Histograms of several classes are too expensive under pure differential privacy. Without labels
-    of public rows, they are also too expensive if the budget is small for the numbers of columns
-    and classes.
+    independent and count the shared effect of correlated columns several times. Rows generated from
+    a description have independent columns, so the same applies to them as to no public rows. Trees
+    alone are used for classification without public rows, for several classes if histograms of all
+    classes and columns are too expensive, and if the noise of histograms is too large to be
+    sampled. Histograms of several classes are too expensive under pure differential privacy.
+    Without labels of public rows, they are also too expensive if the budget is small for the
+    numbers of columns and classes.
 
     Raises
     ------
@@ -160,7 +161,8 @@ def choose_algorithm(
     gain = CLIPPING_GAIN if training.is_regression else 1.0
     if can_afford_boosting(budget, gain * training.rows.n, columns):
         return Algorithm.NEWTON
-    if training.is_regression and not training.n_public and _can_update_columns(budget, columns):
+    has_joint_rows = training.n_joint_public > 0
+    if training.is_regression and not has_joint_rows and _can_update_columns(budget, columns):
         return Algorithm.NEWTON
     trees_are_allowed = _may_use_trees_alone(training, method)
     too_expensive = training.n_targets > 1 and (
@@ -170,7 +172,7 @@ def choose_algorithm(
             and label_effects_below_noise(budget, training.rows.n, training.n_targets, columns)
         )
     )
-    if trees_are_allowed and (not training.n_public or too_expensive):
+    if trees_are_allowed and (not has_joint_rows or too_expensive):
         return Algorithm.TREES
     # each column and the row count change by less than 4 MAX_GRADIENT STRATEGY_UNIT
     n_sums, max_change = n_columns + 1, 4 * MAX_GRADIENT * STRATEGY_UNIT

@@ -118,7 +118,7 @@ def fit_newton(
         unsplit, data = data.binner, splitter.split(margins)
         model = _refined_model(model, unsplit, data.binner)
         budget = budget.fraction(1 - BIN_SPLIT_SHARE)
-    n_public = start.design.effective_size if training.n_public else 0.0
+    n_public = start.design.effective_size if training.n_joint_public else 0.0
     booster = NewtonBooster(
         model, data, margins, weights, n_public, loss, ledger, gradient_variance
     )
@@ -164,7 +164,7 @@ def _start_share(
     training: TrainingData, ledger: Ledger, budget: StageBudget, effective_rows: float
 ) -> Fraction:
     """Return the share of a budget for the initial additive fit."""
-    if not training.n_public:  # the reference grid has independent columns
+    if not training.n_joint_public:  # the reference grid has independent columns
         return Fraction(0)
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
     gain = CLIPPING_GAIN if training.is_regression else 1.0

@@ -77,7 +77,7 @@ def noisy_outcome_range(
     share = _share_for_noise(MAX_COUNT_NOISE, Sensitivity(2, 2), training, ledger, budget)
     if share > MAX_OUTCOME_SHARE:
         # without public rows, boosting starts from the mean, which therefore has more of the budget
-        share = CLASS_COUNT_SHARE if training.n_public else MAX_OUTCOME_SHARE
+        share = CLASS_COUNT_SHARE if training.n_joint_public else MAX_OUTCOME_SHARE
         return OutcomeRange(mean=_noisy_mean(training, ledger, budget.fraction(share))), share
     fractions = _noisy_fractions(training, ledger, budget.fraction(share))
     edges = np.linspace(0.0, 1.0, N_OUTCOME_BINS + 1)

@@ -114,7 +114,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     drift_ : float or None
         Drift statistic of the public rows, which is about 1 without a covariate shift. Columns with
         public values that were spread over `bounds` do not count. ``None`` if no counts of other
-        columns were released.
+        columns were released, or if the public rows come from `describe_columns`.
     guarantee_ : None
         Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str

@@ -26,6 +26,7 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
 from skpublicdp.data.one_hot import ColumnRun, fold_rows, folded_schema
+from skpublicdp.data.public_rows import DESCRIBED
 from skpublicdp.data.schema import Schema
 from skpublicdp.data.sources.sites_reader import PerSite
 from skpublicdp.data.tables import Table, is_frame
@@ -71,6 +72,8 @@ class TrainingData:
     has_actual_values : ndarray of bool, shape (n_columns,), optional
         Mask of the columns of `schema` without synthetic public values, by which a drift of the
         public rows is reported. By default all columns.
+    is_described : bool, default=False
+        Whether the public rows were generated from a description of the columns.
     """
 
     schema: Schema
@@ -85,11 +88,20 @@ class TrainingData:
     directions: Directions | None = None
     public_margins: PublicMargins | None = None
     has_actual_values: Mask | None = None
+    is_described: bool = False
 
     @property
     def n_targets(self) -> int:
         """Number of targets: the number of labels if there are more than two, otherwise 1."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def n_joint_public(self) -> int:
+        """Number of public rows that show how columns occur together: none if generated.
+
+        In rows generated from a description, the columns are independent, as in the reference grid.
+        """
+        return 0 if self.is_described else self.n_public
 
     @property
     def is_regression(self) -> bool:
@@ -230,6 +242,7 @@ def read_training_data(
         classes=classes,
         outcome_bounds=targets.bounds,
         assumptions=dataset.assumptions,
+        is_described=DESCRIBED in dataset.assumptions,
         public_labels=public_labels,
         directions=directions,
         public_margins=public_margins,

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import log_loss
 
 from skpublicdp import (
     PAPQueryRelease,
@@ -116,9 +117,28 @@ def test_they_take_the_place_of_public_rows(library):
     clf = SemiPrivateBoostingClassifier(epsilon=3.0, random_state=0)
     clf.fit(rows, LATE, X_public=described)
     assert clf.score(rows, LATE) > 0.95
-    assert "written from a description" in " ".join(clf.privacy_.assumptions)
+    assert "come from a description" in " ".join(clf.privacy_.assumptions)
     release = PAPQueryRelease(random_state=0).fit(rows, X_public=described)
     assert type(release.sample(2)) is type(rows)
+
+
+def test_boosting_relies_on_no_joint_distribution_of_described_columns():
+    # eight copies of a column, which the additive fit would count eight times
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({f"copy{i}": STAFF["age"] for i in range(8)})
+    y = np.where(rng.random(3000) < np.where(STAFF["age"] > 40, 0.7, 0.3), "yes", "no")
+    described = describe_columns(dict.fromkeys(rows, (17, 70)))
+    clf = SemiPrivateBoostingClassifier(epsilon=0.3, random_state=0)
+    clf.fit(rows, y, X_public=described)
+    assert clf.drift_ is None
+    trees = SemiPrivateBoostingClassifier(epsilon=0.3, method="votes", random_state=0)
+    trees.fit(rows, y, X_public=described)
+    np.testing.assert_array_equal(clf.predict_proba(rows), trees.predict_proba(rows))
+    # boosting begins without an additive fit if the budget is large
+    clf.set_params(epsilon=30.0).fit(rows, y, X_public=described)
+    assert clf.drift_ is None
+    assert log_loss(y, clf.predict_proba(rows)) < 0.63
+    assert clf.privacy_.n_public == 300
 
 
 def test_order_is_that_of_names_in_frames_and_of_the_description_in_arrays():
