@@ -251,6 +251,6 @@ def test_what_is_wrong_is_said():
             label_parts([[0.0]], y, BOTH_ENDS)
         assert "secret" not in str(error.value)
     for X in ([["secret"]], np.array([["secret"]]), [[0.0, "secret"]], [[10**400]]):
-        with pytest.raises(ValueError, match="X must hold numbers only") as error:
+        with pytest.raises(ValueError, match="X must contain numbers only") as error:
             label_parts(X, [0], BOTH_ENDS)
         assert "secret" not in str(error.value)
