@@ -1,7 +1,7 @@
 """Signatures of the proof pages: hashes of the code that each page is about.
 
 A page ends with a list of modules, classes and functions, with a hash of the source of each. After
-a change of the code, read the proof again, correct it, and sign it:
+a change of the code, review the proof, correct it if necessary, and sign it again:
 ``python -m tests.proofs docs/proofs/selection.md``.
 """
 
