@@ -182,7 +182,7 @@ HELD_ARRAY = HELD.to_numpy(copy=True)
 HELD_LIST = HELD_ARRAY.tolist()
 HELD_POLARS = pl.DataFrame(HELD)
 DROP = r".*(convert|encode)"
-ENCODE = r"olumn job .*(text|categories).*encode.*(Boosting.* needs no encoding|ColumnTransformer)"
+ENCODE = r"olumn job .*(text|categories).*(Boosting.* needs no encoding.*encode|ColumnTransformer)"
 MISSING = r"Columns? .*hours.*missing.*PublicFit.*Boosting"
 
 

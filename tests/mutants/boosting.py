@@ -71,8 +71,8 @@ MUTANTS = (
         "drift by exact counts",
         UNPAID,
         "boosting/covariate_shift.py",
-        "        counts.values,\n        counts.variance",
-        "        indicators @ bin_counts,\n        counts.variance",
+        "            counts.values[is_tested],\n",
+        "            (indicators @ bin_counts)[is_tested],\n",
         (f"{CLASSIFIER}, drift",),
     ),
     Mutant(

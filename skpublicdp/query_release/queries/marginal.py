@@ -426,9 +426,9 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
             rows[is_number, position] = encode(values[is_number])
         except NotNumbersError:
             raise ValueError(
-                f"A query about column {column.name} must contain one number, which stands for its "
-                "bin. For a range of numbers, use histogram or cdf, or IntervalQueries or "
-                "RectangleQueries in a release of its own."
+                f"A query about column {column.name} must contain one number, neither missing nor "
+                "infinite, which stands for its bin. For a range of numbers, use histogram or cdf, "
+                "or IntervalQueries or RectangleQueries in a release of its own."
             ) from None
         codes[is_restricted, position] = bins.codes(rows)[:, position]
     return codes
