@@ -1,4 +1,4 @@
-"""Boosting: additive models fitted to noisy histograms, and trees drawn exactly."""
+"""Boosting with additive models, which are fitted to noisy histograms, and exactly drawn trees."""
 
 from skpublicdp.boosting.classifier import SemiPrivateBoostingClassifier
 from skpublicdp.boosting.regressor import SemiPrivateBoostingRegressor

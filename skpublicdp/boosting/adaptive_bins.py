@@ -1,4 +1,4 @@
-"""Adaptive bins: split numeric bins whose halves have different noisy mean gradients."""
+"""Adaptive binning, which splits numeric bins whose halves have different noisy mean gradients."""
 
 from __future__ import annotations
 
@@ -29,34 +29,36 @@ BIN_SPLIT_SHARE = Fraction(8, 100)
 """Share of the budget spent on all split levels together."""
 
 ROWS_PER_SPLIT_NOISE = 1500
-"""Minimum ratio of the number of rows to the noise in the gradient sum of a half bin (standard
-deviation, in rows). Below this ratio, no bin is split."""
+"""Minimum ratio of the number of rows to the standard deviation of the noise, in rows, in the
+gradient sum of a half bin. If the ratio is smaller, no bin is split."""
 
 MAX_P_VALUE = 0.008
-"""Maximum p-value, in a chi-squared test of equal mean gradients, at which a split is kept."""
+"""Largest p-value of a chi-squared test for equal mean gradients at which a split is kept."""
 
 MIN_CUT_FRACTION, MAX_CUT_FRACTION = 0.3, 0.7
-"""Range of candidate cuts, as fractions of the bin width. It excludes narrow halves."""
+"""Range of candidate cuts, as fractions of the bin width. The range excludes cuts that would create
+a very narrow half."""
 
 
 @dataclass(eq=False, repr=False)  # a repr would print private rows
 class BinSplitter:
-    """Adaptive splitter that halves the bins of numeric columns, level by level.
+    """Adaptive splitter that divides the bins of numeric columns in two, level by level.
 
     Attributes
     ----------
     training : TrainingData
         Private and public rows.
     data : BinnedData
-        The same rows in the current bins.
+        The same rows, assigned to the current bins.
     loss : Loss
         Gradients and hessians.
     ledger : Ledger
-        Ledger that is charged for every release and draws the noise.
+        Ledger that records the privacy loss of each release and draws the noise.
     budget : StageBudget
-        Budget of Newton boosting. All split levels together spend the fraction `BIN_SPLIT_SHARE`.
+        Budget of Newton boosting. All split levels together spend the fraction `BIN_SPLIT_SHARE` of
+        this budget.
     gradient_variance : float
-        Variance of a row's gradient, as a multiple of its hessian.
+        Ratio of the variance of a row's gradient to the hessian.
     """
 
     training: TrainingData
@@ -81,7 +83,7 @@ class BinSplitter:
         )
 
     def is_affordable(self, effective_rows: float) -> bool:
-        """Indicate whether the noise of one level is small relative to the number of rows."""
+        """Indicate whether the noise of a single level is small relative to the number of rows."""
         if not self._columns:
             return False
         variance = self._level_budget.variance(self.ledger.for_person(self._sensitivity))
@@ -95,7 +97,7 @@ class BinSplitter:
         margins : ndarray of int32, shape (n_targets, n)
             Margins of the private rows.
         """
-        # a public seed is enough, since the candidate cuts are public
+        # a public seed suffices, since the candidate cuts are public
         generator = np.random.default_rng(0)
         for _ in range(SPLIT_LEVELS):
             cuts = {column: self._candidate_cuts(column, generator) for column in self._columns}
@@ -111,11 +113,11 @@ class BinSplitter:
         return self.data
 
     def _candidate_cuts(self, column: int, generator: np.random.Generator) -> Floats:
-        """Return one random cut inside each interval of a numeric column, shape (n_bins - 1,).
+        """Return a random cut inside each interval of a numeric column, shape (n_bins - 1,).
 
         A point is drawn uniformly from the middle part of the interval and moved to the nearest
-        fine cut. The outermost intervals end at the smallest and the largest public value. If an
-        end of an interval is infinite, its cut is not finite.
+        fine cut. The outermost intervals end at the smallest and the largest public value. If
+        either end of an interval is infinite, the cut is not finite.
         """
         cuts, values = self.data.binner.columns[column].cuts, self.training.X_public[:, column]
         finite = values[np.isfinite(values)]
@@ -133,15 +135,15 @@ class BinSplitter:
         Parameters
         ----------
         cuts : dict of int to ndarray
-            Candidate cut of each numeric bin, by column.
+            Candidate cuts of the numeric bins, indexed by column.
         margins : ndarray of int32, shape (n_targets, n)
             Margins of the private rows.
 
         Returns
         -------
         ndarray of int64, shape (2 * n_targets, n_halves)
-            Gradient sums of all targets, followed by the hessian sums. Within each column, bin i
-            has the halves 2 i and 2 i + 1.
+            Gradient sums of all targets, followed by the hessian sums. Within each column, the
+            halves of bin i have the indices 2 i and 2 i + 1.
         """
         rows, loss = self.data.rows, self.loss
         halves_by_column = {
@@ -150,7 +152,7 @@ class BinSplitter:
         }
 
         def sum_chunk(chunk: slice) -> Integers:
-            """Return the sums over one chunk of rows, shape (2, n_targets, n_halves)."""
+            """Return the sums over a single chunk of rows, shape (2, n_targets, n_halves)."""
             packed = loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
             sums = []
             for column, half_of_fine_bin in halves_by_column.items():
@@ -165,7 +167,7 @@ class BinSplitter:
         return table.reshape(-1, table.shape[-1])
 
     def _half_of_fine_bin(self, column: int, candidates: Floats) -> BinCodes:
-        """Return the half bin that contains each fine bin of a column, shape (n_fine_bins,).
+        """Return the half bin containing each fine bin of a column, shape (n_fine_bins,).
 
         The lower half of bin i is numbered 2 i, and the upper half 2 i + 1.
         """
@@ -177,14 +179,14 @@ class BinSplitter:
         return halves.astype(np.min_scalar_type(halves[-1] + 1))
 
     def _split_significant(self, cuts: dict[int, Floats], sums: Floats, variance: float) -> None:
-        """Split the bins whose halves have significantly different ratios of gradient to hessian.
+        """Split each bin whose halves have significantly different ratios of gradient to hessian.
 
         Significance is determined by a chi-squared test with one degree of freedom per target.
 
         Parameters
         ----------
         cuts : dict of int to ndarray
-            Candidate cut of each numeric bin, by column.
+            Candidate cuts of the numeric bins, indexed by column.
         sums : ndarray of float64, shape (2 * n_targets, n_halves)
             Noisy sums over half bins, in the order returned by `_half_sums`.
         variance : float
@@ -207,7 +209,7 @@ class BinSplitter:
             statistic = (differences**2 / variances).sum(axis=0)
             is_split = chi2.sf(statistic, n_targets) < MAX_P_VALUE
             is_split[-1] = False  # the bin of missing values cannot be split
-            # a bin between neighbouring floats, or with an infinite end, has no cut inside
+            # a bin between neighbouring floats or with an infinite end cannot be cut
             is_split[:-1] &= np.isfinite(candidates) & ~np.isin(candidates, bins.cuts)
             new_cuts = np.union1d(bins.cuts, candidates[is_split[:-1]])
             columns[position] = ColumnBins(

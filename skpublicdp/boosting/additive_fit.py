@@ -1,4 +1,4 @@
-"""Additive fit: a Gaussian posterior of bin scores, updated by rounds of noisy histograms."""
+"""Additive fit, which updates a Gaussian posterior of the bin scores with noisy histograms."""
 
 from __future__ import annotations
 
@@ -87,25 +87,27 @@ def fit_additive(
     max_rounds: int | None,
     later_share: Fraction = Fraction(0),
 ) -> tuple[LogisticFit, StageBudget]:
-    """Fit an additive model to noisy histograms, and add interaction trees if they are promising.
+    """Fit an additive model to noisy histograms, and add interaction trees if they seem useful.
 
-    1. Reserve budget for a trial interaction tree if a useful tree is likely to be found.
-    2. Release the class balance, or the range of outcomes that the model is fitted to.
+    1. Reserve part of the budget for a trial interaction tree if the fit is likely to find a useful
+       one.
+    2. Release the class balance or, for regression, the range of outcomes to which the model is
+       fitted.
     3. Test for covariate shift, and compute the posterior of all scores from noisy histograms.
-    4. Draw a tree if the released class balance does not rule out a useful one.
+    4. Draw a tree unless the released class balance makes a useful tree unlikely.
 
     Parameters
     ----------
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Ledger that is charged for every release and draws the noise.
+        Ledger that records the privacy loss of each release and draws the noise.
     budget : StageBudget
-        Budget of the fit and of the release that follows it.
+        Total budget of the fit and of the release that follows the fit.
     log_n_trees : float, optional
-        Natural logarithm of the number of candidate trees, or None for a model without trees.
+        Natural logarithm of the number of candidate trees, or None to fit a model without trees.
     max_rounds : int, optional
-        Maximum number of rounds of histograms.
+        Maximum number of histogram rounds.
     later_share : Fraction, default=0
         Share of the budget that is reserved for the later release.
 
@@ -120,11 +122,11 @@ def fit_additive(
     may_draw_trees = not (log_n_trees is None or budget.pure or training.is_regression)
 
     def promising_trial(budget: StageBudget, class_balance: float) -> TreeTrial | None:
-        """Return the plan of a trial tree, or None if a useful tree is unlikely to be found."""
+        """Return the plan for a trial tree, or None if finding a useful tree is unlikely."""
         if not may_draw_trees or log_n_trees is None:
             return None
-        # the exponential mechanism is charged per person, and rare labels make a tree harder to
-        # find
+        # the privacy cost of the exponential mechanism is per person, and rare labels make it
+        # harder to find a tree
         effective_persons = n / ledger.rows_per_person * class_balance**2
         return choose_trial(signal_to_noise(budget, effective_persons, log_n_trees))
 
@@ -145,7 +147,7 @@ def fit_additive(
         share -= spent
     trial = promising_trial(budget, class_balance) if plan_has_trial else None
     if plan_has_trial:
-        # each option allows histograms with the entire budget, so it also covers a fit without a
+        # each option allows histograms to use the entire budget, so it also covers a fit without a
         # tree
         ledger.take_option(trial_event(budget, trial or TREE_TRIALS[0]))
     if trial is None:
@@ -171,7 +173,7 @@ def fit_histograms(
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Ledger that is charged for every release and draws the noise.
+        Ledger that records the privacy loss of each release and draws the noise.
     budget : StageBudget
         Budget of the fit.
     share : Fraction
@@ -215,16 +217,16 @@ def _try_interaction_tree(
     budget: StageBudget,
     trial: TreeTrial,
 ) -> LogisticFit:
-    """Draw an interaction tree, and keep the tree if it increases the marginal likelihood.
+    """Draw an interaction tree, and keep it if it increases the marginal likelihood.
 
-    If the tree is kept, the remaining trial budget is spent on a second tree. Otherwise it is spent
-    on another round of histograms.
+    If the tree is kept, a second tree is drawn with the rest of the trial budget. Otherwise, the
+    rest is spent on another round of histograms.
     """
     warm_start = WarmStart(fit.model, [])
     booster = PrivateTreeBooster([warm_start], training.candidate_trees(fit.data), fit.data, ledger)
 
     def add_tree(share: Fraction) -> float:
-        """Spend a share of the budget on a tree, and return the tree's log Bayes factor."""
+        """Spend a share of the budget on drawing a tree, and return the tree's log Bayes factor."""
         draw = budget.fraction(share * (1 - LEAF_SHARE)).draw
         leaf_noise = budget.fraction(share * LEAF_SHARE).event
         return booster.add_tree_with_noisy_leaves(draw, leaf_noise, fit.design)
@@ -245,7 +247,7 @@ def _try_interaction_tree(
 
 @dataclass(eq=False, repr=False)  # a repr would print private rows
 class AdditiveFit:
-    """Gaussian posterior of the bin scores of an additive model, updated round by round.
+    """Gaussian posterior of an additive model's bin scores, updated in every round.
 
     Each round conditions on a noisy gradient histogram of the current model. All computations
     between rounds use only released histograms and public rows, so they are post-processing.
@@ -253,21 +255,21 @@ class AdditiveFit:
     Attributes
     ----------
     data : BinnedData
-        Private and public rows in bins.
+        Private and public rows, assigned to bins.
     initial_design : WeightedPublicRows
-        Public rows and the number of private rows.
+        Weighted public rows, and the number of private rows that they represent.
     strategy : HistogramStrategy
-        Linear combinations of bins to measure.
+        Linear combinations of bins that are measured.
     n_targets : int
-        1 for two labels, otherwise the number of labels.
+        Number of targets, which is 1 for two labels and otherwise the number of labels.
     pure : bool
         Whether gradients are bounded in the 1-norm (pure DP) rather than the Euclidean norm.
     public_labels : PublicLabels, optional
         Targets of public rows.
     shift : ShiftEstimate, optional
-        Result of an earlier shift test, which determined the weights in `initial_design`.
+        Result of an earlier shift test, from which the weights in `initial_design` were computed.
     has_actual_values : ndarray of bool, shape (n_columns,), optional
-        Mask of the columns without synthetic public values; by default all columns.
+        Mask of the columns without synthetic public values. By default, all columns are included.
     model : AdditiveModel
         Current model.
     posteriors : list of BinPosterior
@@ -277,7 +279,7 @@ class AdditiveFit:
     drifted : bool
         Whether the shift is statistically significant.
     report : DriftReport
-        The same for the columns without synthetic public values.
+        Shift statistic and its significance for the columns without synthetic public values.
     design : WeightedPublicRows
         Public rows, reweighted if there is a shift.
     """
@@ -309,16 +311,16 @@ class AdditiveFit:
     def run_round(self, ledger: Ledger, budget: StageBudget) -> None:
         """Spend a budget on a gradient histogram of the current model, and update the fit."""
         histogram = gradient_histogram(self.model, self.data, pure=self.pure)
-        # counts have no extra cost with Gaussian noise; with Laplace noise, they are released only
+        # with Gaussian noise, counts have no extra cost; with Laplace noise, they are released only
         # once
         counts = not self.pure or self._counts is None
         self.update(measure(histogram, self.strategy, budget.event, ledger, counts=counts))
 
     def result(self) -> LogisticFit:
-        """Return the model after all rounds so far.
+        """Return the model after all rounds completed so far.
 
-        If the earlier shift test found a significant drift, its value (before the public rows were
-        reweighted) is reported instead of the drift in the histograms.
+        If the earlier shift test found a significant drift, the model reports this drift, measured
+        before the public rows were reweighted, instead of the drift in the histograms.
         """
         drift, drifted = self.report
         if self.shift is not None and self.shift.drifted:
@@ -336,7 +338,7 @@ class AdditiveFit:
         return [np.array(column) for column in columns]
 
     def update(self, noisy: NoisyHistogram) -> None:
-        """Condition the scores on a histogram, and set the model to the posterior means.
+        """Condition the scores on a released histogram, and set the model to the posterior means.
 
         Parameters
         ----------
@@ -375,7 +377,7 @@ class AdditiveFit:
         means = self.strategy.apply(shares) / STRATEGY_UNIT
         squared_blocks = tuple(block**2 for block in self.strategy.blocks)
         squared_strategy = replace(self.strategy, blocks=squared_blocks)
-        # at least half a public row in each bin ensures that no variance is zero
+        # assuming at least half a public row in each bin ensures that no variance is zero
         variances = squared_strategy.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
         for block, is_identity in zip(
             self.strategy.column_slices, self.strategy.is_identity, strict=True
@@ -387,10 +389,10 @@ class AdditiveFit:
         return n * means, n**2 * np.maximum(variances, 0.0) / m
 
     def _pool_counts(self, noisy: NoisyHistogram) -> None:
-        """Average the counts with earlier counts, and reweight the public rows if there is a shift.
+        """Average the counts with earlier counts, and reweight the public rows if a shift is found.
 
-        The first counts determine the shift statistic. If the shift is significant, the weights of
-        the public rows are calibrated to the pooled counts.
+        The first counts determine the shift statistic. If the shift is significant, the public rows
+        are reweighted to match the pooled counts.
 
         Parameters
         ----------
@@ -420,12 +422,12 @@ class AdditiveFit:
             self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
 
     def _test_for_shift(self, counts: Floats, variance: float) -> None:
-        """Compute the shift statistic: chi-squared per degree of freedom of the released counts.
+        """Compute the shift statistic, chi-squared per degree of freedom, from the released counts.
 
-        The statistic has no privacy cost beyond the histogram. The earlier shift test uses cheaper
-        counts and reweights the public rows before the bins are chosen, so this statistic measures
-        the remaining shift. Deviations are measured from the counts predicted by the public rows.
-        The last count is the number of rows, which is public.
+        The statistic has no privacy cost beyond that of the histogram. The earlier shift test uses
+        cheaper counts and reweights the public rows before the bins are chosen, so this statistic
+        measures the remaining shift. Deviations are measured from the counts predicted by the
+        public rows. The last count is the number of rows, which is public.
         """
         variances = variance + self._expected_count_variances
         deviations = counts - self._expected_counts
@@ -439,13 +441,13 @@ class AdditiveFit:
             self.report = histogram_drift(squares, slices, is_identity, columns)
 
     def _baseline(self) -> tuple[Floats, Floats]:
-        """Return the probabilities and gradient scales of the public rows under the model."""
+        """Return the probabilities and gradient scales of public rows under the current model."""
         indicators = self.initial_design.X.astype(np.int64)
         baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ indicators.T)
         return baseline, gradient_scale(baseline, self.pure)
 
     def _statistics(self, noisy: NoisyHistogram) -> list[NoisyStatistic]:
-        """Return the whitened gradient sums of the current model, for each target."""
+        """Return the whitened gradient sums of the current model, one statistic for each target."""
         baseline, scale = self._baseline()
         variances = np.full(noisy.sums.shape[1], noisy.variance)
         sums, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
@@ -456,12 +458,12 @@ class AdditiveFit:
         ]
 
     def _fit_first(self, noisy: NoisyHistogram) -> None:
-        """Compute the posterior from the first histogram, which is measured at the null model.
+        """Compute the posterior from the initial histogram, which is measured at the null model.
 
         1. Estimate each target's rate (its fraction of the rows) from its gradient sums.
-        2. Convert the sums to gradients of a constant model with this rate. The difference is a
-           multiple of the bin counts, which are replaced by shrunk estimates.
-        3. Choose prior variances by empirical Bayes, and condition on the converted sums.
+        2. Convert the sums to gradients of a constant model with this rate. This changes each sum
+           by a multiple of its bin count, for which a shrunk estimate is used.
+        3. Choose the prior variances by empirical Bayes, and condition on the converted sums.
 
         Parameters
         ----------
@@ -493,10 +495,10 @@ class AdditiveFit:
     def _condition_priors(
         self, priors: list[BinPosterior], statistics: list[NoisyStatistic]
     ) -> list[BinPosterior]:
-        """Condition on the public labels through a power prior, then on the noisy statistics.
+        """Condition the scores on public labels through a power prior, and then on the noisy sums.
 
-        The posteriors for all exponents are averaged with weights given by the marginal likelihood
-        (`evidence_weights`). All targets share the same weights.
+        The posteriors for the different exponents are averaged, with weights determined by their
+        marginal likelihoods (`evidence_weights`). All targets share the same weights.
 
         Parameters
         ----------
@@ -528,7 +530,7 @@ class AdditiveFit:
         ]
 
     def _total_gradient(self, sums: Floats) -> float:
-        """Estimate the gradient sum over all rows.
+        """Estimate the sum of the gradients of all rows.
 
         The estimate is a precision-weighted average of the measured total and, for each column with
         measured bins, the sum over its bins.
@@ -543,13 +545,13 @@ class AdditiveFit:
         return float(np.average(estimates, weights=precisions))
 
     def _shrunk_bin_counts(self) -> tuple[Floats, Floats]:
-        """Return the released counts shrunk towards the predicted counts, and their variances.
+        """Shrink the released counts towards the predicted counts, and compute their variances.
 
         The shrunk count is the posterior mean under a Gaussian prior centred at the prediction.
         """
         if self._counts is None:
             return self._expected_counts, self._expected_count_variances
-        # with a shift, the public rows predict the counts less accurately
+        # if there is a shift, the public rows predict the counts less accurately
         prior_variances = self._expected_count_variances * max(1.0, self.drift or 1.0)
         gain = prior_variances / (prior_variances + self._count_variance)
         counts = self._expected_counts + gain * (self._counts - self._expected_counts)

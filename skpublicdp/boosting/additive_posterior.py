@@ -1,11 +1,11 @@
-"""Gaussian posterior of an additive logistic model given noisy gradient sums (Kalman updates).
+"""Gaussian posterior of an additive logistic model, computed from noisy sums by Kalman updates.
 
 The released sums are Σ v(x) (1[y] - σ(F(x))) φ(x) + noise over the private rows. Here F is the
-margin of the current model, v is the scale of a row's gradient, and φ(x) are the bin indicators of
-a row. For a model with bin scores w and intercept b, the expected sums are estimated from m public
-rows, so everything in this module is post-processing. The likelihood depends on w only through the
-margins of the public rows. All computations are therefore projected onto at most m dimensions, and
-the prior is unchanged on the orthogonal complement.
+margin of the current model, v is the scale of a row's gradient, and φ(x) is the vector of a row's
+bin indicators. For a model with bin scores w and intercept b, the expected sums are estimated from
+m public rows, so everything in this module is post-processing. The likelihood depends on w only
+through the margins of the public rows. All computations are therefore projected onto at most m
+dimensions, while on the orthogonal complement the prior remains unchanged.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from skpublicdp.boosting.term_posterior import smooth_kernel
 from skpublicdp.typing import Floats
 
 LOG_VARIANCE_MEAN, LOG_VARIANCE_SD = -1.5, 1.5
-"""Mean and standard deviation of the normal hyperprior of the log prior variance of bin scores."""
+"""Mean and standard deviation of the normal hyperprior for the log prior variance of bin scores."""
 
 COMMON_LOG_VARIANCE_BOUNDS, COLUMN_LOG_VARIANCE_BOUNDS = (-9, 5), (-12, 6)
-"""Search intervals for the log prior variance: first shared by all columns, then per column."""
+"""Search intervals for the common log prior variance and for the log prior variance per column."""
 
 DAMPING = 0.7
-"""Step length of all Gauss-Newton steps after the first, which prevents oscillation."""
+"""Step length of all Gauss-Newton steps after the first. A length below 1 prevents oscillation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class WeightedPublicRows:
     Attributes
     ----------
     X : ndarray of float64, shape (m, n_bins)
-        Bin indicators (0 or 1) of the rows, or the rows' coordinates in a row space.
+        Bin indicators (0 or 1) of the rows, or the coordinates of the rows in a row space.
     weights : ndarray of float64, shape (m,)
         Weight of each row. The weights sum to 1.
     n : int
@@ -53,7 +53,7 @@ class WeightedPublicRows:
 
     @classmethod
     def from_data(cls, data: BinnedData, weights: Floats | None = None) -> WeightedPublicRows:
-        """Return the binned public rows, with equal weights by default."""
+        """Return the binned public rows, which have equal weights by default."""
         X = data.binner.indicators(data.public_codes)
         return cls(X, np.full(len(X), 1 / len(X)) if weights is None else weights, data.rows.n)
 
@@ -64,7 +64,7 @@ class WeightedPublicRows:
 
     @property
     def effective_size(self) -> float:
-        """Effective sample size (Kish) of the weighted rows."""
+        """Kish's effective sample size of the weighted rows."""
         return 1 / self.concentration
 
 
@@ -77,13 +77,13 @@ class NoisyStatistic:
     total : ndarray of float64, shape (n_measured,)
         The noisy sums.
     covariance : ndarray of float64, shape (n_measured, n_measured)
-        Covariance of the noise.
+        Covariance matrix of the noise.
     Z : ndarray of float64, shape (m, n_measured)
         Value of A φ for each public row.
     scale : ndarray of float64, shape (m,)
         Gradient scale v of each public row.
     baseline : ndarray of float64, shape (m,)
-        Probability σ(F) of each public row under the measured model.
+        Probability σ(F) that the measured model assigns to each public row.
     """
 
     total: Floats
@@ -95,7 +95,7 @@ class NoisyStatistic:
 
 @dataclass(frozen=True, eq=False)
 class GaussianPosterior:
-    """Gaussian distribution of (w, b): the coefficients followed by the intercept.
+    """Gaussian distribution of (w, b), the vector of the coefficients followed by the intercept.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class BinPosterior:
     factors : GaussianPosterior
         Distribution of the factors and the intercept.
     X : ndarray of float64, shape (m, n_factors)
-        Public rows, as coefficients of the factors.
+        Coefficient of each factor in the margin of each public row.
     loadings : ndarray of float64, shape (n_bins, n_factors)
         Bin scores per unit of each factor.
     residual_covariances : tuple of ndarray of float64, shape (n_bins, n_bins)
@@ -162,7 +162,7 @@ class BinPosterior:
 
 
 def row_space(rows: Floats) -> tuple[Floats, Floats]:
-    """Return an orthonormal basis of the row space of a matrix, and the rows' coordinates in it.
+    """Return an orthonormal basis of a matrix's row space, and the coordinates of the rows.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats
     """
     covariances = []
     shares = design.weights @ design.X
-    # the last offset is the number of bins and does not start a column
+    # the last offset is the number of bins, not the start of a column
     for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         covariance = np.eye(bins.size)
         if not bins.column.categorical and bins.size > 1:
@@ -245,7 +245,7 @@ def fit_prior_variances(
     design : WeightedPublicRows
         Public rows.
     statistic : NoisyStatistic
-        Gradient sums of a model with the constant probability `rate`.
+        Gradient sums at a model that predicts the constant probability `rate`.
     rate : float
         Estimated fraction of rows with the target's label.
 
@@ -256,7 +256,7 @@ def fit_prior_variances(
     """
     hessian_sum, weights = design.n * rate * (1 - rate), design.weights
     centred = (statistic.Z - weights @ statistic.Z) * weights[:, None]
-    # inflation of the sampling variance, as the public rows come from another population
+    # the sampling variance is inflated because the public rows come from another population
     mismatch = 1 + MISMATCH * design.n * design.concentration
     covariance = statistic.covariance + hessian_sum * mismatch * centred.T @ statistic.Z
     covariance_root = cholesky(covariance, lower=True)
@@ -288,7 +288,7 @@ def fit_prior_variances(
     center = float(common.x[0])
 
     def column_loss(log_variances: Floats) -> tuple[float, Floats]:
-        """Return the negative log posterior of each column's log variance, and its gradient."""
+        """Return the negative log posterior of the columns' log variances, and its gradient."""
         scaled = H * np.repeat(np.exp(log_variances / 2), sizes)
         root = np.linalg.cholesky(np.eye(len(H)) + scaled @ scaled.T)
         solved = solve_triangular(root, scaled, lower=True)
@@ -312,7 +312,7 @@ def fit_prior_variances(
 def bin_prior(
     blocks: Sequence[Floats], log_variances: Floats, intercept: float, X: Floats
 ) -> BinPosterior:
-    """Return the prior of all bin scores as a factor model on the public rows.
+    """Return the prior of all bin scores, represented as a factor model on the public rows.
 
     Parameters
     ----------
@@ -321,15 +321,15 @@ def bin_prior(
     log_variances : ndarray of float64, shape (n_columns,)
         Natural logarithm of each column's prior variance.
     intercept : float
-        Prior mean of the intercept, whose prior variance is 1.
+        Prior mean of the intercept. The prior variance of the intercept is 1.
     X : ndarray of float64, shape (m, n_bins)
         Bin indicators of the public rows.
     """
     pairs = zip(log_variances, blocks, strict=True)
     scaled = [np.exp(log_variance) * block for log_variance, block in pairs]
     roots = [cholesky(block, lower=True) for block in scaled]
-    # scores are roots times standard normal variables, and the public rows depend on a projection
-    # of these variables
+    # scores are products of roots and standard normal variables, and the public rows depend on a
+    # projection of these variables
     basis, coordinates = row_space(_multiply_columns(X, roots))
     loadings = [root @ basis[bins] for root, bins in zip(roots, _column_slices(roots), strict=True)]
     residuals = tuple(block - L @ L.T for block, L in zip(scaled, loadings, strict=True))
@@ -355,8 +355,8 @@ def gauss_newton_update(
 ) -> tuple[GaussianPosterior, float]:
     """Return the posterior given noisy gradient sums, using an iterated extended Kalman update.
 
-    The expected sums are estimated on the public rows and linearised at the current mode. The first
-    Gauss-Newton step is a full step, and later steps are damped by `DAMPING`.
+    The expected sums are estimated from the public rows and linearised at the current mode. The
+    first Gauss-Newton step is a full step, and later steps are damped by `DAMPING`.
 
     Parameters
     ----------
@@ -407,7 +407,7 @@ def gauss_newton_update(
 
 
 def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
-    """Return the slice of each column in an array of all bins, given the columns' square blocks."""
+    """Return each column's slice of an array of all bins, given the columns' square blocks."""
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(end - len(block), end) for end, block in zip(ends, blocks, strict=True)]
 

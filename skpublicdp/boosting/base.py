@@ -1,4 +1,4 @@
-"""Base class of the boosting classifier and regressor: parameters, fitting and explanations."""
+"""Base class with the parameters, fitting and explanations shared by both boosting estimators."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         **GROUP_PARAMETERS,
     }
 
-    # requested by default, since no other step of a pipeline could use public rows
+    # these arguments are requested by default, since no other step of a pipeline could use public
+    # rows
     __metadata_request__fit = {  # noqa: RUF012
         "X_public": True,
         "y_public": True,
@@ -77,7 +78,8 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     }
 
     protects_all_rows = True
-    """Every row of `X` is private unless `is_public` marks it, as base learners require."""
+    """As base learners require, every row of `X` is private unless `is_public` marks it as
+    public."""
 
     intercept_: float | NDArray[np.float64]
 
@@ -91,16 +93,16 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         learning_rate: float | None = None,
         **inputs: Any,
     ) -> tuple[TrainingData, FittedModel]:
-        """Fit the model, and set all attributes that are common to classification and regression.
+        """Fit the model, and set the attributes shared by the classifier and the regressor.
 
         Parameters
         ----------
         target_reader : TargetReader
-            Validates and encodes `y`.
+            Reader that validates and encodes `y`.
         X, y
             As in `fit`.
         label_assumption : str
-            Assumption about the labels that the receipt lists.
+            Assumption about the labels, to be listed in the receipt.
         learning_rate : float, optional
             Learning rate of voting trees.
         **inputs
@@ -120,7 +122,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             X,
             y,
             target_reader,
-            # voting trees can only use labelled public rows as training rows
+            # voting trees can use labelled public rows only as training rows
             train_on_public_labels=self.method == "votes",
             **inputs,
         )
@@ -162,7 +164,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return training, fitted
 
     def _set_explanations(self, training: TrainingData, fitted: FittedModel) -> None:
-        """Set the attributes that explain the model on the output scale.
+        """Set the attributes that explain the model in units of its output.
 
         The output scale is log-odds for classification, and the unit of the outcome for regression.
         """
@@ -184,16 +186,17 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
-        """Columns of the schema that new tables are validated against."""
+        """Columns against which new tables are validated."""
         return self._binner.source_columns
 
     def _prediction_rule(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
-        """Return a function that applies `f` to the margins of a table, for prediction in batches.
+        """Return a function that applies `f` to the margins of a table, used to predict in batches.
 
         Parameters
         ----------
         f : callable
-            Maps integer margins, shape (n_targets, n), to predictions, shape (n, ...).
+            Function that maps integer margins, shape (n_targets, n), to predictions, shape (n,
+            ...).
         """
         check_is_fitted(self)
         margins = self._margins_rule()
@@ -215,7 +218,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return margins
 
     def __sklearn_clone__(self) -> Any:
-        """Return an unfitted copy of the estimator. A fitted `public_model` stays fitted."""
+        """Return an unfitted copy of the estimator that keeps a fitted `public_model`."""
         parameters = {
             name: value if is_fitted(value) else clone(value, safe=False)
             for name, value in self.get_params(deep=False).items()
@@ -237,9 +240,10 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         -------
         LocalExplanation
             For a classifier, `intercept` and `contributions` add up exactly to `decision_function`.
-            For a regressor, their sum is `predict` before clipping to `outcome_bounds_`. The text
-            of the explanation lists the strongest contributions first. An explanation has no
-            privacy cost for the private rows, but it contains the rows of `X`.
+            For a regressor, the same sum equals the result of `predict` before it is clipped to
+            `outcome_bounds_`. The text of the explanation lists the strongest contributions first.
+            An explanation has no privacy cost for the private training rows, but it contains the
+            rows of `X`.
         """
         check_is_fitted(self)
         binner, term, unit = self._binner, self._public_term, self._output_unit
@@ -260,7 +264,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
 
     def _terms(self) -> tuple[Term, ...]:
-        """Return the terms of the model and their importances."""
+        """Return the terms of the model, together with their importances."""
         importance = None
         if self._public_term is not None:
             importance = self._output_unit * self._public_term.importance
@@ -273,9 +277,9 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         Parameters
         ----------
         target_name : str
-            Name of the quantity that is the sum of the terms.
+            Name of the quantity that the terms add up to.
         labels : sequence of str
-            Name of each target. Empty names are not printed.
+            Name of each target. An empty name is not printed.
         decimals : int
             Number of decimals.
         """
@@ -287,7 +291,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         return f"{target_name} of an average public row: {base}; to it are added\n{terms}"
 
     def __sklearn_tags__(self) -> Any:
-        """Declare support for missing values, categories and strings."""
+        """Declare that missing values, categories and strings are supported."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

@@ -1,4 +1,4 @@
-"""Splits on bins: candidate splits, trees applied to bin codes, and sums over joint splits."""
+"""Candidate splits on bins, trees applied to bin codes, and sums over combinations of splits."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats, Integers
 
 MIN_SIDE_FRACTION = 0.05
-"""Lower bound of the fraction of public rows on the smaller side of a split, to which the prior of
-the split is proportional."""
+"""Lower bound on the fraction of public rows on the smaller side of a split. The prior probability
+of the split is proportional to this fraction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +75,12 @@ class BinSplits(Predicates):
         return f"{names[self.features[predicate]]} {text}"
 
     def interval(self, predicate: int) -> tuple[float, float]:
-        """Return the bins that satisfy a split, as a half-open interval (low, high]."""
+        """Return the range of bins that satisfy a split, as a half-open interval (low, high]."""
         return float(self.first_bin[predicate]) - 1, float(self.last_bin[predicate])
 
 
 def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
-    """Return the same splits expressed in finer bins.
+    """Return the same splits, expressed in terms of finer bins.
 
     Parameters
     ----------
@@ -103,10 +103,10 @@ def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
 
 
 def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCodes:
-    """Return the leaf that each row reaches in a tree on bins.
+    """Return the leaf that each row reaches in a tree that splits on bins.
 
-    The result equals that of `DecisionTree.apply` but takes a fraction of the time. At each level,
-    all nodes are evaluated for all rows, using bitwise operations instead of indexing.
+    The result equals that of `DecisionTree.apply` but is computed in a fraction of the time. At
+    each level, all nodes are evaluated for all rows, using bitwise operations instead of indexing.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
     Returns
     -------
     ndarray of uint8, shape (n,)
-        Index of the leaf. Its binary digits are the decisions along the path, starting with the
-        decision at the root.
+        Index of the leaf. The binary digits of an index are the decisions along the path, starting
+        at the root.
     """
     assert isinstance(splits, BinSplits)
     leaf = np.zeros(len(columns[0]), dtype=np.uint8)
@@ -145,13 +145,13 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
 
 MIN_TABLE_SPLITS, MIN_TABLE_ROWS = {2: 6, 3: 3}, {2: 0, 3: 1 << 14}
 """Smallest numbers of splits per column and of rows, by order, at which `joint_gradient_sums` first
-computes sums over tuples of bins. For smaller numbers, a table of all rows is faster."""
+computes sums over tuples of bins. For smaller numbers, using a table of all rows is faster."""
 
 
 def joint_gradient_sums(
     splits: Predicates, order: int, codes: BinCodes, sizes: list[int], values: Floats
 ) -> Integers:
-    """Return the sum of values over the rows that satisfy each pair or triple of splits.
+    """For each pair or triple of splits, return the sum of the values of the rows that satisfy it.
 
     With many splits, values are first summed over tuples of patterns, where a pattern is a group of
     bins of one column that satisfy the same splits. The resulting small table is then multiplied
@@ -162,8 +162,8 @@ def joint_gradient_sums(
     splits : BinSplits
         The splits.
     order : int
-        2 for pairs or 3 for triples of splits. A tuple can contain the same split repeatedly, and
-        index 0 stands for no condition.
+        Number of splits in a tuple: 2 for pairs or 3 for triples. A tuple can contain the same
+        split more than once, and index 0 stands for the absence of a condition.
     codes : ndarray of int, shape (n_columns, n)
         Bin codes of the rows.
     sizes : list of int
@@ -187,7 +187,7 @@ def joint_gradient_sums(
         return direct
     indicators, pattern_of_row = _split_patterns(splits, codes, sizes)
     n_patterns = max(matrix.shape[1] for matrix in indicators)
-    # all columns are padded to n_patterns, so that joint sums have the same shape for any columns
+    # all columns are padded to n_patterns, so that all joint sums have the same shape
     indicators = [
         np.pad(matrix, ((0, 0), (0, n_patterns - matrix.shape[1]))) for matrix in indicators
     ]
@@ -196,13 +196,13 @@ def joint_gradient_sums(
     powers = [_tensor_powers(matrix, order) for matrix in indicators]
     table = np.zeros((len(splits) + 1,) * order)
     for columns, pattern_sums in _joint_sums(pattern_of_row, n_patterns, values, order):
-        # with fewer columns than axes, one column contributes several splits
+        # if there are fewer columns than axes, one column contributes several splits
         for repeats in combinations_with_replacement(columns, order - len(columns)):
             axis_columns, sums = sorted(columns + repeats), pattern_sums
             for column in columns:
                 n_axes_of_column = axis_columns.count(column)
                 power = powers[column][n_axes_of_column - 1]  # (n_patterns, n_splits^n_axes)
-                # replaces the first axis (patterns) by a last axis (splits), column by column
+                # replaces the first axis (patterns) with a new last axis (splits), column by column
                 sums = sums.reshape(n_patterns, -1).T @ power
             sums = sums.reshape([len(indicators[column]) for column in axis_columns])
             # the table is symmetric in its axes
@@ -219,13 +219,13 @@ def _split_patterns(
 ) -> tuple[list[Floats], list[NDArray[np.intp]]]:
     """Group the bins of each column into patterns of bins that satisfy the same splits.
 
-    A constant first column is added, with one split that all rows satisfy. This split stands for no
-    condition.
+    A constant column is prepended, with a single split that all rows satisfy. This split represents
+    the absence of a condition.
 
     Returns
     -------
     list of ndarray of float64, shape (n_splits_of_column, n_patterns)
-        Indicators of each column, equal to 1 if the bins of a pattern satisfy the split.
+        Indicators for each column, equal to 1 if the bins of a pattern satisfy the split.
     list of ndarray of intp, shape (n,)
         Pattern of each row in each column.
     """
@@ -250,7 +250,7 @@ def _joint_sums(
     columns: tuple[int, ...] = (),
     flat_index: NDArray[np.intp] | int = 0,
 ) -> Iterator[tuple[tuple[int, ...], Floats]]:
-    """Yield each tuple of at most `order` columns, with the sums of values over their joint codes.
+    """Yield each tuple of at most `order` columns, and the sum of values for each joint code.
 
     Parameters
     ----------
@@ -261,10 +261,9 @@ def _joint_sums(
     values : ndarray of float64, shape (n,)
         Values to add up.
     order : int
-        Maximum number of columns.
-    columns, flat_index
-        Arguments of recursive calls: the columns chosen so far, and the index of each row in the
-        flattened table of the codes of these columns, shape (n,).
+        Maximum number of columns. columns, flat_index Arguments of recursive calls: the columns
+        chosen so far, and the index of each row in the flattened table of the codes of these
+        columns, shape (n,).
 
     Yields
     ------
@@ -283,15 +282,15 @@ def _joint_sums(
 
 
 def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
-    """Return indicators of all k-tuples of splits of one column, for k = 1, ..., `order`.
+    """Return the indicators of all k-tuples of splits of a single column, for k = 1, ..., `order`.
 
-    The k-th result has shape (n_patterns, n_splits ** k) and is 1 if a pattern satisfies all splits
-    of a tuple.
+    The k-th result has shape (n_patterns, n_splits ** k), and an entry is 1 if the pattern
+    satisfies all splits of the tuple.
 
     Parameters
     ----------
     indicators : ndarray of float64, shape (n_splits, n_patterns)
-        Indicator that a pattern satisfies a split.
+        Entries that are 1 if the pattern satisfies the split, and 0 otherwise.
     order : int
         Maximum number of splits in a tuple.
     """
@@ -304,8 +303,8 @@ def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
 def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
     """Return candidate splits for trees, one for each distinct partition of the public rows.
 
-    Numeric columns are split at their cuts and categorical columns by equality with a category.
-    Both are also split by whether the value is missing.
+    Numeric columns are split at their cuts, and categorical columns are split into one category and
+    the rest. Both kinds of columns can also be split by whether the value is missing.
 
     Parameters
     ----------
@@ -343,9 +342,9 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
 def tree_cover(
     splits: BinSplits, codes: BinCodes, names: tuple[str, ...], classes: NDArray[Any], depth: int
 ) -> TreeCover:
-    """Return the family of all trees of a given depth with given splits, and its prior.
+    """Return the family of all trees of a given depth and with given splits, including its prior.
 
-    Splits that divide the public rows more evenly have a larger prior probability.
+    Splits that divide the public rows more evenly have higher prior probabilities.
 
     Parameters
     ----------
@@ -356,7 +355,7 @@ def tree_cover(
     names : tuple of str
         Names of the columns.
     classes : ndarray
-        Labels that can be assigned to leaves.
+        Labels that the leaves can have.
     depth : int
         Depth of the trees.
     """

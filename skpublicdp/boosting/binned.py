@@ -1,4 +1,4 @@
-"""Binned data: bin codes of all rows, and multithreaded sums over chunks of rows."""
+"""Binned data, with the bin codes of all rows and multithreaded sums over chunks of rows."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.typing import Integers
 
 HISTOGRAM_CHUNK_ROWS = 1 << 17
-"""Number of rows whose histogram is computed in one step. With smaller chunks, more time is spent
-in Python than in numpy."""
+"""Number of rows whose histogram is computed in a single step. With smaller chunks, Python would
+take more time than numpy."""
 
 MAX_MEMORY_BYTES = 1 << 27
 """Maximum memory for rows, in bytes. Beyond this limit, arrays are stored in memory-mapped
@@ -32,19 +32,19 @@ temporary files."""
 
 SPANS_PER_THREAD = 8
 """Number of spans of rows per thread. A span is a sequence of chunks that are summed by one thread.
-With several spans per thread, no thread waits long for the slowest thread."""
+With several spans per thread, the other threads do not wait long for the slowest one."""
 
 NO_MARGINS: NDArray[np.int16] = np.empty((0, 1), dtype=np.int16)
-"""Empty array of margins, used for any number of rows without a public model."""
+"""Empty array of margins, used for any number of rows if there is no public model."""
 
 RowIndex = slice | NDArray[np.intp]
-"""Selection of rows, as a slice or as indices."""
+"""Selection of rows, given as a slice or as an array of indices."""
 
 
 def encode_rows(
     fine_binner: Binner, dtype: DTypeLike, X: NDArray[np.float64], y: NDArray[Any]
 ) -> tuple[list[BinCodes], NDArray[Any]]:
-    """Return the fine bins of encoded rows, one array for each column, and `y` as `dtype`."""
+    """Return the fine bins of encoded rows, one array per column, and `y` converted to `dtype`."""
     pairs = zip(fine_binner.columns, X.T, strict=True)
     return [bins.encoded_codes(values) for bins, values in pairs], y.astype(dtype)
 
@@ -55,17 +55,17 @@ class FineBinnedRows:
     Parameters
     ----------
     fine_binner : Binner
-        The fine bins. All bins used later are unions of fine bins.
+        The fine bins. All bins used later in the fit are unions of fine bins.
     n : int
         Number of rows.
     dtype : dtype
         Type of `y`.
     n_jobs : int, optional
-        Number of joblib threads. Results do not depend on it.
+        Number of joblib threads. The results do not depend on this number.
     bytes_used : int, default=0
-        Memory that is already in use.
+        Number of bytes that are already in use.
     n_margins : int, default=0
-        Number of margins of a public model.
+        Number of margins that the public model has for each row.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class FineBinnedRows:
         n: int,
         dtype: DTypeLike,
     ) -> FineBinnedRows:
-        """Bin the chunks of encoded rows (X, y), and concatenate the chunks with `from_codes`."""
+        """Bin chunks of encoded rows (X, y), and concatenate them with `from_codes`."""
         codes = ((*encode_rows(fine_binner, dtype, X, y), NO_MARGINS) for X, y in chunks)
         return cls.from_codes(fine_binner, codes, n, dtype)
 
@@ -116,7 +116,7 @@ class FineBinnedRows:
         n_jobs: int | None = None,
         n_margins: int = 0,
     ) -> FineBinnedRows:
-        """Concatenate chunks of binned rows, which can have any sizes.
+        """Concatenate chunks of binned rows, which can be of any size.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class FineBinnedRows:
         return rows
 
     def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:
-        """Return a copy of the rows at given indices."""
+        """Return a copy of the rows with the given indices."""
         n_rows, dtype = len(indices), self.y.dtype
         n_margins = len(self.public_margins)
         subset = FineBinnedRows(
@@ -172,20 +172,20 @@ class FineBinnedRows:
         return subset
 
     def allocate(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an uninitialised array, which is memory-mapped beyond `MAX_MEMORY_BYTES`."""
+        """Return an uninitialised array, memory-mapped if `MAX_MEMORY_BYTES` would be exceeded."""
         array = scratch_array(shape, dtype, limit=MAX_MEMORY_BYTES - self._bytes_used)
         self._bytes_used += array.nbytes
         return array
 
     def sum_over_chunks(self, f: Callable[[slice], Any]) -> Any:
-        """Return the sum of ``f(chunk)`` over all chunks of rows, computed by several threads.
+        """Return the sum of ``f(chunk)`` over all chunks of rows, using several threads.
 
-        The sum of integer arrays does not depend on the number of threads.
+        For integer arrays, the sum does not depend on the number of threads.
 
         Parameters
         ----------
         f : callable
-            Maps a slice of the rows to an array or an integer.
+            Function that maps a slice of the rows to an array or an integer.
         """
 
         def sum_span(start: int, stop: int) -> Any:
@@ -209,14 +209,14 @@ class FineBinnedRows:
     def sum_over_sample(
         self, indices: NDArray[np.intp], f: Callable[[NDArray[np.intp]], Any]
     ) -> Any:
-        """Return ``f(indices)``, a sum over the rows with the given increasing indices."""
+        """Return ``f(indices)``, which is a sum over the rows at the given increasing indices."""
         return f(indices)
 
     def for_each_chunk(self, f: Callable[[slice], None]) -> None:
         """Call ``f(chunk)`` on all chunks of rows for its side effects, using several threads."""
 
         def call_on_chunk(chunk: slice) -> int:
-            """Call `f`, and return 0 as a summand for `sum_over_chunks`."""
+            """Call `f`, and return 0 so that `sum_over_chunks` has a summand."""
             f(chunk)
             return 0
 
@@ -225,16 +225,16 @@ class FineBinnedRows:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class BinnedData:
-    """Private and public rows in bins that are unions of fine bins.
+    """Private and public rows, assigned to bins that are unions of fine bins.
 
     Attributes
     ----------
     binner : Binner
         Bins of all columns.
     rows : FineBinnedRows
-        Training rows in fine bins.
+        Training rows, assigned to fine bins.
     public : FineBinnedRows
-        Public rows in fine bins.
+        Public rows, assigned to fine bins.
     """
 
     binner: Binner
@@ -257,7 +257,7 @@ class BinnedData:
 
     @cached_property
     def bin_of_fine_bin(self) -> list[BinCodes]:
-        """Index of the bin that contains each fine bin, one array for each column."""
+        """For each column, an array with the index of the bin that contains each fine bin."""
         pairs = zip(self.binner.columns, self.rows.fine_binner.columns, strict=True)
         return [bins.coarse_bins(fine) for bins, fine in pairs]
 
@@ -280,7 +280,7 @@ class BinnedData:
         return np.take(self.bin_of_fine_bin[column], self.rows.columns[column][index])
 
     def leaf_indexer(self, splits: Predicates) -> Callable[[slice], BinCodes]:
-        """Return a function that maps a slice of the training rows to the rows' leaves in a tree.
+        """Return a function that maps a slice of the training rows to their leaves in a tree.
 
         Parameters
         ----------
@@ -311,9 +311,9 @@ class BinnedData:
         margins : ndarray of int32, shape (n_targets, n)
             Margins of all training rows.
         scores : ndarray of int64, shape (n_targets, n_bins)
-            Change in the margins of the rows in each bin.
+            Amount by which the margins of the rows in each bin change.
         bins_of_rows : callable
-            Returns the bins of a slice of the rows.
+            Function that returns the bins of a slice of the rows.
         """
         change = scores.astype(np.int32)
 
@@ -326,12 +326,12 @@ class BinnedData:
     def margins(self, model: AdditiveModel) -> NDArray[np.int32]:
         """Return the margins of all training rows, shape (n_targets, n).
 
-        Sums of 32-bit integers wrap around on overflow, but a margin still depends on its own row
-        only.
+        Sums of 32-bit integers wrap around on overflow, but even then the margin of a row depends
+        on this row alone.
         """
         result = self.rows.allocate((len(model.intercepts), self.rows.n), np.int32)
         pairs = zip(model.offsets[:-1], self.bin_of_fine_bin, strict=True)
-        # scores of the fine bins, so that rows need not be converted to bins
+        # using scores of the fine bins avoids converting rows to bins
         tables = [model.scores[:, start + bins].astype(np.int32) for start, bins in pairs]
         leaf_indexers = [self.leaf_indexer(tree.splits) for tree in model.trees]
         leaf_scores = [scores.astype(np.int32) for scores in model.leaf_scores]

@@ -1,4 +1,4 @@
-"""Binner: a map from rows to the bins of all columns, determined by public rows alone."""
+"""Binner, which maps rows to the bins of all columns and is determined by public rows alone."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from skpublicdp.data.tables import Table
 from skpublicdp.typing import Floats, Integers
 
 BinCodes = NDArray[np.integer[Any]]
-"""Bins of rows, in the smallest sufficient numpy integer type."""
+"""Bin codes of rows, stored in the smallest sufficient numpy integer type."""
 
 MAX_CATEGORIES = 64
-"""Maximum number of categories of a column that have their own bin. The categories with the most
-public rows are chosen."""
+"""Maximum number of categories of a column that have bins of their own. These are the categories
+with the most public rows."""
 
 MAX_FINE_BINS = 32
 """Maximum number of quantile bins of a numeric column in Newton boosting."""
@@ -46,15 +46,15 @@ class ColumnBins:
     Attributes
     ----------
     column : Column
-        The column in the schema.
+        Column of the schema.
     cuts : ndarray of float64
         Increasing cut points of a numeric column. The bin of a value is the number of cuts below
-        the value. Empty for a categorical column.
+        the value. The array is empty for a categorical column.
     size : int
         Number of bins. The second to last bin of a categorical column is for rare and unknown
         categories.
     bin_of_category : ndarray of int16, shape (n_categories,)
-        Bin of each category code of a categorical column. Empty for a numeric column.
+        Bin of each category code of a categorical column. The array is empty for a numeric column.
     """
 
     column: Column
@@ -63,7 +63,7 @@ class ColumnBins:
     bin_of_category: BinCodes
 
     def codes(self, values: NDArray[Any]) -> BinCodes:
-        """Return the bin of each raw value of the column, which depends on this value alone."""
+        """Return the bin of each raw value of the column. Each bin depends on its value alone."""
         return self.encoded_codes(self.column.as_numeric(values))
 
     def encoded_codes(self, encoded: NDArray[Any]) -> BinCodes:
@@ -77,7 +77,7 @@ class ColumnBins:
 
     @cached_property
     def _edges(self) -> SortedEdges:
-        """Cut points with an index for fast search, which is rebuilt after unpickling."""
+        """Cut points with an index for fast search. The index is rebuilt after unpickling."""
         return SortedEdges(self.cuts, self.size - 1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class ColumnBins:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Smallest integer type that can represent the bins."""
+        """Smallest integer type that can represent all bin codes."""
         return np.min_scalar_type(self.size - 1)
 
     def coarse_bins(self, fine: ColumnBins) -> BinCodes:
@@ -100,7 +100,7 @@ class ColumnBins:
 
     @property
     def labels(self) -> list[str]:
-        """Description of each bin: a range of numbers or a category."""
+        """Description of each bin, which is a range of numbers or a category."""
         if self.column.categorical:
             names = [*map(str, self.column.values.tolist())]
             other_bin = self.size - 2
@@ -156,8 +156,8 @@ class Binner:
     def source_encoders(self) -> list[Coder]:
         """Elementwise functions that encode the columns of the user's table.
 
-        The functions return the inputs of `fold`: bins, or the states of the 0/1 columns of a
-        one-hot column.
+        The functions return the inputs of `fold`, which are bins or, for the 0/1 columns of a
+        one-hot column, states.
         """
         encoders: list[Coder] = []
         for bins in self.columns:
@@ -168,7 +168,7 @@ class Binner:
         return encoders
 
     def fold(self, source_codes: Sequence[BinCodes]) -> list[BinCodes]:
-        """Return the bins of rows, one array per column, from the results of `source_encoders`."""
+        """Return the bins of rows, one array per column, given the results of `source_encoders`."""
         source, folded = iter(source_codes), []
         for bins in self.columns:
             if isinstance(bins.column, OneHotColumn):
@@ -185,17 +185,17 @@ class Binner:
 
     @property
     def source_starts(self) -> NDArray[np.intp]:
-        """Position in the user's table of each column, or of a one-hot column's first member."""
+        """Position of each column, or of a one-hot column's first member, in the user's table."""
         n_sources = [len(source_columns([bins.column])) for bins in self.columns]
         return np.cumsum([0, *n_sources[:-1]]).astype(np.intp)
 
     def encode_source(self, X: Table) -> Floats:
-        """Encode the user's columns as numbers and category codes."""
+        """Encode the columns of the user's table as numbers and category codes."""
         encoders = [partial(column.encode, clamp=False) for column in self.source_columns]
         return np.array([X.map_distinct(i, encode) for i, encode in enumerate(encoders)]).T
 
     def fold_rows(self, source_rows: Floats) -> Floats:
-        """Replace the members of each one-hot column by one code, in rows from `encode_source`."""
+        """In rows from `encode_source`, replace each one-hot column's members with one code."""
         return fold_rows([bins.column for bins in self.columns], source_rows)
 
     def encode(self, X: Table) -> Floats:
@@ -224,13 +224,13 @@ class Binner:
 def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
     """Refine the bins of numeric columns with cuts at weighted quantiles of the public rows.
 
-    If ties leave too few bins in a column, the column is also cut at quantiles of its distinct
+    A column that has too few bins because of ties is also cut at the quantiles of its distinct
     values.
 
     Parameters
     ----------
     binner : Binner
-        Current bins, whose cuts are kept.
+        Current bins, all of whose cuts are kept.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows. Missing numbers are NaN.
     weights : ndarray of float64, shape (m,)
@@ -253,7 +253,7 @@ def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
 
 
 def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
-    """Return the scores of fine bins, copied from the coarse bins that contain the fine bins.
+    """Return the scores of fine bins, each copied from the coarse bin that contains the fine bin.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def make_binner(
     max_bins: int | None,
     weights: Floats | None = None,
 ) -> Binner:
-    """Return the bins of all columns, determined by public rows.
+    """Return the bins of all columns, as determined by the public rows.
 
     Numeric columns are cut at weighted quantiles. In a categorical column, each of the most
     frequent categories has its own bin.
@@ -289,12 +289,12 @@ def make_binner(
     Parameters
     ----------
     schema : Schema
-        The columns, from public rows.
+        Columns, as determined by the public rows.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows. Missing numbers are NaN.
     max_bins : int or None
-        Maximum number of bins of a numeric column, excluding the bin for missing values. ``None``
-        returns the fine bins, to whose cuts all later cuts are moved.
+        Maximum number of bins of a numeric column, excluding the bin for missing values. With
+        ``None``, the result is the fine bins, to whose cuts all later cuts are moved.
     weights : ndarray of float64, shape (m,), optional
         Weights of the public rows.
     """
@@ -318,14 +318,14 @@ def make_binner(
 
 
 def _categorical_bins(column: Column, codes: Floats) -> ColumnBins:
-    """Return one bin for each frequent category, one for other categories, one for missing values.
+    """Return one bin per frequent category, one for other categories and one for missing values.
 
     Parameters
     ----------
     column : Column
         A categorical column.
     codes : ndarray of float64, shape (m,)
-        Category codes of the column in the public rows.
+        Category code of each public row in this column.
     """
     counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)
     counts = counts[: len(column.values)]  # excluding the codes for other and missing values

@@ -1,6 +1,6 @@
-"""Budget split: additive budgets of steps, their plans, and the shares and numbers of steps.
+"""Division of the privacy budget among the steps of a fit, and the number of these steps.
 
-All shares and numbers of steps depend only on public numbers and released values.
+All budget shares and all numbers of steps depend only on public numbers and released values.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from skpublicdp.accounting.rounding import root_below
 from skpublicdp.privacy.ledger import Ledger
 
 CLASS_COUNT_SHARE = Fraction(1, 50)
-"""Share of the budget for the class counts, and for the squared residuals of a regression."""
+"""Share of the budget for releasing the class counts, or the squared residuals of a regression."""
 
 LEAF_SHARE = Fraction(1, 4)
-"""Share of a tree's budget that is spent on noisy leaf sums. The rest is spent on the draw."""
+"""Share of a tree's budget that is spent on noisy leaf sums. The rest is spent on drawing the
+tree."""
 
 MIN_SHIFT_SHARE, MAX_SHIFT_SHARE = Fraction(1, 100), Fraction(1, 15)
-"""Smallest and largest share of the budget for one covariate shift test."""
+"""Smallest and largest share of the budget for a single covariate shift test."""
 
 MAX_SHIFT_NOISE = 1 / 8
-"""Maximum noise (standard deviation) in the estimated fraction of rows in the lower half of a
-column. With more noise, the shift test is skipped."""
+"""Maximum standard deviation of the noise in the estimated fraction of rows in the lower half of a
+column. If the noise is larger, the shift test is skipped."""
 
 MAX_SHIFT_FRACTION = Fraction(1, 2)
-"""Maximum fraction that shift tests may spend of the joint budget for shift tests and
-histograms."""
+"""Maximum fraction of the joint budget for shift tests and histograms that the tests may spend."""
 
 ROUND_SHARES = {1: (Fraction(1),), 2: (Fraction(2, 5), Fraction(3, 5))}
-"""Share of the histogram budget for each round, by the number of rounds. The second round has a
-larger share because it measures the gradients of a better model."""
+"""Shares of the histogram budget for the individual rounds, indexed by the number of rounds. The
+second round has a larger share because it measures the gradients of a better model."""
 
 TWO_ROUNDS_PRECISION = 48
 """Smallest ratio of histogram precision to public-row precision at which two rounds are used."""
 
 MIN_HISTOGRAM_SHARE = Fraction(1, 100)
-"""Lower bound of the share of any histogram, used to check in advance that its noise can be
-sampled."""
+"""Lower bound on the budget share of any histogram, used to check in advance that the noise of the
+histogram can be sampled."""
 
 BALANCED = 0.45
 """Smallest class balance 4 p (1 - p) at which histograms use the HDMM strategy."""
 
 BALANCED_FOR_NEWTON = 0.75
-"""Smallest class balance 4 p (1 - p) at which every row counts as one effective row."""
+"""Smallest class balance 4 p (1 - p) at which each row counts as one effective row."""
 
 N_BINS, N_BINS_UNBALANCED = 12, 8
 """Maximum number of bins of a numeric column, for a class balance above and below `BALANCED`."""
@@ -64,39 +64,41 @@ MAX_TREES = 32
 """Maximum number of trees in a fit without histograms."""
 
 SIGNAL_PER_TREE = 16
-"""Factor that determines the number T of trees with noisy leaves. T is the largest number for which
-each draw, with 1 / T of the budget, has a `signal_to_noise` of at least 16 T."""
+"""Factor that determines the number T of trees with noisy leaves. T is the largest number of trees
+for which each draw, with 1 / T of the budget, has a `signal_to_noise` of at least 16 T."""
 
 MISMATCH = 0.3
-"""Variance of the model misfit, relative to the sampling variance of the public rows."""
+"""Variance due to model misfit, relative to the sampling variance of the public rows."""
 
 MIN_ROWS_PER_NOISE = 700
-"""Smallest ratio of rows to noise for Newton boosting. The noise is the standard deviation of the
-counts when one count for each column is released with the entire budget."""
+"""Smallest ratio of the number of rows to the noise at which Newton boosting is used. The noise is
+the standard deviation of the counts if one count per column is released with the entire budget."""
 
 CLIPPING_GAIN = 2.0
-"""Assumed factor by which clipped residuals reduce the noise of a regression. With this reduction,
-Newton boosting needs half as many rows."""
+"""Factor by which clipping the residuals is assumed to reduce the noise of a regression. With this
+reduction, Newton boosting needs half as many rows."""
 
 MIN_ROWS_PER_LABEL_NOISE = 15
-"""Smallest number of rows, per label and unit of noise, for histograms of more than two labels.
-With fewer rows, trees with noisy leaves are more accurate (ablation: "several labels, little")."""
+"""Smallest number of rows per label and unit of noise at which histograms are used for more than
+two labels. With fewer rows, trees with noisy leaves are more accurate (ablation: "several labels,
+little")."""
 
 MAX_FIRST_NOISE = 5000
-"""Maximum noise of the additive fit before boosting, in rows. This is a limit of the sampler."""
+"""Maximum noise of the additive fit before boosting, in rows. The limit is imposed by the
+sampler."""
 
 N_PASSES = 4
 """Number of passes of Newton boosting over all columns."""
 
 MIN_SUBSAMPLE_ROWS = 1 << 21
-"""Minimum size of the subsample used for all passes except the last, which uses all rows. For
-larger subsamples, the sampling error is negligible."""
+"""Minimum size of the subsample used in all passes except the last, which uses all rows. The
+sampling error of larger subsamples is negligible."""
 
 GRADIENT_VARIANCE = 0.2
-"""Assumed gradient variance of a row if the classes overlap strongly."""
+"""Assumed variance of a row's gradient if the classes overlap strongly."""
 
 TREE_SIGNAL, MIN_TREE_SIGNAL = 100.0, 8.0
-"""Target value and minimum of `signal_to_noise` for a draw in Newton boosting."""
+"""Target and minimum values of `signal_to_noise` for a draw in Newton boosting."""
 
 TREE_SHARE_RANGE = Fraction(1, 100), Fraction(3, 100)
 """Smallest and largest share of the boosting budget for drawing one tree."""
@@ -109,9 +111,10 @@ class TreeTrial:
     Attributes
     ----------
     first, second : Fraction
-        Share of the budget for the first tree, and again for a second tree or another histogram.
+        Share of the budget for the first tree. An equal share is spent on a second tree or another
+        histogram.
     min_signal : float
-        Minimum `signal_to_noise` of a draw with the entire budget at which a tree is tried.
+        A tree is tried if a draw with the entire budget has at least this `signal_to_noise`.
     """
 
     first: Fraction
@@ -123,12 +126,13 @@ TREE_TRIALS = (
     TreeTrial(Fraction(1, 10), Fraction(3, 10), 13.0),
     TreeTrial(Fraction(3, 10), Fraction(2, 5), 9.0),
 )
-"""Trials with a small share for a strong signal, and a larger share for a moderate signal."""
+"""Possible trials: one with a small share for a strong signal, and one with a larger share for a
+moderate signal."""
 
 
 @dataclass(frozen=True)
 class StageBudget:
-    """Privacy budget in a unit that is additive over steps: ε under pure DP, otherwise μ² (GDP).
+    """Privacy budget in a unit that adds up over steps: ε under pure DP, and μ² (GDP) otherwise.
 
     Attributes
     ----------
@@ -152,32 +156,32 @@ class StageBudget:
 
     @property
     def draw(self) -> Draw:
-        """Privacy event of one draw that spends the entire budget, in zCDP or in a plan.
+        """Privacy event of a draw that spends the entire budget, accounted for in zCDP or a plan.
 
-        In zCDP, a draw with ε has ρ = ε²/8, the same as Gaussian noise with μ² = ε²/4.
+        In zCDP, a draw with parameter ε satisfies ρ = ε²/8, as does Gaussian noise with μ² = ε²/4.
         """
         return Draw(self.amount if self.pure else root_below(4 * self.amount))
 
     @property
     def draw_as_gaussian(self) -> Draw:
-        """Privacy event of one draw that spends the entire budget, accounted as Gaussian noise.
+        """Privacy event of a draw that spends the entire budget, accounted for as Gaussian noise.
 
-        A draw with ε is μ-Gaussian DP for μ² = (π/8) ε² (docs/proofs/moments.md).
+        A draw with parameter ε satisfies μ-Gaussian DP for μ² = (π/8) ε² (docs/proofs/moments.md).
         """
         return Draw(self.amount if self.pure else root_below(self.amount / DRAW_MU_SQUARED_RATE))
 
     def variance(self, sensitivity: Sensitivity) -> float:
-        """Return the variance of noise that spends the entire budget."""
+        """Return the variance of the noise of a release that spends the entire budget."""
         if self.pure:
             return 2 * (sensitivity.absolute / float(self.amount)) ** 2
         return sensitivity.squared / float(self.amount)
 
 
 def make_stage_budget(ledger: Ledger) -> StageBudget:
-    """Return the budget of all steps together, for the default plan of the ledger.
+    """Return the total budget of all steps under the ledger's default plan.
 
-    Steps that are accounted as Gaussian noise compose to one Gaussian mechanism, whatever their
-    number and shares.
+    Steps that are accounted for as Gaussian noise compose to a single Gaussian mechanism,
+    regardless of their number and shares.
     """
     match ledger.event:
         case Gaussian(mu_squared):
@@ -188,7 +192,7 @@ def make_stage_budget(ledger: Ledger) -> StageBudget:
 def plan_tree_trial(
     ledger: Ledger, later_share: Fraction = Fraction(0)
 ) -> tuple[StageBudget, StageBudget]:
-    """Register the plan of a fit that may try a tree.
+    """Register the plan of a fit that may try out a tree.
 
     Parameters
     ----------
@@ -206,7 +210,7 @@ def plan_tree_trial(
     """
 
     def make_plan(amount: Fraction) -> Event:
-        """Return the plan of class counts, histograms and an optional trial, for a given μ²."""
+        """Return the plan for class counts, histograms and an optional trial, given μ²."""
         budget = StageBudget(amount, pure=False)
         fit_budget = budget.fraction(1 - later_share)
         # the trial depends on the released class counts
@@ -221,24 +225,24 @@ def plan_tree_trial(
 
 
 def trial_event(budget: StageBudget, trial: TreeTrial) -> Event:
-    """Return the plan of the histograms after the class counts, and of the subsequent trial."""
+    """Return the plan for the steps after the class counts: the histograms and the trial."""
     trial_share = trial.first + trial.second
     second_budget = budget.fraction(trial.second)
     second_step = Either((second_budget.event, _tree_event(second_budget)))
     with_tree = Steps((_tree_event(budget.fraction(trial.first)), second_step))
     without_tree = budget.fraction(trial_share).event
     histograms = budget.fraction(1 - CLASS_COUNT_SHARE - trial_share).event
-    # the released histograms decide whether a tree is tried
+    # the released histograms determine whether a tree is tried
     return Steps((histograms, Either((without_tree, with_tree))))
 
 
 def _tree_event(budget: StageBudget) -> Event:
-    """Return the plan of one tree, which is a draw followed by noisy leaf sums."""
+    """Return the plan for one tree, which consists of a draw followed by noisy leaf sums."""
     return Steps((budget.fraction(1 - LEAF_SHARE).draw, budget.fraction(LEAF_SHARE).event))
 
 
 def signal_to_noise(budget: StageBudget, n: float, log_size: float) -> float:
-    """Return the signal n ε / (2 ln|H|) of one exponential mechanism over |H| trees.
+    """Return the signal n ε / (2 ln|H|) of an exponential mechanism over |H| trees.
 
     Parameters
     ----------
@@ -254,7 +258,7 @@ def signal_to_noise(budget: StageBudget, n: float, log_size: float) -> float:
 
 MAX_EFFECT = 0.25
 """Largest possible sum of gradients over a set of rows, divided by the total number of rows. The
-maximum is p (1 - p) with p = 1/2, for the set of all rows with the label."""
+maximum p (1 - p) with p = 1/2 is attained by the set of all rows with the label."""
 
 MIN_SIGNAL = 2.0
 """Smallest `signal_to_noise` at which a perfect tree is as likely as all other trees together. A
@@ -272,7 +276,7 @@ def effects_below_noise(budget: StageBudget, n: float, sensitivity: Sensitivity)
     n : float
         Number of private rows.
     sensitivity : Sensitivity
-        Sensitivity of one count for each column.
+        Sensitivity of a release with one count per column.
     """
     return math.sqrt(budget.variance(sensitivity)) > MAX_EFFECT * n
 
@@ -295,7 +299,7 @@ def shift_share(budget: StageBudget, n: int, sensitivity: Sensitivity) -> Fracti
     n : int
         Number of private rows.
     sensitivity : Sensitivity
-        Sensitivity of all counts together.
+        Joint sensitivity of all counts.
 
     Returns
     -------
@@ -322,9 +326,9 @@ def can_afford_boosting(
     budget : StageBudget
         The whole budget.
     effective_rows : float
-        Number of rows with balanced labels that would carry the same information.
+        Number of rows with balanced labels that would carry as much information as the actual rows.
     sensitivity : Sensitivity
-        Sensitivity of one count for each column.
+        Sensitivity of a release with one count per column.
     """
     min_rows_per_noise: float = MIN_ROWS_PER_NOISE
     if budget.pure:
@@ -338,10 +342,10 @@ def can_afford_boosting(
 def label_effects_below_noise(
     budget: StageBudget, n: float, n_labels: int, sensitivity: Sensitivity
 ) -> bool:
-    """Indicate whether trees learn more about several labels than histograms of all columns.
+    """Indicate whether trees are better suited to several labels than histograms of all columns.
 
-    A histogram has one noisy sum for each bin and label, and each label has only a fraction of the
-    rows. A tree has only four leaves.
+    A histogram has a noisy sum for each combination of bin and label, and only a fraction of the
+    rows has each label. In contrast, a tree has only four leaves.
 
     Parameters
     ----------
@@ -352,7 +356,7 @@ def label_effects_below_noise(
     n_labels : int
         Number of labels.
     sensitivity : Sensitivity
-        Sensitivity of one count for each column.
+        Sensitivity of a release with one count per column.
     """
     return n < MIN_ROWS_PER_LABEL_NOISE * n_labels * math.sqrt(budget.variance(sensitivity))
 
@@ -363,21 +367,21 @@ def additive_share(
     """Return the share of the budget for the additive fit before boosting, rounded to millionths.
 
     Let F be the noise variance of a sum over a bin with the entire budget, and let V be the
-    sampling variance of the private rows. With a share s of the budget, an additive fit has the
-    variance F / s + V + U, where U = V `MISMATCH` n / m is the sampling variance of m public rows.
-    Boosting has the variance F / (1 - s) + V. The sum of both precisions is maximised by s = V / (2
-    V + U).
+    sampling variance of the private rows. If an additive fit spends the share s of the budget, its
+    variance is F / s + V + U, where U = V `MISMATCH` n / m is the sampling variance of m public
+    rows. The variance of boosting is F / (1 - s) + V. The sum of both precisions is maximised by s
+    = V / (2 V + U).
 
     Parameters
     ----------
     budget : StageBudget
         The whole budget.
     effective_rows : float
-        Number of rows with balanced labels that would carry the same information.
+        Number of rows with balanced labels that would carry as much information as the actual rows.
     m : float
         Effective number of public rows.
     sensitivity : Sensitivity
-        Sensitivity of one count for each column.
+        Sensitivity of a release with one count per column.
     """
     min_share = math.sqrt(budget.variance(sensitivity)) / MAX_FIRST_NOISE
     if not budget.pure:
@@ -389,7 +393,7 @@ def additive_share(
 def subsample_size(noise: float, n_bins: int) -> int:
     """Return the number of rows for all passes of Newton boosting except the last.
 
-    With this number of rows, the noise variance of a score is at most a tenth of its sampling
+    With this number of rows, the noise variance of a score is at most one tenth of the sampling
     variance.
 
     Parameters
@@ -410,7 +414,8 @@ def tree_share(budget: StageBudget, persons: float, size: int) -> Fraction | Non
     budget : StageBudget
         Budget of Newton boosting.
     persons : float
-        Number of persons with balanced labels who would carry the same information.
+        Number of persons with balanced labels who would provide as much information as the actual
+        persons.
     size : int
         Number of candidate trees.
 
@@ -421,7 +426,7 @@ def tree_share(budget: StageBudget, persons: float, size: int) -> Fraction | Non
     """
     if size < 2:
         return None
-    # signal of a draw with the entire budget; the signal of any draw is proportional to its ε
+    # signal of a draw with the entire budget; the signal of every draw is proportional to its ε
     max_signal = persons * float(budget.draw_as_gaussian.epsilon) / (2 * math.log(size))
     power = 1 if budget.pure else 2  # the budget is either ε or proportional to ε²
     min_share, max_share = TREE_SHARE_RANGE
@@ -434,14 +439,14 @@ def tree_share(budget: StageBudget, persons: float, size: int) -> Fraction | Non
 def n_histogram_rounds(effective_rows: float, m: float, variance: float) -> int:
     """Return the number of rounds of noisy histograms (1 or 2).
 
-    The likelihood of the gradients is linearised around the measured model, with the public rows in
-    place of the private rows. A second round, measured at the fitted model, is worthwhile if the
-    noise is small compared with the error of this approximation.
+    The likelihood of the gradients is linearised around the measured model, and the public rows are
+    substituted for the private rows. A second round, measured at the fitted model, is worthwhile if
+    the noise is small compared with the error of this approximation.
 
     Parameters
     ----------
     effective_rows : float
-        Number of private rows times 2 (1 - Σ p²), where p are the class proportions.
+        Number of private rows multiplied by 2 (1 - Σ p²), where p denotes the class proportions.
     m : float
         Effective number of public rows.
     variance : float
@@ -451,7 +456,7 @@ def n_histogram_rounds(effective_rows: float, m: float, variance: float) -> int:
 
 
 def n_voting_trees(signal: float) -> int:
-    """Return the number of voting trees under basic composition, the square root of the signal.
+    """Return the number of voting trees under basic composition: the square root of the signal.
 
     Parameters
     ----------
@@ -473,7 +478,7 @@ def n_measured_trees(signal: float) -> int:
 
 
 def basic_composition_is_better(ledger: Ledger, count: int) -> bool:
-    """Indicate whether `count` draws get at least the same ε by basic composition as in zCDP."""
+    """Indicate whether basic composition allows `count` draws at least as large an ε as zCDP."""
     epsilon, delta = ledger.epsilon, ledger.delta
     return not delta or epsilon**2 >= 8 * count * zcdp_rho(epsilon, delta)
 
@@ -481,7 +486,7 @@ def basic_composition_is_better(ledger: Ledger, count: int) -> bool:
 def vote_step(count: int, *, pure: bool) -> float:
     """Return half of the absolute score of a voting tree's leaves, in logits.
 
-    The step decreases with the number of trees.
+    The step size decreases with the number of trees.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingClassifier: additive models and trees learned with differential privacy."""
+"""SemiPrivateBoostingClassifier, which privately learns additive models and trees."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     """Differentially private boosting classifier for tables of numbers and categories.
 
     The bins of each column are chosen from public rows, with or without labels. Noisy counts are
-    used to compare the columns of public and private rows, and the public rows are reweighted if
-    the distributions differ. Noisy gradient histograms are then released in rounds. An additive
-    logistic model is fitted to the histograms on the public rows, which has no privacy cost.
-    Finally, a small tree is drawn by the exponential mechanism. If the tree captures an interaction
-    of columns, more trees are added.
+    then used to compare the column distributions of public and private rows, and the public rows
+    are reweighted if these distributions differ. After that, noisy gradient histograms are released
+    in rounds. An additive logistic model is fitted to these histograms using only public rows,
+    which has no further privacy cost. Finally, a small tree is drawn by the exponential mechanism.
+    If this tree captures an interaction of columns, more trees are added.
 
     Parameters
     ----------
@@ -39,77 +39,81 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Privacy budget δ in [0, 1). With δ = 0, the fit satisfies pure ε-differential privacy and
         the noise is Laplace.
     method : {"auto", "moments", "votes"}, default="auto"
-        ``"moments"`` uses noisy histograms only and draws no tree. ``"votes"`` fits trees only,
-        which need no public rows: voting trees for two labels, and trees with noisy leaves for more
-        labels. ``"auto"`` uses both. Without public rows, or if the histogram noise is too large to
-        be sampled, ``"auto"`` falls back to ``"votes"``. With more than two labels, it also falls
-        back with ``delta=0``, or if the public rows have no labels and the budget is small for the
-        numbers of columns and labels.
+        With ``"moments"``, only noisy histograms are used and no tree is drawn. With ``"votes"``,
+        only trees are fitted, which does not require public rows: voting trees for two labels, and
+        trees with noisy leaves for more labels. ``"auto"`` uses both. Without public rows, or if
+        the histogram noise is too large to be sampled, ``"auto"`` falls back to ``"votes"``. With
+        more than two labels, it also falls back with ``delta=0``, or if the public rows have no
+        labels and the budget is small for the numbers of columns and labels.
     max_rounds : int, default=None
-        Maximum number of histogram rounds or of trees with noisy leaves, or number of voting trees.
-        By default, it is chosen according to the number of rows and the budget.
+        Maximum number of histogram rounds or trees with noisy leaves, or the exact number of voting
+        trees. By default, the number depends on the number of rows and the budget.
     learning_rate : float, default=None
-        Step size of voting trees. Each tree moves the log-odds of a row by ``2 * learning_rate``
-        towards the label of the row's leaf. By default, the step size depends on the number of
-        trees. The step size has no effect on trees with noisy leaves.
+        Step size of voting trees. Each tree changes the log-odds of a row by ``2 * learning_rate``
+        towards the label of the leaf that the row reaches. By default, the step size depends on the
+        number of trees. The step size has no effect on trees with noisy leaves.
     classes : array-like, default=None
-        All possible labels. By default, these are the labels in `y` and the public labels, and the
-        set of labels is not protected.
+        All possible labels. By default, these are all labels in `y` and all public labels, in which
+        case the set of labels is not protected.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of numeric columns, which must not depend on private rows. The
-        bounds are used if there are fewer than twelve public rows, or if a column is constant in
-        the public rows. Without public rows and bounds, columns are assumed to be standard normal.
+        Lowest and highest values of the numeric columns. The bounds must not depend on private
+        rows. The bounds are used if there are fewer than twelve public rows, or if a column is
+        constant in the public rows. If there are neither public rows nor bounds, columns are
+        assumed to follow a standard normal distribution.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
         Monotone constraints of numeric columns: 1 if the probability of the second label must not
-        decrease, -1 if it must not increase, and 0 for no constraint. Missing values are not
-        constrained. Scores are projected onto the constraints, which has no privacy cost.
-        Predictions satisfy the constraints exactly.
+        decrease, -1 if it must not increase, and 0 for no constraint. The effect of missing values
+        is not constrained. Scores are projected onto the constraints, which has no privacy cost.
+        The predictions satisfy the constraints exactly.
     public_model : estimator, "auto" or None, default="auto"
-        Model of public data, which is combined with the boosted model using weights from noisy sums
-        over the private rows. A fitted estimator, such as last year's model or a published score,
-        is used unchanged. The estimator must have been trained without the private rows, and its
-        prediction for a row must depend on this row alone. An unfitted estimator is cross-fitted to
-        the labelled public rows. ``"auto"`` cross-fits the average of gradient boosting and a
-        linear model, provided that at least 30 public rows have labels, no monotone constraint is
-        set and `method` is not ``"votes"``. With ``None``, no public model is used.
+        Model of public data to combine with the boosted model. The weights of both models are
+        computed from noisy sums over the private rows. A fitted estimator, such as last year's
+        model or a published score, is used unchanged. The estimator must have been trained without
+        the private rows, and its prediction for a row must depend on this row alone. An unfitted
+        estimator is cross-fitted to the labelled public rows. ``"auto"`` cross-fits the average of
+        gradient boosting and a linear model, provided that at least 30 public rows have labels, no
+        monotone constraint is set and `method` is not ``"votes"``. With ``None``, no public model
+        is used.
     n_jobs : int, default=None
-        Number of threads. Results do not depend on it.
+        Number of threads. The results do not depend on this number.
     random_state : int, numpy Generator or RandomState, default=None
         With ``None``, random numbers come from the operating system's secure generator. Any other
         value makes the fit reproducible, which is intended for tests and papers only, and is
         recorded in the receipt.
     max_rows_per_group : int, default=None
-        Maximum number of rows per person. If set, privacy is guaranteed for persons instead of
-        rows: `fit` requires `groups` and uses the first `max_rows_per_group` rows of each person.
+        Maximum number of rows per person. If this number is set, privacy is guaranteed for persons
+        instead of rows. In this case, `fit` requires `groups` and uses the first
+        `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If the budget is insufficient, `fit` raises an error
-        before reading any private row.
+        Budget from which the cost of each fit is deducted. If the budget is insufficient, `fit`
+        raises an error before reading any private row.
 
     Attributes
     ----------
     classes_ : ndarray, shape (n_classes,)
-        The sorted labels.
+        Sorted array of all labels.
     shapes_ : tuple of Shape
-        Contribution of each bin of each column to the log-odds, with standard deviations. Adjacent
-        one-hot columns form a single column of categories.
+        Contribution of each column's bins to the log-odds, with standard deviations. Adjacent
+        one-hot columns are treated as a single categorical column.
     trees_ : tuple of Tree
-        Rules of the trees, and the scores of their leaves.
+        Rule of each tree, together with the scores of its leaves.
     pairs_ : tuple of Pair
-        Sum of the trees that split on the same two columns.
+        For each pair of columns, the sum of all trees that split on these two columns.
     intercept_ : ndarray of float64, shape (n_targets,)
-        Log-odds of an average public row before trees are added: the log-odds of the second label
-        for binary classification, otherwise those of each label.
+        Log-odds that an average public row has before trees are added. For binary classification
+        these are the log-odds of the second label, and otherwise those of each label.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
-        Mean absolute deviation of each column's contribution over the public rows. The importance
-        of one-hot columns that form a single column of categories is divided among these columns.
+        Mean absolute deviation of each column's contribution over the public rows. One-hot columns
+        that are treated as a single categorical column share the importance of this column.
     public_model_ : estimator, tuple of estimators, or None
-        The fitted public model, or the two fitted models for ``"auto"``.
+        The fitted public model or, with ``"auto"``, the two fitted models.
     public_weight_, boosting_weight_ : float
         Weights of the margins of the public and the boosted model.
     drift_ : float or None
-        Drift statistic of the public rows, which is about 1 without a covariate shift. Columns with
-        public values that were spread over `bounds` do not count. ``None`` if no counts of other
-        columns were released, or if the public rows come from `describe_columns`.
+        Drift statistic of the public rows, which is about 1 without a covariate shift. Columns
+        whose public values were generated by spreading them over `bounds` are ignored. The value is
+        ``None`` if no counts of other columns were released, or if the public rows come from
+        `describe_columns`.
     guarantee_ : None
         Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str
@@ -128,24 +132,24 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     LargeDeltaWarning
         If `delta` is not much smaller than 1 / n for n private rows.
     LargeEpsilonWarning
-        If `epsilon` is so large that it provides almost no protection.
+        If `epsilon` is so large that the fit provides almost no privacy protection.
     NoPublicDataWarning
         If there are no public rows, so that bins are data-independent and only trees are fitted.
-        Also if a column has too few public values, and its bins are determined neither by `bounds`
-        nor by its type.
+        The warning is also issued if a column has too few public values and its bins are determined
+        neither by `bounds` nor by the column type.
     SlicedPublicDataWarning
         If `X_public` and `X` have the same number of rows, in which case cross-validation would
         split `X_public` too.
     TooFewRowsWarning
-        If the noise exceeds the strongest effect that a column can have with this number of rows.
+        If the noise exceeds the strongest effect that any column can have with this number of rows.
     UnknownCategoriesWarning
-        If most values of a categorical column in the input of a later method are unknown
-        categories.
+        If a table passed to a later method has a categorical column in which most values are
+        unknown categories.
 
     See Also
     --------
-    SemiPrivateBoostingRegressor : Boosting for a numeric outcome.
-    SemiPrivateClassifier : A single rule drawn exactly, which is easier to interpret.
+    SemiPrivateBoostingRegressor : Boosting for numeric outcomes. SemiPrivateClassifier : A single,
+    exactly drawn rule, which is easier to interpret.
 
     Notes
     -----
@@ -155,8 +159,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     trees are also drawn exactly. With more than two labels, the probabilities are the softmax of
     one margin per label.
 
-    In every column, missing values have a separate bin. Categories that occur in no public row are
-    assigned to the bin "(other)".
+    In every column, missing values have a bin of their own. Categories that occur in no public row
+    are assigned to the bin "(other)".
 
     References
     ----------
@@ -235,22 +239,23 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows. All rows are private, except for the rows marked by `is_public`.
+            Training rows. All of them are private, except those marked by `is_public`.
         y : array-like, shape (n,)
             Labels. The label -1 (or ``"-1"`` for text labels) marks unlabelled public rows, unless
             -1 is the label of a private row or an element of `classes`.
         X_public : DataFrame or array-like, shape (m, n_features), optional
-            Separate public rows. In cross-validation, `X_public` and `X` must have different
+            Separate public rows. In cross-validation, `X_public` and `X` must differ in their
             numbers of rows.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`, where -1 marks unlabelled rows. No noise is added to labels of
-            public rows. Public labels are weighted by their agreement with the released histograms.
-            Voting trees are trained on labelled public rows as well as on private rows.
+            Labels of `X_public`, where -1 marks unlabelled rows. No noise is added to the labels of
+            public rows. The weight of public labels depends on how well they agree with the
+            released histograms. Voting trees are trained on labelled public rows as well as on
+            private rows.
         is_public : array-like of bool, shape (n,), optional
-            Mask of the public rows of `X`. Safe in cross-validation.
+            Mask of the public rows of `X`. Using this mask is safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Person that each row belongs to, used with `max_rows_per_group`. Ignored for public
-            rows.
+            Person to whom each row belongs, used with `max_rows_per_group`. The entries of public
+            rows are ignored.
 
         Returns
         -------
@@ -260,8 +265,9 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. The message contains no private value. Also if
-            `epsilon` is too small for histograms and `method` does not allow trees alone.
+            If a parameter or an input is invalid. The error message contains no private values. The
+            error is also raised if `epsilon` is too small for histograms and `method` does not
+            allow trees alone.
         PrivacyBudgetError
             If `budget` is insufficient.
         """
@@ -282,7 +288,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the log-odds of the second of two labels, or otherwise the margin of each label.
+        """Return the log-odds of the second label or, with more than two labels, all margins.
 
         Parameters
         ----------
@@ -292,8 +298,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         ndarray of float64, shape (n,) or (n, n_classes)
-            Log-odds of the second label for binary classification. With more labels, one margin per
-            label, whose softmax gives the probabilities.
+            Log-odds of the second label for binary classification. With more labels, there is one
+            margin per label, and the softmax of these margins gives the probabilities.
         """
         return predict_batches(self, X, self._prediction_rule(_log_odds))
 
@@ -326,12 +332,12 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         ndarray, shape (n,)
-            Most probable label of each row.
+            The most probable label of each row.
         """
         return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
-        """Return the function that maps a table to predicted labels."""
+        """Return the function that maps a table to the predicted labels."""
         check_is_fitted(self)
         classes = self.classes_
         return self._prediction_rule(lambda margins: classes[_predicted_codes(margins)])
@@ -342,10 +348,10 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         str
-            The ten most important columns, pairs and trees and their contributions to the log-odds,
-            with error bars of two posterior standard deviations, and the names of the remaining
-            terms. If a column has more than twelve bins, neighbouring bins are merged. The text may
-            be published.
+            The contributions of the ten most important columns, pairs and trees to the log-odds,
+            with error bars of two posterior standard deviations, followed by the names of the
+            remaining terms. If a column has more than twelve bins, neighbouring bins are merged.
+            The text may be published.
         """
         check_is_fitted(self)
         labels = [str(label) for label in self.classes_]
@@ -354,7 +360,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         return self._explain_as_text("log-odds", labels, decimals=2)
 
     def to_json(self) -> str:
-        """Return the model as JSON, complete enough for prediction in another language.
+        """Return the model as JSON, which is sufficient for making predictions in another language.
 
         Returns
         -------
@@ -367,7 +373,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         return model_to_json(self, classes=self.classes_.tolist())
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that scores are low on the small data sets of scikit-learn's estimator checks."""
+        """Declare that low scores are expected on the small data sets of scikit-learn's checks."""
         tags = super().__sklearn_tags__()
         # a check requires 83% accuracy on 300 rows with three labels and without public rows
         tags.classifier_tags.poor_score = True
@@ -375,13 +381,13 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
 
 
 def _log_odds(margins: Integers) -> Floats:
-    """Return integer margins as floats, shape (n,) for two labels and (n, n_classes) otherwise."""
+    """Convert integer margins to floats, with shape (n,) for two labels, else (n, n_classes)."""
     log_odds: Floats = margins / MARGIN_UNIT
     return log_odds[0] if len(log_odds) == 1 else log_odds.T
 
 
 def _class_probabilities(means: Floats) -> Floats:
-    """Convert the mean of each target to class probabilities, shape (n, n_classes)."""
+    """Convert the means of the targets to class probabilities, shape (n, n_classes)."""
     if len(means) > 1:
         return means.T
     second = means.T

@@ -1,4 +1,4 @@
-"""Covariate shift: a test based on noisy counts, and importance weights of the public rows."""
+"""Covariate shift, tested with noisy counts and corrected by importance weights of public rows."""
 
 from __future__ import annotations
 
@@ -23,39 +23,42 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers, Mask
 
 MIN_SHIFT_EVIDENCE = 2.0
-"""Log marginal likelihood ratio for a shift above which the public rows are reweighted."""
+"""Log marginal likelihood ratio in favour of a shift above which the public rows are reweighted."""
 
 MIN_EFFECTIVE_FRACTION = 0.1
-"""Minimum effective sample size, as a fraction of the rows, at which weights are accepted."""
+"""Minimum effective sample size, as a fraction of the number of rows, at which weights are
+accepted."""
 
 SHIFT_THRESHOLD = 1.6
-"""Value of the shift statistic above which public rows are reweighted.
+"""Value of the shift statistic above which the public rows are reweighted.
 
 The statistic is the mean of squared standardised differences between bin counts, so it is about 1
-without a shift. Since the statistic varies more with few bins, the threshold is also required to be
-at least three standard deviations above 1. Without a shift, 1.5% of the statistics exceed the
-threshold (samples of adult and ACS, 1 to 10 columns; 3% for one column). A quantile of the
-chi-squared distribution with as many false alarms finds fewer shifts: 29% instead of 33% of those
-of odds exp(z / 2) of one standardised column z.
+without a shift. Since the statistic varies more if there are few bins, the threshold must also be
+at least three standard deviations above 1. In samples of adult and ACS with 1 to 10 columns and no
+shift, the statistic exceeds the threshold in 1.5% of cases, and in 3% of cases with a single
+column. A quantile of the chi-squared distribution with the same rate of false alarms detects fewer
+shifts: if the odds of one standardised column z are shifted by exp(z / 2), the quantile detects 29%
+of the shifts instead of 33%.
 """
 
 TILT_VARIANCES = np.geomspace(0.003, 30, 25)
-"""Grid of prior variances for the coefficients of the log weights. The most likely is used."""
+"""Grid of prior variances for the coefficients of the log weights, from which the most likely one
+is used."""
 
 MAX_CALIBRATION_STEPS = 50
 """Maximum number of Newton steps in `calibrate_weights`, which stops early at the optimum."""
 
 
 def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integers:
-    """Return a median split of each column, whose bins contain about half of the public rows.
+    """Return a median split of each column, with about half of the public rows on either side.
 
     Noisy counts of the private rows in these bins are used to test for a shift of the column.
 
     Parameters
     ----------
     binner : Binner
-        Bins of all columns. Numeric bins are split in increasing order, categories by decreasing
-        frequency.
+        Bins of all columns. Numeric bins are split in increasing order, and categories in order of
+        decreasing frequency.
     design : WeightedPublicRows
         Public rows.
 
@@ -66,7 +69,7 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
         public rows have no split.
     """
     splits, bin_shares = [], design.weights @ design.X
-    # the last offset is the number of bins and does not start a column
+    # the last offset is the number of bins, not the start of a column
     for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         shares = bin_shares[start : start + bins.size]
         order = np.arange(bins.size)
@@ -84,7 +87,7 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
 
 
 def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
-    """Return the features of a log-linear model for the density ratio of private to public rows.
+    """Return the features of a log-linear model of the density ratio of private to public rows.
 
     The features of a numeric column are the logit of the rank, which is unbounded in both tails,
     and an indicator of missing values. The features of a categorical column are indicators of its
@@ -122,9 +125,7 @@ def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
 def noisy_shift(
     training: TrainingData, ledger: Ledger, budget: StageBudget, max_share: Fraction
 ) -> tuple[ShiftEstimate | None, Fraction]:
-    """Test for covariate shift. If the test is significant, estimate the weights a second time.
-
-    The second estimate uses bins at quantiles of the reweighted public rows.
+    """Test for covariate shift, and reweight the public rows if the shift is significant.
 
     Parameters
     ----------
@@ -140,9 +141,10 @@ def noisy_shift(
     Returns
     -------
     ShiftEstimate or None
-        Drift of the first test and weights of the last test, or None if the test is too expensive.
+        Drift found by the first test and weights found by the last test, or None if testing is too
+        expensive.
     Fraction
-        Spent share of the budget.
+        Share of the budget that was spent.
     """
     data = training.binned
     design = WeightedPublicRows.from_data(data)
@@ -172,7 +174,7 @@ def _shift_from_noisy_counts(
     budget: StageBudget,
     min_evidence: float,
 ) -> ShiftEstimate:
-    """Release noisy counts of private rows below each column's median, and estimate the shift.
+    """Release noisy counts of the private rows below each column's median, and estimate the shift.
 
     The public rows are reweighted if the log marginal likelihood ratio exceeds `min_evidence`.
     """
@@ -191,7 +193,7 @@ def _shift_from_noisy_counts(
     features = shift_features(data.binner, design.X, training.X_public)
 
     def estimate(is_tested: Mask) -> ShiftEstimate:
-        """Return the estimate from some of the splits."""
+        """Return the estimate obtained from a subset of the splits."""
         return estimate_shift(
             design,
             indicators[is_tested],
@@ -213,14 +215,15 @@ def _shift_from_noisy_counts(
 
 
 class DriftReport(NamedTuple):
-    """Drift that is reported to the user: of the columns without synthetic public values.
+    """Drift reported to the user, which refers to the columns without synthetic public values.
 
     Attributes
     ----------
     statistic : float or None
-        Mean squared deviation of counts in standard errors; ``None`` without any of these columns.
+        Mean squared deviation of the counts in standard errors, or ``None`` if there are no such
+        columns.
     is_significant : bool
-        Whether it is larger than chance.
+        Whether the statistic is larger than chance alone would explain.
     """
 
     statistic: float | None
@@ -228,7 +231,7 @@ class DriftReport(NamedTuple):
 
 
 NO_DRIFT = DriftReport(None, is_significant=False)
-"""Report if no column was tested."""
+"""Report returned if no column was tested."""
 
 
 def histogram_drift(
@@ -237,18 +240,19 @@ def histogram_drift(
     is_identity: Sequence[bool],
     columns: Mask | None = None,
 ) -> DriftReport:
-    """Test whether counts of a histogram differ from the predicted ones by more than chance.
+    """Test whether the counts of a histogram differ from their predictions by more than chance.
 
     Parameters
     ----------
     squares : ndarray of float64, shape (n_measured,)
-        Squared deviations of the counts, in variances.
+        Squared deviations of the counts, divided by their variances.
     column_slices : sequence of slice
         Positions of each column's counts.
     is_identity : sequence of bool
-        Whether the counts of a column are those of all its bins, which add up to a public number.
+        Whether every bin of a column is counted separately, so that the counts add up to a public
+        number.
     columns : ndarray of bool, shape (n_columns,), optional
-        Mask of the columns that are tested; by default all of them.
+        Mask of the columns that are tested. By default, all columns are tested.
     """
     if columns is None:
         columns = np.ones(len(column_slices), dtype=bool)
@@ -272,15 +276,15 @@ class ShiftEstimate:
     Attributes
     ----------
     drift : float
-        Drift statistic: mean squared deviation of the counts, in units of standard errors. The
-        statistic is about 1 if both samples come from the same population.
+        Drift statistic, which is the mean squared deviation of the counts in units of standard
+        errors. The statistic is about 1 if both samples come from the same population.
     weights : ndarray of float64, shape (m,), or None
-        Importance weights of the public rows, which sum to 1. The weights are None if there is no
+        Importance weights of the public rows, which sum to 1. The value is None if there is no
         significant shift, or if no acceptable weights can correct the shift.
     drifted : bool
         Whether the shift is significant.
     actual : DriftReport, optional
-        Result of the same test of the columns without synthetic public values. By default it is
+        Result of the same test for the columns without synthetic public values. By default, this is
         the result for all columns.
     """
 
@@ -291,7 +295,7 @@ class ShiftEstimate:
 
     @property
     def report(self) -> DriftReport:
-        """The drift that is reported to the user."""
+        """Drift that is reported to the user."""
         return DriftReport(self.drift, self.drifted) if self.actual is None else self.actual
 
 
@@ -305,11 +309,11 @@ def estimate_shift(
     *,
     pure: bool = False,
 ) -> ShiftEstimate:
-    """Test whether private and public rows have different distributions, and reweight public rows.
+    """Test whether the distributions of private and public rows differ, and reweight public rows.
 
     The density ratio of private to public rows is modelled as exp(features @ a) with the prior a ~
-    N(0, s I), where s maximises the marginal likelihood of a Gaussian approximation. The public
-    rows are reweighted by the density ratio at the posterior mode of a.
+    N(0, s I), where s is chosen to maximise the marginal likelihood of a Gaussian approximation.
+    The public rows are reweighted by the density ratio at the posterior mode of a.
 
     Parameters
     ----------
@@ -324,7 +328,7 @@ def estimate_shift(
     variance : float
         Noise variance of the counts.
     min_evidence : float
-        Log marginal likelihood ratio above which rows are reweighted.
+        Log marginal likelihood ratio above which the rows are reweighted.
     pure : bool, default=False
         Whether the noise is Laplace, in which case the test uses normal scores of the deviations.
     """
@@ -360,23 +364,23 @@ def estimate_shift(
 
 
 def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance: float) -> Floats:
-    """Return Gaussian deviations with the same variances and tail probabilities.
+    """Transform deviations into Gaussian deviations with the same variances and tail probabilities.
 
     Each deviation is the sum of a Gaussian sampling error and Laplace noise. Large deviations are
-    more likely than under Gaussian noise, so a test that assumes Gaussian noise would find spurious
-    shifts.
+    more likely under Laplace noise than under Gaussian noise, so a test that assumes Gaussian noise
+    would find spurious shifts.
 
     Parameters
     ----------
     deviations : ndarray of float64, shape (n,)
-        Deviations of the observed from the expected values.
+        Deviations of the observed values from the expected values.
     sampling_variances : ndarray of float64, shape (n,)
         Variance of each Gaussian sampling error.
     noise_variance : float
         Variance of the Laplace noise.
     """
     scale = np.sqrt(noise_variance / 2)
-    # a Gaussian part that is negligible compared with the noise avoids a division by zero
+    # adding a Gaussian part that is negligible compared with the noise avoids a division by zero
     sampling = np.maximum(np.sqrt(sampling_variances), 1e-4 * scale)
     u, k = np.abs(deviations) / sampling, sampling / scale
     # P(X > x) = phi(u) (R(u) - R(u + k) / 2 + R(k - u) / 2), for Mills' ratio R
@@ -403,13 +407,14 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
 
     The prior variances s of the log-weight coefficients are `TILT_VARIANCES`. Let C be the
     covariance of the deviation without a shift, and let J be the Jacobian. With a shift, the
-    covariance is C + s J Jᵀ. After whitening by C, the eigenvectors are the same for all s, so one
-    decomposition is enough.
+    covariance is C + s J Jᵀ. After whitening by C, the eigenvectors are the same for all s, so a
+    single decomposition suffices.
 
     Parameters
     ----------
     deviation : ndarray of float64, shape (n,)
-        Released fractions minus the corresponding fractions of the public rows.
+        Difference between the released fractions and the corresponding fractions of the public
+        rows.
     covariance : ndarray of float64, shape (n, n)
         Covariance C of the deviation without a shift.
     jacobian : ndarray of float64, shape (n, n_features)
@@ -454,7 +459,7 @@ def _tilt_weights(
         return normalised
 
     def negative_log_posterior(coefficients: Floats) -> tuple[float, Floats]:
-        """Return the negative log posterior of the coefficients, and its gradient."""
+        """Return the negative log posterior density of the coefficients, and its gradient."""
         w = tilt(coefficients)
         residuals = w @ Z - shares
         solved = cho_solve(factor, residuals)
@@ -471,10 +476,11 @@ def _tilt_weights(
 
 
 def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
-    """Predict the fraction of private rows in each bin from the public rows, shape (n_bins,).
+    """Use the public rows to predict the fraction of private rows in each bin, shape (n_bins,).
 
-    For the bin of rare and unknown categories, the prediction is the Good-Turing estimate of unseen
-    mass, max(f, 1/2) / m, where f is the number of categories with a single public row.
+    For the bin of rare and unknown categories, the prediction is the Good-Turing estimate of the
+    unseen mass, max(f, 1/2) / m, where f is the number of categories that occur in a single public
+    row.
     """
     counts = design.X.sum(axis=0)
     m = len(design.X)
@@ -493,7 +499,7 @@ def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
 def calibrate_weights(
     design: WeightedPublicRows, Z: Floats, counts: Floats, variance: float
 ) -> WeightedPublicRows:
-    """Reweight the public rows to match the released counts by entropy balancing.
+    """Reweight the public rows by entropy balancing to match the released counts.
 
     The weights w minimise m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance. Here u denotes the
     current weights and m the effective number of public rows. At the solution, log(w / u) is linear

@@ -1,4 +1,4 @@
-"""Default public model: gradient boosting and a linear model fitted to labelled public rows."""
+"""Default public model, which fits gradient boosting and a linear model to public rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skpublicdp.data.one_hot import fold_rows
 from skpublicdp.typing import Floats, Mask
 
 MAX_NUMBER = 1e300
-"""Upper limit to which numbers are clipped for gradient boosting, which does not accept
-infinity."""
+"""Upper limit to which numbers are clipped, because gradient boosting does not accept infinity."""
 
 MAX_CUT = 1e150
-"""Bound on the cuts to which the linear model clips numbers, which keeps their squares finite."""
+"""Bound on the cuts to which the linear model clips numbers, so that their squares remain
+finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class DefaultPublicModel(PublicModel):
     binner : Binner
         Bins of the folded columns, which define the categories of the models.
     has_values : ndarray of bool, shape (n_columns,)
-        Whether a column had values in the training data of gradient boosting. Columns without
+        Whether a column had values in the training data of gradient boosting. Columns that had no
         values are ignored.
     centres, widths : ndarray of float64, shape (n_design_columns,)
         Means and standard deviations of the columns in the linear model.
@@ -61,7 +61,7 @@ class DefaultPublicModel(PublicModel):
     def fit(
         cls, binner: Binner, rows: Floats, outcomes: Floats, target: TargetScale
     ) -> DefaultPublicModel:
-        """Return the model fitted to labelled public rows.
+        """Return the model after fitting it to the labelled public rows.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class DefaultPublicModel(PublicModel):
         return cls(trees, linear, binner, has_values, centres, widths, target)
 
     def predict_margins(self, rows: Floats) -> Floats:
-        """Return the mean of the two models' margins for each row."""
+        """For each row, return the mean of the margins of the two models."""
         if not len(rows):
             return np.empty((self.target.loss.n_targets, 0))
         features, scores = _tree_features(self.binner, rows), self._linear_scores(rows)
@@ -136,7 +136,7 @@ class DefaultPublicModel(PublicModel):
         """Return the scores of the linear model, shape (n_scores, n).
 
         The products are added column by column, so that the score of a row does not depend on its
-        position. A matrix product does not guarantee this.
+        position. A matrix product would not guarantee this.
         """
         coefficients = np.atleast_2d(self.linear.coef_)
         intercepts = np.atleast_1d(self.linear.intercept_)
@@ -150,7 +150,7 @@ class DefaultPublicModel(PublicModel):
 
 
 def _tree_features(binner: Binner, rows: Floats) -> Floats:
-    """Return the input of gradient boosting: numbers and category bins of the folded columns."""
+    """Return the input of gradient boosting: the numbers and category bins of folded columns."""
     folded = fold_rows([bins.column for bins in binner.columns], rows)
     features = np.clip(folded, -MAX_NUMBER, MAX_NUMBER)
     for position, bins in enumerate(binner.columns):
@@ -160,10 +160,10 @@ def _tree_features(binner: Binner, rows: Floats) -> Floats:
 
 
 def _linear_design(binner: Binner, rows: Floats) -> Floats:
-    """Return the input of the linear model: clipped numbers and category indicators.
+    """Return the input of the linear model: the clipped numbers and category indicators.
 
-    Numbers are clipped to the outermost cuts of their column, since an outlier would have an
-    unbounded effect. Missing numbers are replaced by the middle cut.
+    Numbers are clipped to the outermost cuts of their column, because outliers would otherwise have
+    an unbounded effect. Missing numbers are replaced by the middle cut.
     """
     folded = fold_rows([bins.column for bins in binner.columns], rows)
     columns = []

@@ -1,4 +1,4 @@
-"""Shape functions, trees and pairs of a fitted model, with their uncertainty."""
+"""Shape functions, trees and pairs of a fitted model, including their uncertainty."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Shape function, which is the contribution of one column to the log-odds or the mean outcome.
+    """Shape function: the contribution of a single column to the log-odds or the mean outcome.
 
     Attributes
     ----------
@@ -30,15 +30,15 @@ class Shape:
     cells : tuple of str
         Descriptions of the bins. The last bin is for missing values.
     cuts : ndarray of float64
-        Cut points of a numeric column, empty for a categorical column.
+        Cut points of a numeric column. The array is empty for a categorical column.
     shares : ndarray of float64, shape (n_bins,)
-        Fraction of the public rows in each bin. The scores of bins without public rows are
+        Fraction of the public rows in each bin. In bins without public rows, the scores are
         determined by the prior alone.
     scores : ndarray of float64, shape (n_targets, n_bins)
-        Contribution of each bin, relative to an average public row.
+        Contribution of each bin, relative to the contribution for an average public row.
     deviations : ndarray of float64, shape (n_targets, n_bins)
-        Posterior standard deviation of each score, which accounts for the noise and for the
-        sampling errors of private and public rows. Zero for voting trees.
+        Posterior standard deviation of each score. It accounts for the noise and for the sampling
+        errors of private and public rows. Zero for voting trees.
     """
 
     name: str
@@ -51,20 +51,20 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Description of one tree of the model, with its leaf values.
+    """Description of a single tree of the model, including the values of its leaves.
 
     Attributes
     ----------
     rule : str
-        Description of the splits and of the label that each leaf was drawn with. Leaves that no row
-        can reach are omitted.
+        Description of the splits and of the label with which each leaf was drawn. Leaves that no
+        row can reach are omitted.
     names : tuple of str
         Names of the columns that the tree depends on.
     shares : ndarray of float64, shape (n_leaves,)
         Fraction of the public rows in each leaf.
     scores : ndarray of float64, shape (n_targets, n_leaves)
-        Contribution of each leaf to the log-odds or the mean outcome. The first leaf is the one
-        where all splits fail, and the last leaf is the one where all splits hold.
+        Contribution of each leaf to the log-odds or the mean outcome. In the first leaf no split is
+        satisfied, and in the last leaf all splits are satisfied.
     deviations : ndarray of float64, shape (n_targets, n_leaves)
         Posterior standard deviation of each score. Zero for voting trees.
     """
@@ -78,18 +78,18 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Joint contribution of two columns: the sum of all trees that depend on exactly these columns.
+    """Joint contribution of two columns, the sum of all trees that depend on exactly these columns.
 
     Attributes
     ----------
     names : tuple of str
         Names of the columns.
     trees : tuple of int
-        Positions in `trees_`.
+        Positions of these trees in `trees_`.
     cells : tuple of tuple of str
         Descriptions of the bins of each column. The last bin is for missing values.
     cuts : tuple of ndarray of float64
-        Cut points of each column, empty for a categorical column.
+        Cut points of each column. The array is empty for a categorical column.
     shares : ndarray of float64, shape (n_bins_first, n_bins_second)
         Fraction of the public rows in each pair of bins.
     scores : ndarray of float64, shape (n_targets, n_bins_first, n_bins_second)
@@ -115,19 +115,19 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
     fitted : FittedModel
         Fitted model.
     unit : float, default=1.0
-        Output per unit of margin. A value of 1 gives log-odds.
+        Output per unit of margin. With a value of 1, the output is in log-odds.
 
     Returns
     -------
     tuple of Shape
         Shape function of each column.
     ndarray of float64, shape (n_targets,)
-        Intercepts, which include the mean contributions of all columns over the public rows.
+        Intercepts, which include the mean contribution of each column over the public rows.
     """
     model, binner = fitted.model, fitted.data.binner
     intercepts = model.intercepts.copy()
     shapes = []
-    # the last offset is the number of bins and does not start a column
+    # the last offset is the number of bins, not the start of a column
     for position, (start, bins, bin_of_row) in enumerate(
         zip(binner.offsets[:-1], binner.columns, fitted.data.public_codes, strict=True)
     ):
@@ -146,7 +146,7 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
-    """Return the posterior standard deviations of scores after subtracting the public mean.
+    """Return the posterior standard deviations of scores centred at their mean over public rows.
 
     Parameters
     ----------
@@ -168,16 +168,16 @@ def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
 def describe_trees(
     fitted: FittedModel, labels: NDArray[Any], unit: float = 1.0
 ) -> tuple[Tree, ...]:
-    """Return the rule, the leaf values and the public leaf fractions of each tree.
+    """Return the rule of each tree, its leaf values and the fraction of public rows in each leaf.
 
     Parameters
     ----------
     fitted : FittedModel
         Fitted model.
     labels : ndarray
-        Names of the labels that leaves can be drawn with.
+        Names of the labels with which leaves can be drawn.
     unit : float, default=1.0
-        Output per unit of margin. A value of 1 gives log-odds.
+        Output per unit of margin. With a value of 1, the output is in log-odds.
     """
     model, binner = fitted.model, fitted.data.binner
     # the description of a tree's rule needs column and label names, but no rows
@@ -201,9 +201,9 @@ def describe_trees(
 
 
 def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
-    """Return the positions of the columns that each tree's value depends on.
+    """For each tree, return the positions of the columns on which its value depends.
 
-    A split whose two subtrees have equal scores is ignored.
+    A split is ignored if its two subtrees have equal scores.
     """
     columns = []
     for tree, leaf_scores in zip(model.trees, model.leaf_scores, strict=True):
@@ -213,17 +213,17 @@ def columns_of_trees(model: AdditiveModel) -> list[tuple[int, ...]]:
 
 
 def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tuple[Pair, ...]:
-    """Return the joint contribution of each pair of columns that a tree depends on.
+    """Return the joint contribution of each pair of columns on which some tree depends.
 
-    For each pair, the trees that depend on exactly these two columns are evaluated on the grid of
-    bins and summed. Trees that depend on one column or on more than two columns are omitted.
+    For each pair, all trees that depend on exactly these two columns are evaluated on the grid of
+    bins and added up. Trees that depend on a single column or on more than two columns are omitted.
 
     Parameters
     ----------
     fitted : FittedModel
         Fitted model.
     described_trees : sequence of Tree
-        Result of `describe_trees`.
+        Trees as returned by `describe_trees`.
     """
     model, binner, codes = fitted.model, fitted.data.binner, fitted.data.public_codes
     trees_of_pair: dict[tuple[int, ...], list[int]] = {}
@@ -234,7 +234,7 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
     for columns, positions in trees_of_pair.items():
         first, second = (binner.columns[column] for column in columns)
         grid = np.indices((first.size, second.size)).reshape(2, -1)
-        # codes of all columns; the trees depend on two columns only, so the other codes are
+        # codes of all columns; since the trees depend on only two columns, the other codes are
         # arbitrary
         grid_codes = [grid[0]] * len(codes)
         grid_codes[columns[1]] = grid[1]
@@ -261,7 +261,7 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
 
 
 def _sum_leaf_values(leaf_values: Sequence[Floats], leaves: Sequence[BinCodes]) -> Floats:
-    """Return the sum of each row's leaf values over several trees, shape (n_targets, n).
+    """For each row, return the sum of its leaf values over several trees, shape (n_targets, n).
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:
     """Return the importance of each column, shape (n_columns,), in units of the margin.
 
     The importance is the mean absolute deviation of the column's contribution over the public rows.
-    The deviation of a tree is divided equally among the columns that the tree depends on.
+    The deviation of a tree is divided equally among the columns on which the tree depends.
 
     Parameters
     ----------
@@ -306,9 +306,9 @@ def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:
 def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCodes) -> Floats:
     """Return the importance of each column of the user's table, in units of the margin.
 
-    The importance of a one-hot column is divided among its members, in proportion to the absolute
-    deviations of the public rows in which a member is 1. If all deviations are zero, the importance
-    is divided in proportion to the number of these rows.
+    The importance of a one-hot column is divided among its members. The share of a member is
+    proportional to the absolute deviations of the public rows in which the member is 1. If all
+    deviations are zero, the shares are proportional to the number of these rows.
 
     Parameters
     ----------
@@ -339,12 +339,12 @@ def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCo
 
 
 def _mean_absolute_deviation(contributions: Floats) -> float:
-    """Return the mean absolute deviation over rows, averaged over targets.
+    """Return the mean absolute deviation over the rows, averaged over the targets.
 
     Parameters
     ----------
     contributions : ndarray of float64, shape (n_targets, n)
-        Contribution of a term to each row's margins.
+        Contribution of a term to the margins of each row.
     """
     centred = contributions - contributions.mean(axis=1, keepdims=True)
     return float(np.abs(centred).mean())

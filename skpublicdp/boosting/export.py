@@ -1,4 +1,4 @@
-"""JSON export of a fitted model, complete enough for prediction in another language."""
+"""JSON export of a fitted model, sufficient for making predictions in another language."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
     estimator : SemiPrivateBoosting
         Fitted estimator.
     **target_fields
-        Fields that describe the target: its classes or bounds.
+        Fields that describe the target, namely its classes or its bounds.
     """
     model, binner = estimator._model, estimator._binner
     importances = np.add.reduceat(estimator.feature_importances_, binner.source_starts).tolist()
@@ -72,10 +72,10 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
 
 
 def _public_term_to_json(term: PublicTerm | None) -> dict[str, Any] | None:
-    """Return a JSON object that refers to the public model, which cannot be exported.
+    """Return a JSON object that refers to the public model, which itself cannot be exported.
 
-    The margin of the public model is multiplied by the slope, rounded to whole units, and
-    multiplied by the weight.
+    To apply the public model, multiply its margin by the slope, round the product to whole units,
+    and multiply it by the weight.
     """
     if term is None:
         return None
@@ -90,7 +90,7 @@ def _public_term_to_json(term: PublicTerm | None) -> dict[str, Any] | None:
 
 
 def _column_to_json(bins: ColumnBins) -> dict[str, Any]:
-    """Return the JSON object of a column: its cut points, or the categories that have a bin."""
+    """Return the JSON object of a column, with its cut points or the categories that have a bin."""
     column = bins.column
     if column.categorical:
         # the last two entries of `bin_of_category` are for other and for missing values
@@ -110,7 +110,7 @@ def _column_to_json(bins: ColumnBins) -> dict[str, Any]:
 
 
 def _members_to_json(column: OneHotColumn) -> dict[str, Any]:
-    """Return the JSON fields of a one-hot column: members that are 1 in public rows, and others."""
+    """Return the JSON fields of a one-hot column, with members that are 1 in public rows first."""
     has_category = np.array(column.category_codes) < len(column.values)
     names = np.array([member.name for member in column.members], dtype=object)
     return {
@@ -121,7 +121,7 @@ def _members_to_json(column: OneHotColumn) -> dict[str, Any]:
 
 
 def _splits_to_json(splits: BinSplits, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return a JSON object for each split of a tree: its column, range of bins and description."""
+    """Return a JSON object for each split of a tree, with its column, bin range and description."""
     return [
         {
             "column": int(splits.features[node]),

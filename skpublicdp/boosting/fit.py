@@ -1,4 +1,4 @@
-"""Fit of a boosting model, as an ordered list of steps.
+"""Fit of a boosting model, organised as an ordered list of steps.
 
 The steps are described in the README.md of this folder.
 """
@@ -40,37 +40,38 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 
 
 class Algorithm(Enum):
-    """Algorithms of a boosting fit, with the values that each algorithm releases."""
+    """Algorithms for fitting a boosting model, with the values that each algorithm releases."""
 
     TREES = auto()
-    """Trees alone. With two labels, trees that move the log-odds by a constant are drawn exactly.
-    With more labels, noisy counts are released for a shift test, and each tree is drawn exactly
-    before its noisy leaf sums are released."""
+    """Trees alone. With two labels, the algorithm exactly draws trees that change the log-odds by a
+    constant. With more labels, the algorithm releases noisy counts for a shift test, draws each
+    tree exactly, and then releases its noisy leaf sums."""
     ADDITIVE = auto()
-    """Additive posterior, for small budgets. The releases are the noisy class balance, noisy counts
-    for a shift test, one or two noisy gradient histograms of all columns, and up to two trees."""
+    """Additive posterior, used for small budgets. The releases are the noisy class balance, noisy
+    counts for a shift test, one or two noisy gradient histograms of all columns, and up to two
+    trees."""
     NEWTON = auto()
-    """Newton boosting, for large budgets. A part of the budget is spent on an additive posterior.
-    The other releases are noisy sums that determine bin splits, and then noisy gradient and hessian
-    sums of one column or one drawn tree at a time."""
+    """Newton boosting, used for large budgets. Part of the budget is spent on an additive
+    posterior. The remaining releases are noisy sums that determine how bins are split, followed by
+    noisy gradient and hessian sums of one column or one drawn tree at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class FitOptions:
-    """Estimator parameters that the fit depends on.
+    """Estimator parameters on which the fit depends.
 
     Attributes
     ----------
     method : {"auto", "moments", "votes"}
-        Allowed algorithms: any algorithm, models without trees, or trees alone.
+        Algorithms that may be used: all of them, only models without trees, or only trees.
     max_rounds : int, optional
-        Maximum number of boosting rounds, or number of voting trees. By default, it is determined
-        by the number of rows and the budget.
+        Maximum number of boosting rounds, or number of voting trees. By default, this number is
+        determined by the number of rows and the budget.
     learning_rate : float, optional
-        Half of the absolute score of a voting tree's leaves. By default, it is determined by the
-        number of trees.
+        Half of the absolute score of a voting tree's leaves. By default, this value is determined
+        by the number of trees.
     directions : ndarray of int8, shape (n_columns,), optional
-        Monotone constraints, which are only possible for models with one target.
+        Monotone constraints, which are supported only for models with one target.
     """
 
     method: str
@@ -80,12 +81,12 @@ class FitOptions:
 
 
 def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) -> FittedModel:
-    """Fit an additive model with interaction trees to private rows, assisted by public rows.
+    """Fit an additive model with interaction trees to private rows with the help of public rows.
 
-    1. Reserve a part of the budget for the residuals of a regression and for a public model.
-    2. Choose an algorithm based on public numbers, and run the algorithm. The algorithm accesses
-       the private rows only through noisy sums and exact draws of trees, which `Algorithm` lists in
-       order.
+    1. Reserve part of the budget for the residuals of a regression and for weighting a public
+       model.
+    2. Choose an algorithm based on public numbers, and run it. The algorithm accesses the private
+       rows only through noisy sums and exact draws of trees, which `Algorithm` lists in order.
     3. With a public model, release two sums that determine the model weights, and combine the
        public with the boosted model.
     4. Project the model onto monotone constraints.
@@ -101,7 +102,7 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     max_rounds, may_have_trees = options.max_rounds, options.method == "auto"
     match choose_algorithm(training, ledger, budget, options.method):
         case Algorithm.TREES:
-            # draws are accounted for as pure DP steps, so the budget is the entire ε
+            # draws are accounted for as pure DP steps, so their budget is the entire ε
             fit, stacking_budget = fit_trees(
                 training, ledger, trees, max_rounds, options.learning_rate, stacking_share
             )
@@ -137,17 +138,17 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
 def choose_algorithm(
     training: TrainingData, ledger: Ledger, budget: StageBudget, method: str
 ) -> Algorithm:
-    """Choose the algorithm based on public numbers: table sizes, parameters and budget.
+    """Choose the algorithm based on public numbers, namely table sizes, parameters and budget.
 
-    Newton boosting is used if the budget is large for the number of columns, and for regression
-    without public rows. In the latter case, the additive posterior would treat the columns as
-    independent and count the shared effect of correlated columns several times. Rows generated from
-    a description have independent columns, so the same applies to them as to no public rows. Trees
-    alone are used for classification without public rows, for several classes if histograms of all
-    classes and columns are too expensive, and if the noise of histograms is too large to be
-    sampled. Histograms of several classes are too expensive under pure differential privacy.
-    Without labels of public rows, they are also too expensive if the budget is small for the
-    numbers of columns and classes.
+    Newton boosting is used if the budget is large relative to the number of columns, and for
+    regression without public rows. Without public rows, the additive posterior would treat the
+    columns as independent and count the shared effect of correlated columns several times. Public
+    rows that were generated from a description have independent columns, so they would cause the
+    same problem. Trees alone are used for classification without public rows, for more than two
+    classes if histograms of all classes and columns are too expensive, and whenever the noise of
+    the histograms would be too large to be sampled. Histograms of more than two classes are always
+    too expensive under pure differential privacy. If no public row is labelled, such histograms are
+    also too expensive when the budget is small relative to the numbers of columns and classes.
 
     Raises
     ------
@@ -189,21 +190,21 @@ def choose_algorithm(
 
 
 def _can_update_columns(budget: StageBudget, columns: Sensitivity) -> bool:
-    """Indicate whether the noise can be sampled if each pass updates each column once."""
+    """Indicate whether the noise can be sampled if every pass updates every column once."""
     change = Sensitivity(3 * MAX_GRADIENT * columns.absolute, (3 * MAX_GRADIENT) ** 2)
     update = budget.fraction(Fraction(1, N_PASSES * columns.absolute))
     return noise_is_representable(update.event, change)
 
 
 def _may_use_trees_alone(training: TrainingData, method: str) -> bool:
-    """Indicate whether trees alone are allowed: for classification, unless trees are excluded."""
+    """Indicate whether a fit may use trees alone, which requires a classifier that allows trees."""
     return not training.is_regression and method != "moments"
 
 
 def _warn_about_too_few_rows(
     training: TrainingData, ledger: Ledger, budget: StageBudget, trees: TreeCover, method: str
 ) -> None:
-    """Warn if, judging by public numbers alone, no applicable algorithm can learn from the rows."""
+    """Warn if public numbers show that no applicable algorithm can learn from the rows."""
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
     histograms_fail = effects_below_noise(budget, training.rows.n, columns)
     n_persons = training.rows.n / ledger.rows_per_person

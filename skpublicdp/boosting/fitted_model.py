@@ -36,7 +36,7 @@ class PublicTerm:
     variance: float
 
     def of_margins(self, margins: Margins) -> Integers:
-        """Return the contribution to the margins of each row, given the public model's margins.
+        """Return the contribution to each row's margins, given the margins of the public model.
 
         Margins and contributions are in units of 1 / MARGIN_UNIT, shape (n_targets, n).
         """
@@ -45,7 +45,7 @@ class PublicTerm:
 
     @property
     def public_means(self) -> Integers:
-        """Rounded mean contribution to the margins of the public rows, shape (n_targets, 1)."""
+        """Mean contribution to the margins of the public rows, rounded, shape (n_targets, 1)."""
         means = self.of_margins(self.public.of_public).mean(axis=1, keepdims=True)
         rounded: Integers = np.rint(means).astype(np.int64)
         return rounded
@@ -63,19 +63,19 @@ class PublicTerm:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """Result of a fit: values that are all released, and the private rows in `data.rows`.
+    """Result of a fit, whose values are all released except the private rows in `data.rows`.
 
     Attributes
     ----------
     model : AdditiveModel
         Integer scores of bins and trees.
     data : BinnedData
-        The rows in the bins of the model.
+        The rows, assigned to the bins of the model.
     loss : Loss
-        Loss function that maps margins to mean targets.
+        Loss function, which maps margins to mean outcomes.
     covariances : list of ndarray, shape (n_targets, n_bins of a column, n_bins of a column)
-        Posterior covariance of the scores of each column, followed by those of each tree with noisy
-        leaves. Empty for voting trees.
+        Posterior covariances of the scores of each column, followed by those of each tree with
+        noisy leaves. Empty for voting trees.
     drift : float or None
         Drift statistic of the public rows, which is about 1 if both samples come from the same
         population.
@@ -84,14 +84,15 @@ class FittedModel:
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
     variance : float
-        Posterior variance of the centred margins of an average public row, in squared logits,
-        summed over the targets. Zero for voting trees.
+        Posterior variance of an average public row's centred margins, in squared logits, summed
+        over the targets. Zero for voting trees.
     residual_counts : ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,), or None
         Noisy histogram of the residuals of a regression, from -1 to 1.
     public_term : PublicTerm, optional
         Contribution of a public model that is added to `model`.
     boosting_weight : float
-        Factor applied to all scores of `model`, which is its weight relative to the public model.
+        Factor applied to all scores of `model`, which is the weight of the boosted model relative
+        to the public model.
     """
 
     model: AdditiveModel
@@ -119,12 +120,12 @@ def mean_variances(
 ) -> Floats:
     """Return the variance of each target's centred margins, averaged over the public rows.
 
-    Scores of different terms are treated as independent.
+    The scores of different terms are treated as independent.
 
     Parameters
     ----------
     codes : iterable of ndarray of int, shape (m,)
-        Bins or leaves of the public rows, for each term.
+        Bins or leaves that the public rows reach in each term.
     covariances : sequence of ndarray, shape (n_targets, n_bins, n_bins)
         Posterior covariance of the scores of each term.
     row_weights : ndarray of float64, shape (m,)
@@ -151,7 +152,7 @@ class LogisticFit:
     model : AdditiveModel
         Integer scores of bins and trees.
     data : BinnedData
-        The rows in the bins of the model.
+        The rows, assigned to the bins of the model.
     design : WeightedPublicRows
         Public rows with their weights.
     covariances : list of ndarray, shape (n_targets, n_bins of a column, n_bins of a column)
@@ -161,9 +162,9 @@ class LogisticFit:
     drifted : bool
         Whether the drift is statistically significant.
     variances : ndarray of float64, shape (n_targets,)
-        Posterior variance of the centred margins of an average public row, for each target.
+        Posterior variance of an average public row's centred margins, for each target.
     outcome_range : OutcomeRange
-        Range of regression outcomes that the model scales to [0, 1].
+        Range of regression outcomes, which the model scales to [0, 1].
     """
 
     model: AdditiveModel
@@ -176,7 +177,7 @@ class LogisticFit:
     outcome_range: OutcomeRange = DECLARED_RANGE
 
     def with_loss(self, loss: Loss) -> FittedModel:
-        """Return the fit with scores rescaled for a given loss."""
+        """Return the fit with its scores rescaled for a given loss."""
         codes, weights = self.data.public_codes, self.design.weights
         rates = probabilities(self.model.raw_predict(codes)) @ weights
         factors = self.outcome_range.width * loss.logistic_rescaling(rates)

@@ -1,4 +1,4 @@
-"""Gradient histograms over bins, computed in exact integers and released with exact noise."""
+"""Gradient histograms over bins, computed with exact integers and released with exact noise."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 BOOSTING_PROOF = "docs/proofs/moments.md"
-"""Proof page, cited in receipts, for the sensitivities of all sums that boosting releases."""
+"""Proof page for the sensitivities of all sums that boosting releases, cited in receipts."""
 
 
 def count_sensitivity(n_counts: int) -> Sensitivity:
-    """Return the sensitivity of `n_counts` counts, each of which one row changes by at most 1."""
+    """Return the sensitivity of `n_counts` counts, if a single row changes each by at most 1."""
     return Sensitivity(n_counts, n_counts)
 
 
 def noisy_class_balance(training: TrainingData, ledger: Ledger, budget: StageBudget) -> float:
-    """Spend a budget on the number of rows with each label, and return the class balance.
+    """Spend a budget on noisy counts of the labels, and return the class balance.
 
     The class balance is 4 p (1 - p) for two labels and min(1, 2 (1 - Σ p²)) for more labels. It
     equals 1 if all labels have the same frequency p.
@@ -59,7 +59,7 @@ def noisy_class_balance(training: TrainingData, ledger: Ledger, budget: StageBud
 
 
 def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) -> Integers:
-    """Return the sum of scaled gradients and the number of rows in each bin.
+    """For each bin, return the sum of the scaled gradients and the number of rows.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
 
 
 def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.intp]) -> Integers:
-    """Return the sum of integer values in each bin and the number of rows in each bin.
+    """For each bin, return the sum of the integer values and the number of rows.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.in
 
 @dataclass(frozen=True, eq=False)
 class NoisyHistogram:
-    """Noisy measurements of a gradient histogram: linear combinations of its bins.
+    """Noisy measurements of a gradient histogram, which are linear combinations of its bins.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class NoisyHistogram:
 def measure(
     table: Integers, strategy: HistogramStrategy, event: Event, ledger: Ledger, *, counts: bool
 ) -> NoisyHistogram:
-    """Release the measurements of a strategy on a gradient histogram, with exact noise.
+    """Release the result of measuring a gradient histogram with a strategy and exact noise.
 
     Parameters
     ----------
@@ -147,9 +147,9 @@ def measure(
     strategy : HistogramStrategy
         Linear combinations of bins to measure.
     event : Gaussian or Pure
-        Privacy event to spend.
+        Privacy event of the release.
     ledger : Ledger
-        Ledger that pays and draws the noise.
+        Ledger that records the privacy loss and draws the noise.
     counts : bool
         Whether row counts are released together with the gradient sums.
     """

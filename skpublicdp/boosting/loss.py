@@ -1,9 +1,10 @@
-"""Loss functions: mean outcome, gradient and hessian as functions of integer margins.
+"""Loss functions, with the mean outcome, gradient and hessian as functions of integer margins.
 
-The gradient v (y - mean) is that of the log-likelihood, so it is a direction of ascent. The hessian
-is v times the derivative of the mean. The scale v depends on the margins alone and is chosen such
-that every gradient is bounded by 1/2 for any outcome. Consequently, hessians are at most 1/4
-(docs/proofs/moments.md). Gradients and hessians are integers in units of 1 / (2 MAX_GRADIENT).
+The gradient v (y - mean) is that of the log-likelihood and therefore a direction of ascent. The
+hessian is the product of v and the derivative of the mean. The scale v depends on the margins alone
+and is chosen such that every gradient is bounded by 1/2 for any outcome. Consequently, hessians are
+at most 1/4 (docs/proofs/moments.md). Gradients and hessians are integers in units of 1 / (2
+MAX_GRADIENT).
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ HESSIAN_SHIFT = float(1 << 28)
 2^25."""
 
 EXP_TABLE = np.exp(-np.arange(2 * MAX_MARGIN + 1) / MARGIN_UNIT)
-"""exp(-margin) for each integer margin. A lookup table returns equal results for equal margins,
-regardless of a row's position in an array."""
+"""Value of exp(-margin) for each integer margin. With a lookup table, equal margins have equal
+results, regardless of the row's position in an array."""
 
 MAX_RESIDUAL_DEVIATIONS = 2.0
-"""Number of standard deviations at which residuals are clipped. A smaller value reduces the noise
-but biases the mean of skewed residuals (ablation: "regression, much")."""
+"""Number of standard deviations at which residuals are clipped. Smaller values reduce the noise but
+bias the mean of skewed residuals (ablation: "regression, much")."""
 
 
 class Loss(ABC):
@@ -51,12 +52,12 @@ class Loss(ABC):
     Attributes
     ----------
     n_targets : int
-        Number of margins of a row.
+        Number of margins that each row has.
     hessian_factor : float
-        Factor on the diagonal hessian that accounts for the joint update of all margins: K / (K -
-        1) for the softmax of K classes.
+        Factor applied to the diagonal hessian to account for the joint update of all margins: K /
+        (K - 1) for the softmax of K classes.
     gradient_variance : float or None
-        Variance of a gradient as a multiple of its hessian, or None if the ratio must be estimated.
+        Ratio of a gradient's variance to its hessian, or None if this ratio must be estimated.
     sensitivity : Sensitivity
         Maximum change in the gradient and hessian sums, over the bins of any partition of the rows,
         when one row is replaced.
@@ -64,7 +65,7 @@ class Loss(ABC):
 
     n_targets: int = 1
     hessian_factor: float = 1.0
-    # factor on the released hessians (see `ClippedSquaredLoss`)
+    # factor applied to the released hessians (see `ClippedSquaredLoss`)
     hessian_unit: float = 1.0
     # for labels, the ratio is the scale v, which lies between 1/2 and 1
     gradient_variance: float | None = 0.8
@@ -78,14 +79,14 @@ class Loss(ABC):
 
     @abstractmethod
     def link(self, means: Floats) -> Floats:
-        """Return the margins for given means, as floats in units of log-odds."""
+        """Return the margins that correspond to given means, as floats in units of log-odds."""
 
     @abstractmethod
     def logistic_rescaling(self, rates: Floats) -> Floats:
-        """Return the factor for each target that converts log-odds scores to scores of this loss.
+        """For each target, return the factor that converts log-odds scores to scores of this loss.
 
-        To first order around `rates`, a converted score changes the mean as much as the log-odds
-        score.
+        To first order around `rates`, the converted score and the log-odds score change the mean
+        equally.
 
         Parameters
         ----------
@@ -117,7 +118,8 @@ class Loss(ABC):
     def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
         """Return gradient + HESSIAN_SHIFT * hessian as one float, shape (n_targets, n).
 
-        One `bincount` then sums both exactly, and `sum_packed` separates the sums.
+        A single `bincount` then adds up gradients and hessians exactly, and `sum_packed` separates
+        the two sums.
         """
         gradients, hessians = self.gradient_hessian(margins, y)
         hessians *= HESSIAN_SHIFT
@@ -130,7 +132,7 @@ class Loss(ABC):
         row_weights: Floats,
         outcome_range: OutcomeRange = DECLARED_RANGE,
     ) -> AdditiveModel:
-        """Convert a model of each target's log-odds to this loss, to first order.
+        """Convert a model of each target's log-odds to a model for this loss, to first order.
 
         The mean outcome over the public rows is preserved exactly, up to rounding.
 
@@ -143,7 +145,7 @@ class Loss(ABC):
         row_weights : ndarray of float64, shape (m,)
             Weights of the public rows, which sum to 1.
         outcome_range : OutcomeRange, default=DECLARED_RANGE
-            Range of outcomes that the model scales to [0, 1].
+            Range of outcomes, which the model scales to [0, 1].
         """
         rates = probabilities(model.raw_predict(codes)) @ row_weights
         if self.n_targets > 1:
@@ -201,7 +203,7 @@ class ScalarLoss(Loss):
 
 
 class LogisticLoss(ScalarLoss):
-    """Logistic loss for two labels, with gradients and hessians from one packed table."""
+    """Logistic loss for two labels, whose gradients and hessians come from one packed table."""
 
     def __init__(self) -> None:
         super().__init__(SIGMOID_TABLE, SIGMOID_TABLE * (1 - SIGMOID_TABLE))
@@ -214,7 +216,7 @@ class LogisticLoss(ScalarLoss):
         return "LOGISTIC"  # pickled by reference, without the tables
 
     def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
-        """Return gradient and hessian from one table, indexed by label and margin."""
+        """Look up gradients and hessians in a single table, indexed by label and margin."""
         position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN)
         position += np.multiply(y, len(SIGMOID_TABLE), dtype=np.int32)
         position += MAX_MARGIN
@@ -222,7 +224,7 @@ class LogisticLoss(ScalarLoss):
         return packed
 
     def link(self, means: Floats) -> Floats:
-        """Return the log-odds of given means."""
+        """Return the log-odds that correspond to given means."""
         log_odds: Floats = logit(means)
         return log_odds
 
@@ -232,9 +234,9 @@ class LogisticLoss(ScalarLoss):
 
 
 class SquaredLoss(ScalarLoss):
-    """Squared error for outcomes in [0, 1], with mean 1/2 + margin / 4 clipped to [0, 1].
+    """Squared error for outcomes in [0, 1], where the mean is 1/2 + margin / 4, clipped to [0, 1].
 
-    With this scaling, a margin near 1/2 has the same effect as log-odds.
+    With this scaling, a margin has the same effect as log-odds if the mean is near 1/2.
     """
 
     gradient_variance = None
@@ -249,7 +251,7 @@ class SquaredLoss(ScalarLoss):
         return "SQUARED"  # pickled by reference, without the tables
 
     def scale(self, margins: Margins) -> Floats:
-        """Return the factor that multiplies each row's residual in the gradient, shape (1, n)."""
+        """Return the factor by which each row's residual is multiplied, shape (1, n)."""
         position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN
         scale: Floats = np.take(self._scale, position) / (2 * MAX_GRADIENT)
         return scale
@@ -257,22 +259,21 @@ class SquaredLoss(ScalarLoss):
     def relative_gradient_variance(
         self, residual_variance: float, margins: Margins, row_weights: Floats
     ) -> float:
-        """Return the variance of a gradient as a multiple of its hessian, at most 1.
+        """Return the ratio of a gradient's variance to its hessian, capped at 1.
 
-        The variance and the hessian are averaged over rows with given margins, using weights that
-        sum to 1.
+        The variance and the hessian are averaged over the rows, whose weights sum to 1.
         """
         squared_scale = float((self.scale(margins)[0] ** 2) @ row_weights)
         hessian = float((self.scale(margins)[0] / 4) @ row_weights)
         return min(squared_scale * residual_variance / hessian, 1.0)
 
     def clipped(self, residual_variance: float) -> SquaredLoss:
-        """Return the loss with clipped residuals if clipping reduces the noise, else this loss.
+        """Return a loss with clipped residuals if clipping reduces the noise, or else this loss.
 
         Parameters
         ----------
         residual_variance : float
-            Upper limit for the variance of the residuals.
+            Upper limit on the variance of the residuals.
         """
         max_residual = MAX_RESIDUAL_DEVIATIONS * math.sqrt(residual_variance)
         # the scale of this loss is between 1/2 and 1
@@ -311,7 +312,7 @@ class MultinomialLoss(Loss):
         self._pure = pure
 
     def mean(self, margins: Margins) -> Floats:
-        """Return the softmax: the probability of each class, shape (n_targets, n)."""
+        """Return the softmax, which is the probability of each class, shape (n_targets, n)."""
         # also clipped at 0, in case the difference overflows
         differences = np.clip(margins.max(axis=0) - margins, 0, len(EXP_TABLE) - 1)
         exponentials: Floats = EXP_TABLE[differences]
@@ -357,13 +358,13 @@ class MultinomialLoss(Loss):
 class ClippedSquaredLoss(SquaredLoss):
     """Squared error with clipped residuals, whose gradient is that of the Huber loss.
 
-    All gradients have the scale 1 / (2 max_residual), which exceeds the scale in `SquaredLoss`.
-    Therefore the noise is smaller relative to the gradients.
+    All gradients have the scale 1 / (2 max_residual), which exceeds the scale used in
+    `SquaredLoss`. The noise is therefore smaller relative to the gradients.
 
     Parameters
     ----------
     max_residual : float
-        Bound on the absolute residual, in (0, 1).
+        Upper bound on the absolute residual, between 0 and 1.
     """
 
     def __init__(self, max_residual: float) -> None:
@@ -403,7 +404,7 @@ def sum_packed(bins: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDA
     Returns
     -------
     ndarray of int64, shape (2, n_targets, size)
-        Gradient sums, then hessian sums.
+        Gradient sums, followed by hessian sums.
     """
     totals = np.array([np.bincount(bins, weights, minlength=size) for weights in packed])
     # gradient sums are below HESSIAN_SHIFT / 2, so rounding removes them

@@ -1,4 +1,4 @@
-"""Additive model with integer scores, and the scaled gradients of its rows.
+"""Additive model with integer scores, and the scaled gradients of rows under this model.
 
 All values are integers, and the values of each row depend only on this row and the model.
 """
@@ -17,21 +17,22 @@ from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats, Integers
 
 MARGIN_UNIT = 1024
-"""Integer that represents a margin of 1 (in log-odds). Sums of integer scores are exact."""
+"""Integer that represents a margin of 1 in log-odds. Because scores are integers, their sums are
+exact."""
 
 TARGET_LEVELS = 4096
-"""Number of levels of encoded outcomes, which are multiples of 1 / TARGET_LEVELS between 0 and
-1."""
+"""Number of steps between 0 and 1 in encoded outcomes, which are multiples of 1 / TARGET_LEVELS."""
 
 MAX_MARGIN = 16 * MARGIN_UNIT
-"""Bound on the absolute margin in tables. At ±16, the probability is within 1.2e-7 of 0 or 1."""
+"""Upper bound on the absolute margin in lookup tables. At ±16, the probability is within 1.2e-7 of
+0 or 1."""
 
 MAX_GRADIENT = 256
-"""Integer that represents 1/2, the largest norm of a scaled gradient."""
+"""Integer that represents 1/2, which is the largest norm of a scaled gradient."""
 
 SIGMOID_TABLE = 1 / (1 + np.exp(-np.arange(-MAX_MARGIN, MAX_MARGIN + 1) / MARGIN_UNIT))
-"""Probability for each integer margin. A lookup table returns equal results for equal margins,
-regardless of a row's position in an array."""
+"""Probability for each integer margin. With a lookup table, equal margins have equal results,
+regardless of the row's position in an array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,8 @@ class AdditiveModel:
     Attributes
     ----------
     scores : ndarray of int64, shape (n_targets, n_bins)
-        Contribution of each bin to the margin, in units of 1 / MARGIN_UNIT. There is one target for
-        two labels, and one target per label otherwise.
+        Contribution of each bin to the margin, in units of 1 / MARGIN_UNIT. There is a single
+        target for two labels, and one target per label otherwise.
     intercepts : ndarray of int64, shape (n_targets,)
         Intercept of each target.
     offsets : ndarray of intp, shape (n_columns + 1,)
@@ -79,7 +80,7 @@ class AdditiveModel:
         return margins
 
     def with_tree(self, tree: DecisionTree, scores: Integers) -> AdditiveModel:
-        """Return the model with an additional tree and its scores, shape (n_targets, n_leaves)."""
+        """Return the model extended by a tree and its scores, shape (n_targets, n_leaves)."""
         trees, leaf_scores = (*self.trees, tree), (*self.leaf_scores, scores)
         return AdditiveModel(self.scores, self.intercepts, self.offsets, trees, leaf_scores)
 
@@ -99,7 +100,7 @@ def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
 
 
 def gradient_scale(probability: Floats, pure: bool) -> Floats:
-    """Return the factor v(x) that bounds the norm of each row's gradient by 1/2.
+    """Return the factor v(x) by which gradients are scaled so that their norm is at most 1/2.
 
     The factor is 1/2 divided by the largest norm of (1[label] - probability) over all labels. The
     factor does not depend on the row's own label.
@@ -109,12 +110,13 @@ def gradient_scale(probability: Floats, pure: bool) -> Floats:
     probability : ndarray of float64, shape (n_targets, n)
         Probability of each target.
     pure : bool
-        Whether several targets are bounded in the 1-norm rather than the Euclidean norm.
+        Whether, with several targets, gradients are bounded in the 1-norm rather than the Euclidean
+        norm.
 
     Returns
     -------
     ndarray of float64, shape (n,)
-        Gradient factor of each row.
+        Factor for the gradient of each row.
     """
     if len(probability) == 1:
         max_norm: Floats = np.maximum(probability[0], 1 - probability[0])
@@ -132,15 +134,15 @@ def scaled_gradients(
     """Return the scaled gradients v(x) (1[y] - probability), shape (n_targets, n).
 
     Gradients are integers in units of 1 / (2 MAX_GRADIENT). The norm of a row's gradient over the
-    targets is at most `MAX_GRADIENT`. The norm is the 1-norm if `pure`, and otherwise the Euclidean
-    norm.
+    targets is at most `MAX_GRADIENT`. This norm is the 1-norm if `pure` is true, and otherwise the
+    Euclidean norm.
 
     Parameters
     ----------
     margins : ndarray of int, shape (n_targets, n)
         Margins of the rows.
     y : ndarray, shape (n,)
-        Label codes or, with one target, outcomes between 0 and 1.
+        Label codes. With one target, these can also be outcomes between 0 and 1.
     pure : bool
         Whether the gradient norm is the 1-norm.
     """
@@ -161,7 +163,7 @@ def boosting_weights(
 ) -> Integers:
     """Return each row's boosting weight min(1, 2 (1 - p)), where p is the probability of its label.
 
-    Misclassified rows have full weight, and other rows have less weight.
+    Misclassified rows have full weight, and all other rows have smaller weights.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Monotone constraints: projection of fitted scores, a form of post-processing."""
+"""Monotone constraints, imposed by projecting fitted scores, which is post-processing."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion,
 from skpublicdp.typing import Floats
 
 Directions = NDArray[np.int8]
-"""Constraint of each column: 1 for increasing, -1 for decreasing, 0 for none."""
+"""Constraint on each column: 1 for increasing, -1 for decreasing, and 0 for none."""
 
 Projection = Callable[[Floats, Floats], Floats]
-"""Function that maps the scores of a term and the score variances, both of shape (size,), to the
+"""Function that maps the scores of a term and their variances, both of shape (size,), to the
 nearest scores that satisfy a constraint."""
 
 
 def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | None:
-    """Return each column's monotone constraint (1, 0 or -1), or None without any constraint.
+    """Return each column's monotone constraint (1, 0 or -1), or None if no column has one.
 
     Parameters
     ----------
     monotonic_cst : array-like, dict or None
-        Parameter of the estimator: directions of all columns, or a dict of directions by column
-        name or position.
+        Parameter of the estimator, which contains the directions of all columns or is a dict of
+        directions keyed by column name or position.
     schema : Schema
         The columns.
 
@@ -101,12 +101,12 @@ def isotonic_projection(direction: int) -> Projection:
 def monotone_leaf_projection(
     tree: DecisionTree, sizes: list[int], directions: Directions
 ) -> Projection | None:
-    """Return the isotonic projection of a tree's leaf values, or None if they are unconstrained.
+    """Return a function for the isotonic projection of leaf values, or None if unconstrained.
 
     Two leaves are ordered if they contain rows that differ only in one constrained column. A tree
-    is monotone if its values respect this partial order. An upper set contains every leaf above any
-    of its members, and a lower set contains every leaf below any of its members. Since there are
-    few leaves, the projection enumerates all upper and lower sets.
+    is monotone if its values respect this partial order. An upper set contains all leaves above
+    each of its members, and a lower set contains all leaves below each of its members. Since there
+    are few leaves, the projection enumerates all upper and lower sets.
 
     Parameters
     ----------
@@ -129,10 +129,11 @@ def monotone_leaf_projection(
         is_lower_set &= ~contains[:, high] | contains[:, low]
 
     def project(scores: Floats, variances: Floats) -> Floats:
-        """Return the maximum over upper sets of the minimum over lower sets of weighted means.
+        """Compute the isotonic fit with the max-min formula over upper and lower sets.
 
-        This is the max-min formula of Robertson, Wright and Dykstra (1988), Theorem 1.4.4. The
-        order of the results is exact despite rounding errors in the means.
+        The result is the maximum over upper sets of the minimum over lower sets of weighted means
+        (Robertson, Wright and Dykstra 1988, Theorem 1.4.4). The results are ordered exactly,
+        despite rounding errors in the means.
         """
         weights = 1 / variances
         # indexed by the bit mask of the set; the empty set has no mean
@@ -152,10 +153,10 @@ def monotone_leaf_projection(
 def _ordered_leaves(
     tree: DecisionTree, sizes: list[int], directions: Directions
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs (lower, higher) of leaves whose values are ordered by a monotone constraint.
+    """Yield all pairs (lower, higher) of leaves whose values a monotone constraint orders.
 
     Two leaves are ordered if their regions overlap in all columns except one constrained column,
-    and if in this column a bin of the first region precedes a bin of the second region.
+    and if in this column some bin of the first region precedes some bin of the second region.
 
     Parameters
     ----------
@@ -204,10 +205,10 @@ def project_monotone(
     directions: Directions,
     covariances: list[Floats],
 ) -> AdditiveModel:
-    """Return the nearest monotone model, by projecting each column and each tree separately.
+    """Return the nearest monotone model, obtained by projecting each column and tree separately.
 
-    The sum of monotone terms is monotone. The mean margin of the public rows is preserved. The
-    model must have one target.
+    Since every term is monotone, so is their sum. The mean margin of the public rows is preserved.
+    The model must have one target.
 
     Parameters
     ----------
@@ -220,8 +221,8 @@ def project_monotone(
     directions : ndarray of int8, shape (n_columns,)
         1 for increasing, -1 for decreasing, 0 for no constraint.
     covariances : list of ndarray
-        Posterior covariances of columns, followed by trees. Terms without a posterior covariance
-        are weighted by the number of public rows in each bin or leaf.
+        Posterior covariances of the columns, followed by those of the trees. Terms without a
+        posterior covariance are weighted by the number of public rows in each bin or leaf.
     """
     mean_margin = model.raw_predict(public_codes).mean()
     scores, leaf_scores = model.scores.copy(), list(model.leaf_scores)
@@ -248,15 +249,15 @@ def project_monotone(
 def _variances(covariances: Floats | None, codes: BinCodes, size: int) -> Floats:
     """Return the relative variances of one term's scores, shape (size,).
 
-    Variances are defined up to a common factor. Without a posterior covariance, the variance of a
-    bin with k public rows is 1 / (k + 1/2).
+    Variances are defined up to a common factor. If there is no posterior covariance, the variance
+    of a bin with k public rows is 1 / (k + 1/2).
 
     Parameters
     ----------
     covariances : ndarray of float64, shape (1, size, size), or None
         Posterior covariance of the scores.
     codes : ndarray of int, shape (m,)
-        Bins or leaves of the public rows, whose counts are used if there is no covariance.
+        Bins or leaves of the public rows, which are counted if there is no covariance.
     size : int
         Number of bins or leaves.
     """

@@ -1,6 +1,6 @@
-"""Newton boosting of binned columns and interaction trees, one term at a time, from noisy sums.
+"""Newton boosting of binned columns and interaction trees, one term at a time, with noisy sums.
 
-Every step either adds Gaussian or Laplace noise, or is a draw that is accounted for like such
+Each step either adds Gaussian or Laplace noise, or draws a tree, which is accounted for like such
 noise. Therefore the choice of the next step may depend on all values released so far
 (docs/proofs/moments.md).
 """
@@ -49,13 +49,13 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 MAX_INTERACTION_TREES = 30
-"""Maximum number of trees of each depth."""
+"""Maximum number of trees for each depth."""
 
 LAST_PASSES_SHARE = Fraction(1, 4)
 """Share of the budget reserved for the passes after the trees."""
 
 LEAF_SUMS_SHARE = Fraction(1, 3)
-"""Ratio of the budget for a tree's noisy leaf sums to the budget for its draw."""
+"""Budget for a tree's noisy leaf sums, as a multiple of the budget for drawing the tree."""
 
 TREE_SAMPLE_ROWS = 1 << 17
 """Maximum size of the random sample of rows used to draw a tree, which limits the run time."""
@@ -67,12 +67,12 @@ this number to the power of the depth."""
 
 @dataclass(eq=False, repr=False)
 class _BoostedTerm:
-    """Column or tree of the model, with its scores and the bins or leaves of all rows.
+    """Column or tree of the model, with its scores and with the bins or leaves of all rows.
 
     Attributes
     ----------
     posterior : TermPosterior
-        Posterior of the term's scores.
+        Posterior distribution of the term's scores.
     public_bins : ndarray of int, shape (m,)
         Bins of the public rows.
     bins_of_rows : callable
@@ -104,19 +104,19 @@ class NewtonBooster:
     start : AdditiveModel
         Initial scores.
     data : BinnedData
-        Private and public rows in bins.
+        Private and public rows, assigned to bins.
     margins : ndarray of int32, shape (n_targets, n)
         Margins of the private rows, updated in place.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
     n_public : float
-        Effective number of public rows, or 0 if only a reference grid is available.
+        Effective number of public rows, or 0 if there is only a reference grid.
     loss : Loss
         Gradients and hessians.
     ledger : Ledger
-        Ledger that is charged for every release and draws the noise.
+        Ledger that records the privacy loss of each release and draws the noise.
     gradient_variance : float
-        Variance of a row's gradient, as a multiple of its hessian.
+        Ratio of the variance of a row's gradient to the hessian.
     """
 
     start: AdditiveModel
@@ -140,7 +140,7 @@ class NewtonBooster:
         return self._current_model()
 
     def _current_model(self) -> AdditiveModel:
-        """Return the initial model with the current column scores and all new trees."""
+        """Return the initial model, updated with the current column scores and all new trees."""
         scores = [term.integer_scores for term in self._terms]
         trees = (term.tree for term in self._terms if term.tree is not None)
         return replace(
@@ -152,7 +152,7 @@ class NewtonBooster:
 
     @property
     def covariances(self) -> list[Floats]:
-        """Posterior covariance of each term's scores, for columns followed by trees.
+        """Posterior covariance of each term's scores. Columns precede trees.
 
         The covariance of a term with `size` bins or leaves has shape (n_targets, size, size).
         """
@@ -160,7 +160,7 @@ class NewtonBooster:
 
     @property
     def public_bins(self) -> list[BinCodes]:
-        """Bins or leaves of the public rows in each term, for columns followed by trees."""
+        """Bins or leaves of the public rows in each term. Columns precede trees."""
         return [term.public_bins for term in self._terms]
 
     def fit(
@@ -171,16 +171,17 @@ class NewtonBooster:
         max_passes: int | None,
         all_data: BinnedData | None = None,
     ) -> None:
-        """Spend a budget on a pass over all columns, new trees, and further passes over all terms.
+        """Spend a budget on one pass over all columns, on new trees, and on further passes.
 
         Parameters
         ----------
         budget : StageBudget
             Budget of all updates and draws.
         effective_rows : float
-            Number of rows with balanced labels that would carry the same information.
+            Number of rows with balanced labels that would carry as much information as the actual
+            rows.
         splits : BinSplits, optional
-            Candidate splits of interaction trees, or None for a model without trees.
+            Candidate splits for interaction trees, or None for a model without trees.
         max_passes : int, optional
             Maximum number of passes over all columns.
         all_data : BinnedData, optional
@@ -211,8 +212,8 @@ class NewtonBooster:
             order = generator.permutation(len(self._terms)).tolist()
             positions = [position for position in order if allocation[position]]
             if switch_to_all_rows:
-                # leaves contain enough rows for the sampling error to be negligible, so trees are
-                # updated on the subsample
+                # the leaves contain enough rows for the sampling error to be negligible, so trees
+                # are updated on the subsample
                 for position in positions:
                     if position >= self._n_columns:
                         share = pass_share * allocation[position]
@@ -225,14 +226,14 @@ class NewtonBooster:
     def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
         """Divide the budget of a pass among the terms by Neyman allocation.
 
-        The allocation minimises the total expected loss of all terms after the remaining passes.
+        The allocation minimises the total loss expected of all terms after the remaining passes.
 
         Parameters
         ----------
         budget : StageBudget
             Budget of all remaining passes.
         n_passes : int
-            Number of remaining passes, which all have the same allocation.
+            Number of remaining passes, all of which use the same allocation.
         """
         sensitivity = self.ledger.for_person(self.loss.sensitivity)
         equal_budget = budget.fraction(Fraction(1, n_passes * len(self._terms)))
@@ -244,7 +245,7 @@ class NewtonBooster:
             steps //= 2
         units = allocation_grid(len(self._terms), steps)
         shares = units / units[-1] / n_passes  # fraction of the budget that a term may have
-        # the precision of Laplace noise is in proportion to ε², and of Gaussian noise to μ²
+        # the precision of Laplace noise is proportional to ε², and that of Gaussian noise to μ²
         relative_precisions = shares**2 if budget.pure else shares
         precisions = n_passes * relative_precisions * (2 * MAX_GRADIENT) ** 2
         precisions /= budget.variance(sensitivity)
@@ -252,9 +253,9 @@ class NewtonBooster:
         return neyman_allocation(losses, units)
 
     def _use_all_rows(self, all_data: BinnedData | None) -> None:
-        """Replace the subsample by all private rows, with margins of the current model.
+        """Replace the subsample with all private rows and their margins under the current model.
 
-        If there was no subsample, indicated by ``None``, nothing changes.
+        If no subsample was used, which ``None`` indicates, nothing changes.
         """
         if all_data is None:
             return
@@ -266,14 +267,14 @@ class NewtonBooster:
                 term.bins_of_rows = all_data.leaf_indexer(term.tree.splits)
 
     def update_term(self, position: int, budget: StageBudget) -> TermPosterior:
-        """Release gradient and hessian sums of a term, and take a Newton step on the term's scores.
+        """Release the gradient and hessian sums of a term, and take a Newton step on its scores.
 
         The margins of private and public rows are updated accordingly.
 
         Parameters
         ----------
         position : int
-            Position of the term, where columns precede trees.
+            Position of the term among all terms, in which columns precede trees.
         budget : StageBudget
             Budget to spend.
 
@@ -310,16 +311,16 @@ class NewtonBooster:
         return term.posterior
 
     def _expected_hessians(self, public_bins: BinCodes, size: int) -> Floats:
-        """Predict the hessian sums of a term over the private rows from the public rows.
+        """Use the public rows to predict the hessian sums of a term over the private rows.
 
-        To every bin, `PUBLIC_PSEUDO_ROWS` average public rows are added.
+        `PUBLIC_PSEUDO_ROWS` average public rows are added to every bin.
 
         Parameters
         ----------
         public_bins : ndarray of int, shape (m,)
             Bins of the public rows.
         size : int
-            Number of its bins or leaves.
+            Number of bins or leaves of the term.
 
         Returns
         -------
@@ -339,18 +340,19 @@ class NewtonBooster:
     ) -> Fraction:
         """Draw trees and fit their leaf values until a tree does not improve the model.
 
-        A tree improves the model if the log Bayes factor of its leaf values against zero values is
-        positive. A share `tree_share` of the budget is spent on drawing the tree, and
-        `LEAF_SUMS_SHARE` times as much on its leaf sums.
+        A tree improves the model if the log Bayes factor in favour of its leaf values, compared
+        with zero values, is positive. The share `tree_share` of the budget is spent on drawing a
+        tree, and `LEAF_SUMS_SHARE` times this amount is spent on its leaf sums.
 
         Parameters
         ----------
         budget : StageBudget
             Budget of Newton boosting.
         share : Fraction
-            Unspent share of the budget.
+            Share of the budget that is still unspent.
         persons : float
-            Number of persons with balanced labels who would carry the same information.
+            Number of persons with balanced labels who would provide as much information as the
+            actual persons.
         cover : TreeCover
             Candidate trees.
 
@@ -368,7 +370,7 @@ class NewtonBooster:
         for _ in range(MAX_INTERACTION_TREES):
             if share - share_of_tree < LAST_PASSES_SHARE:
                 break
-            # a random set, since neighbouring tables need not have the same order of rows
+            # the set is random, since neighbouring tables need not have the same order of rows
             sample = np.arange(n) if n_rows == n else self.ledger.subset(n, n_rows)
             tree = self._draw_tree(cover, budget.fraction(draw_share), sample)
             self._terms.append(self._tree_term(tree))
@@ -382,24 +384,24 @@ class NewtonBooster:
     def _draw_tree(
         self, cover: TreeCover, budget: StageBudget, sample: NDArray[np.intp]
     ) -> DecisionTree:
-        """Draw a tree by the exponential mechanism, with gradient sums as the utility.
+        """Draw a tree by the exponential mechanism, which uses sums of gradients as utilities.
 
-        The utility of a tree is the sum, over all rows, of the gradient for the label of the row's
-        leaf.
+        Each row contributes to a tree's utility the gradient for the label of the leaf that the row
+        reaches.
 
         Parameters
         ----------
         cover : TreeCover
             Candidate trees.
         budget : StageBudget
-            Budget of the draw.
+            Budget for drawing the tree.
         sample : ndarray of intp
             Indices of the private rows from which the utilities are computed.
         """
         data, margins, loss = self.data, self.margins, self.loss
 
         def sum_sample(indices: NDArray[np.intp]) -> Integers:
-            """Return the gradient sums of each target over joint splits, for the selected rows."""
+            """For the selected rows, return each target's gradient sums over joint splits."""
             gradients, _ = loss.gradient_hessian(margins[:, indices], data.rows.y[indices])
             codes, sizes = data.codes(indices), data.binner.sizes
             return np.array(
@@ -426,12 +428,12 @@ class NewtonBooster:
         return cover.hypothesis(path)
 
     def _tree_covers(self, splits: BinSplits) -> Iterator[TreeCover]:
-        """Yield the cover of each depth: all trees on the splits that are most balanced."""
+        """Yield a cover for each depth, which contains all trees on the most balanced splits."""
         if not len(splits):
             return
         binner, codes = self.data.binner, self.data.public_codes
         labels = np.arange(max(self.loss.n_targets, 2))
-        # for any depth, a split that divides the public rows more evenly has a larger prior
+        # at any depth, a split that divides the public rows more evenly has a larger prior
         prior = tree_cover(splits, codes, binner.names, labels, depth=2).prior
         for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
             indices = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
@@ -469,7 +471,7 @@ class NewtonBooster:
         kernel : ndarray of float64, shape (size, size)
             Prior covariance of the term's scores, for prior variance 1.
         scores, guess : ndarray of float64, shape (n_targets, size)
-            Initial scores, and a smooth interpolation of the initial scores.
+            Initial scores, and a smooth interpolation of these scores.
         public_bins : ndarray of int, shape (m,)
             Bins of the public rows.
         """
@@ -478,11 +480,11 @@ class NewtonBooster:
         return TermPosterior(kernel, scores, guess, public_rows, self.loss.hessian_factor)
 
     def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
-        """Return the position in [0, 1] of each interval of a numeric column, shape (n_bins,).
+        """Return a position between 0 and 1 for each interval of a numeric column, shape (n_bins,).
 
         The position is the mean of the interval's rank among the public rows and its rank among the
-        intervals. With the public rank alone, an interval that contains nearly all rows would be
-        close to all other intervals, and the prior would smooth across it.
+        intervals. If only the public rank were used, an interval that contains nearly all rows
+        would be close to all other intervals, and the prior would smooth across this interval.
         """
         mass = np.bincount(public_bins, self.row_weights, minlength=n_bins + 1)[:n_bins]
         mass = mass / max(mass.sum(), 1e-9)

@@ -1,4 +1,4 @@
-"""Fit for large budgets: an additive fit, followed by finer bins and Newton boosting."""
+"""Fit for large budgets, which consists of an additive fit, finer bins and Newton boosting."""
 
 from __future__ import annotations
 
@@ -57,23 +57,24 @@ def fit_newton(
     trees: bool,
     max_rounds: int | None,
 ) -> FittedModel:
-    """Fit the additive posterior with a part of a budget, and run Newton boosting with the rest.
+    """Fit the additive posterior with part of a budget, and run Newton boosting with the rest.
 
-    1. Release the class balance, or the range of the outcomes. If the table is large, draw a random
-       sample of the rows, which all steps except the last boosting pass use.
+    1. Release the class balance or, for regression, the range of the outcomes. If the table is
+       large, draw a random sample of the rows, which is used by all steps except the last boosting
+       pass.
     2. If there are public rows, test for covariate shift and fit the additive posterior.
-    3. Refine the bins with quantiles of the public rows.
+    3. Refine the bins by adding cuts at quantiles of the public rows.
     4. For regression, release the residual variance, and clip large residuals.
     5. Split the bins whose halves have significantly different noisy sums.
-    6. Run Newton boosting from the scores of the additive posterior: a pass over the columns,
-       trees, and further passes.
+    6. Starting from the scores of the additive posterior, run Newton boosting: one pass over the
+       columns, then trees, then further passes.
 
     Parameters
     ----------
     training : TrainingData
         Private and public rows.
     ledger : Ledger
-        Ledger that is charged for every release and draws the noise.
+        Ledger that records the privacy loss of each release and draws the noise.
     budget : StageBudget
         Budget of the fit.
     loss : Loss
@@ -145,10 +146,10 @@ def _sample_rows(
     loss: Loss,
     balance_factor: float,
 ) -> TrainingData:
-    """Return a random sample of at most half of the rows, or all rows if they are too few.
+    """Return a random sample of at most half of the rows, or all rows if there are too few.
 
-    The `balance_factor` is the number of effective rows per row, which is smaller for unbalanced
-    classes.
+    The `balance_factor` is the number of effective rows per actual row, which is smaller for
+    unbalanced classes.
     """
     n_updates = N_PASSES * len(training.rows.columns)
     update_budget = budget.fraction(Fraction(1, n_updates))
@@ -156,14 +157,14 @@ def _sample_rows(
     n_rows = math.ceil(subsample_size(noise, MAX_FINE_BINS) / balance_factor)
     if 2 * n_rows > training.rows.n:
         return training
-    # a random set, since neighbouring tables need not have the same order of rows
+    # the set is random, since neighbouring tables need not have the same order of rows
     return replace(training, rows=training.rows.take(ledger.subset(training.rows.n, n_rows)))
 
 
 def _start_share(
     training: TrainingData, ledger: Ledger, budget: StageBudget, effective_rows: float
 ) -> Fraction:
-    """Return the share of a budget for the initial additive fit."""
+    """Return the share of the budget to spend on the initial additive fit."""
     if not training.n_joint_public:  # the reference grid has independent columns
         return Fraction(0)
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
@@ -184,8 +185,8 @@ def _fit_start(
 ) -> LogisticFit:
     """Spend a budget on the initial additive fit.
 
-    Without a budget, the initial model is constant: the mean of the outcomes, or equal
-    probabilities.
+    Without a budget, the initial model is constant and predicts the mean of the outcomes or, for
+    classification, equal probabilities.
     """
     if budget.amount:
         if training.is_regression:
@@ -201,11 +202,11 @@ def _fit_start(
 
 
 def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:
-    """Return the same model expressed in bins that refine the `coarse` bins."""
+    """Return the same model, expressed in bins that refine the `coarse` bins."""
     return replace(model, scores=refine_scores(model.scores, coarse, fine), offsets=fine.offsets)
 
 
 def _refined_splits(coarse: BinnedData, fine: Binner) -> BinSplits:
-    """Return the candidate splits of trees on coarse bins, expressed in finer bins."""
+    """Return the candidate splits for trees, chosen on coarse bins but expressed in finer bins."""
     splits = candidate_splits(coarse.binner, coarse.public_codes)
     return refine_splits(splits, coarse.binner, fine)

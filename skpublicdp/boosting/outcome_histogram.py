@@ -1,7 +1,8 @@
 """Noisy histogram of regression outcomes, and the range of most outcomes.
 
-Declared bounds are often several times wider than the outcome distribution, and noise is
-proportional to their distance. Within the range of most outcomes, the additive fit has less noise.
+Declared bounds are often several times wider apart than most outcomes, and the noise is
+proportional to the distance between the bounds. The additive fit therefore has less noise if it
+uses the range of most outcomes.
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ N_OUTCOME_BINS = 32
 """Number of outcome bins between the declared bounds."""
 
 MAX_COUNT_NOISE = 1 / 32
-"""Maximum noise (standard deviation) of a count, as a fraction of the rows. With more noise, no
-histogram is released, and the declared bounds are used as the range."""
+"""Maximum standard deviation of the noise in a count, as a fraction of the number of rows. If the
+noise is larger, no histogram is released and the declared bounds are used as the range."""
 
 MAX_OUTCOME_SHARE = Fraction(1, 6)
-"""Maximum share of the budget for the outcome histogram or outcome sum."""
+"""Maximum share of the budget for the outcome histogram or the outcome sum."""
 
 TAIL_FRACTION = 0.1
-"""Fraction of outcomes below the lower and above the upper quantile that determine the range."""
+"""Fraction of the outcomes that lies below the lower quantile, and above the upper quantile, from
+which the range is computed."""
 
 EXTENSION = 0.28
 """Extension of the range beyond these quantiles, as a multiple of the distance between the
-quantiles. For a normal distribution, the resulting range ends two standard deviations from the
-mean."""
+quantiles. For a normal distribution, the resulting range extends to two standard deviations from
+the mean."""
 
 
 def restrict_outcomes(training: TrainingData, outcome_range: OutcomeRange) -> TrainingData:
-    """Return the training data with private and public outcomes encoded relative to a range."""
+    """Return the training data with all outcomes encoded relative to a range."""
     labels = training.public_labels
     if labels is not None:
         labels = replace(labels, outcomes=outcome_range.encode(labels.outcomes))
@@ -53,7 +55,7 @@ def restrict_outcomes(training: TrainingData, outcome_range: OutcomeRange) -> Tr
 def noisy_outcome_range(
     training: TrainingData, ledger: Ledger, budget: StageBudget
 ) -> tuple[OutcomeRange, Fraction]:
-    """Release a noisy outcome histogram, and return the mean and the range of most outcomes.
+    """Release a noisy histogram of outcomes, and return their mean and the range of most outcomes.
 
     If the histogram is too expensive, a noisy sum of the outcomes is released instead, and the
     declared bounds are used as the range.
@@ -61,9 +63,9 @@ def noisy_outcome_range(
     Parameters
     ----------
     training : TrainingData
-        Private rows with an outcome.
+        Training data, whose private rows have outcomes.
     ledger : Ledger
-        Ledger that is charged for the release and draws the noise.
+        Ledger that records the privacy loss of the release and draws the noise.
     budget : StageBudget
         Budget of the fit.
 
@@ -76,7 +78,8 @@ def noisy_outcome_range(
     """
     share = _share_for_noise(MAX_COUNT_NOISE, Sensitivity(2, 2), training, ledger, budget)
     if share > MAX_OUTCOME_SHARE:
-        # without public rows, boosting starts from the mean, which therefore has more of the budget
+        # without public rows, boosting starts from the mean, which therefore receives more of the
+        # budget
         share = CLASS_COUNT_SHARE if training.n_joint_public else MAX_OUTCOME_SHARE
         return OutcomeRange(mean=_noisy_mean(training, ledger, budget.fraction(share))), share
     fractions = _noisy_fractions(training, ledger, budget.fraction(share))
@@ -97,7 +100,7 @@ def _share_for_noise(
     ledger: Ledger,
     budget: StageBudget,
 ) -> Fraction:
-    """Return the budget share, at least `CLASS_COUNT_SHARE`, for a sum with acceptable noise.
+    """Return the budget share, at least `CLASS_COUNT_SHARE`, at which a sum has acceptable noise.
 
     The share is a function of public numbers and can exceed 1.
 
@@ -118,11 +121,11 @@ def _share_for_noise(
 
 
 def _noisy_fractions(training: TrainingData, ledger: Ledger, budget: StageBudget) -> Floats:
-    """Release an outcome histogram with a budget, and return the fraction of rows in each bin."""
+    """Spend a budget on an outcome histogram, and return the fraction of rows in each bin."""
     rows = training.rows
 
     def count_chunk(chunk: slice) -> Integers:
-        """Return the number of outcomes in each bin for one chunk of rows."""
+        """Return the number of outcomes in each bin for a single chunk of rows."""
         bins = np.minimum(np.floor(N_OUTCOME_BINS * rows.y[chunk]), N_OUTCOME_BINS - 1)
         return np.bincount(bins.astype(np.intp), minlength=N_OUTCOME_BINS)
 
@@ -137,11 +140,11 @@ def _noisy_fractions(training: TrainingData, ledger: Ledger, budget: StageBudget
 
 
 def _noisy_mean(training: TrainingData, ledger: Ledger, budget: StageBudget) -> float:
-    """Release the outcome sum with a budget, and return the mean, bounded away from 0 and 1."""
+    """Spend a budget on the sum of the outcomes, and return their mean, kept away from 0 and 1."""
     rows = training.rows
 
     def sum_chunk(chunk: slice) -> Integers:
-        """Return the outcome sum of one chunk of rows, in units of 1 / TARGET_LEVELS."""
+        """Return the sum of the outcomes in one chunk of rows, in units of 1 / TARGET_LEVELS."""
         return np.array([np.rint(TARGET_LEVELS * rows.y[chunk]).sum(dtype=np.int64)])
 
     total = ledger.add_noise(

@@ -1,4 +1,4 @@
-"""Outcome range: the part of the declared bounds that contains most private outcomes."""
+"""Outcome range, the interval within the declared bounds that contains most private outcomes."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class OutcomeRange(NamedTuple):
 
     @property
     def balance(self) -> float:
-        """Class balance 4 p (1 - p), where p is the mean outcome relative to the range."""
+        """Class balance 4 p (1 - p), where p is the mean outcome's position within the range."""
         p = (self.mean - self.low) / self.width
         return 4 * p * (1 - p)
 
     @property
     def mean_margin(self) -> int:
-        """Logistic margin of the mean relative to the range, in units of 1 / MARGIN_UNIT."""
+        """Logistic margin of the mean's position within the range, in units of 1 / MARGIN_UNIT."""
         p = min(max((self.mean - self.low) / self.width, 0.01), 0.99)
         return round(MARGIN_UNIT * math.log(p / (1 - p)))
 
     def encode(self, y: Floats) -> Floats:
-        """Clip outcomes to the range, scale them to [0, 1], and round to the encoding levels."""
+        """Clip outcomes to the range, scale them to [0, 1], and round them to encoding levels."""
         shares = np.clip((y - self.low) / self.width, 0.0, 1.0)
         levels: Floats = np.rint(TARGET_LEVELS * shares) / TARGET_LEVELS
         return levels

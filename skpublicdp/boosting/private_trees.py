@@ -1,4 +1,4 @@
-"""Trees drawn by the exponential mechanism: voting trees and trees with noisy leaf values."""
+"""Voting trees and trees with noisy leaf values, both drawn by the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
 
 MAX_ROW_WEIGHT = 16
-"""Maximum boosting weight of a row. Weights are nonnegative integers, which are large for rows that
-the current model predicts incorrectly."""
+"""Maximum boosting weight of a row. Weights are nonnegative integers, and rows that the current
+model predicts incorrectly have large weights."""
 
 LEAF_SENSITIVITY = Sensitivity(2 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2)
-"""Sensitivity of the gradient sums over leaves. A flipped label changes the sum of one leaf by 2
-MAX_GRADIENT. A row that moves to another leaf changes two sums by MAX_GRADIENT each."""
+"""Sensitivity of the gradient sums over leaves. Flipping a label changes the sum of one leaf by 2
+MAX_GRADIENT. Moving a row to another leaf changes two sums by MAX_GRADIENT each."""
 
 LEAF_VALUE_PRIOR = 0.8
-"""Prior mean and prior standard deviation of the absolute leaf value, in logits (ablation:
+"""Mean and standard deviation, in logits, of the prior of an absolute leaf value (ablation:
 "little")."""
 
 
@@ -87,9 +87,9 @@ def fit_trees(
     ledger : Ledger
         Ledger that is charged for every draw and release.
     trees : TreeCover
-        Candidate trees on the bins `training.binned`.
+        Candidate trees on the bins of `training.binned`.
     max_trees : int, optional
-        Maximum number of trees or, for two labels, the number of trees.
+        Maximum number of trees or, for two labels, the exact number of trees.
     learning_rate : float, optional
         Half of the absolute score of a voting tree's leaves.
     later_share : Fraction
@@ -115,7 +115,7 @@ def _fit_voting_trees(
     learning_rate: float | None,
     later_share: Fraction,
 ) -> tuple[LogisticFit, StageBudget]:
-    """Fit voting trees, each of which changes the log-odds. Arguments as in `fit_trees`."""
+    """Fit voting trees, each of which changes the log-odds by a constant."""
     data = training.binned
     if n_trees is None:
         budget = StageBudget(ledger.epsilon, pure=True)
@@ -136,9 +136,9 @@ def _fit_voting_trees(
 def _plan_equal_draws(
     ledger: Ledger, n_trees: int, later_share: Fraction
 ) -> tuple[Draw, StageBudget]:
-    """Register a plan of equal draws followed by noise, and return the draw and the noise.
+    """Register a plan of equal draws followed by noise, and return the events of both.
 
-    The plan uses either Laplace noise, for which all steps add up in ε, or Gaussian noise,
+    The plan uses either Laplace noise, in which case the ε of all steps add up, or Gaussian noise,
     whichever allows better draws.
 
     Parameters
@@ -148,7 +148,7 @@ def _plan_equal_draws(
     n_trees : int
         Number of draws.
     later_share : Fraction
-        Share of the budget for the noise. A share of 0 means that no noise is planned.
+        Share of the budget for the noisy release. A share of 0 means that there is no such release.
     """
     if not later_share:
         draw = Draw(ledger.equal_draws(n_trees))
@@ -157,7 +157,7 @@ def _plan_equal_draws(
     share_of_draw = (1 - later_share) / n_trees
 
     def make_plan(budget: StageBudget) -> Steps:
-        """Return the plan of all steps for a given budget."""
+        """Return the plan of all steps under a given budget."""
         draws = (budget.fraction(share_of_draw).draw,) * n_trees
         return Steps((*draws, budget.fraction(later_share).event))
 
@@ -182,7 +182,7 @@ def _fit_trees_with_noisy_leaves(
 ) -> tuple[LogisticFit, StageBudget]:
     """Estimate the covariate shift, and spend the remaining budget on trees with noisy leaves.
 
-    Arguments and return values are as in `fit_trees`.
+    The arguments and return values are those of `fit_trees`.
     """
     budget, data = StageBudget(ledger.epsilon, pure=True), training.binned
     if ledger.fits(budget.event):
@@ -193,7 +193,7 @@ def _fit_trees_with_noisy_leaves(
     budget = budget.fraction(1 - later_share)
 
     def n_affordable_trees(budget: StageBudget) -> int:
-        """Return the number of trees among which a budget is divided."""
+        """Return the number of trees among which the budget is divided."""
         n_trees = n_measured_trees(_signal_to_noise(budget, data, ledger, trees))
         return min(n_trees, max_trees or MAX_TREES)
 
@@ -228,12 +228,12 @@ def _fit_trees_with_noisy_leaves(
 def _signal_to_noise(
     budget: StageBudget, data: BinnedData, ledger: Ledger, trees: TreeCover
 ) -> float:
-    """Return the signal of a draw, whose cost depends on persons rather than rows."""
+    """Return the signal of a draw, which depends on the number of persons rather than rows."""
     return signal_to_noise(budget, data.rows.n / ledger.rows_per_person, math.log(trees.size))
 
 
 def _check_leaf_noise(budget: StageBudget, ledger: Ledger) -> None:
-    """Raise an error if the noise of one tree's leaf sums cannot be sampled."""
+    """Raise an error if the noise for the leaf sums of a tree cannot be sampled."""
     if not noise_is_representable(budget.event, ledger.for_person(LEAF_SENSITIVITY)):
         raise ValueError(
             f"epsilon = {float(ledger.epsilon):g} is so small that the noise of the leaf sums is "
@@ -242,13 +242,14 @@ def _check_leaf_noise(budget: StageBudget, ledger: Ledger) -> None:
 
 
 class PrivateTreeBooster:
-    """Boosting of trees drawn by the exponential mechanism with larger weights on errors.
+    """Boosting with trees drawn by the exponential mechanism, in which errors have larger weights.
 
     Parameters
     ----------
     warm_starts : list of WarmStart
         Candidate initial models. The last candidate is used until the noisy leaf sums of the first
-        tree are released. The candidates are then mixed with weights given by their evidence.
+        tree are released, after which the candidates are mixed with weights determined by their
+        evidence.
     cover : TreeCover
         All candidate trees.
     data : BinnedData
@@ -261,9 +262,9 @@ class PrivateTreeBooster:
     model : AdditiveModel
         Current model.
     column_covariances : list of ndarray, shape (n_targets, n_bins, n_bins)
-        Posterior covariances of the bin scores of each column of the initial model.
+        Posterior covariances of each column's bin scores in the initial model.
     tree_covariances : list of ndarray, shape (n_targets, n_leaves, n_leaves)
-        Posterior covariances of the leaf values of each tree, empty for voting trees.
+        Posterior covariances of each tree's leaf values. The list is empty for voting trees.
     """
 
     def __init__(
@@ -274,7 +275,7 @@ class PrivateTreeBooster:
         self._set_model(warm_starts[-1])
 
     def _set_model(self, start: WarmStart) -> None:
-        """Replace the current model, and recompute the margins of all rows."""
+        """Replace the current model, and recompute the margins of all rows accordingly."""
         self.model, self.column_covariances = start.model, start.covariances
         self._margins = self._data.margins(start.model)
 
@@ -292,7 +293,8 @@ class PrivateTreeBooster:
         event : Draw
             Privacy event of the draw.
         rate : float
-            Half of the absolute score of a leaf, in logits, like the vote weight in AdaBoost.
+            Half of the absolute score of a leaf, in logits. This corresponds to a vote weight in
+            AdaBoost.
         """
         tree = self._draw_tree(event)
         signs = 2 * tree.leaves[None].astype(np.int64) - 1  # -1 or 1, shape (1, n_leaves)
@@ -315,7 +317,7 @@ class PrivateTreeBooster:
         Returns
         -------
         float
-            Log Bayes factor of the leaf values against zero values.
+            Log Bayes factor in favour of the leaf values, compared with zero values.
         """
         tree = self._draw_tree(event)
         leaf_of_public_row = apply_tree(tree.splits, self._data.public_codes)
@@ -332,7 +334,7 @@ class PrivateTreeBooster:
         for i, model in enumerate(models):
             offsets = model.raw_predict(self._data.public_codes) / MARGIN_UNIT
             # the tree was drawn on rows that a model of the public labels misclassifies, so it may
-            # explain nothing beyond this model (all warm starts except the first)
+            # add nothing to this model (all warm starts except the first)
             posterior = _leaf_posterior(
                 leaf_rows, statistics, offsets, is_positive, may_be_zero=i > 0
             )
@@ -379,7 +381,7 @@ class PrivateTreeBooster:
         ]
 
     def _draw_tree(self, event: Draw) -> DecisionTree:
-        """Draw a tree by the exponential mechanism, which favours a small weighted error.
+        """Draw a tree by the exponential mechanism, which favours small weighted errors.
 
         The weighted error is the total boosting weight of misclassified rows. The weight of a row
         depends only on its own margin and label, so the sensitivity is `MAX_ROW_WEIGHT`.
@@ -387,7 +389,7 @@ class PrivateTreeBooster:
         data, cover, margins = self._data, self._cover, self._margins
 
         def tabulate_chunk(chunk: slice) -> Integers:
-            """Return the weighted joint split table of one chunk of rows."""
+            """Return the weighted table of joint splits for one chunk of rows."""
             y = data.rows.y[chunk]
             weights = boosting_weights(margins[:, chunk], y, MAX_ROW_WEIGHT)
             X: NDArray[Any] = data.codes(chunk).T
@@ -403,7 +405,7 @@ class PrivateTreeBooster:
         return self._cover.hypothesis(path)
 
     def _add_tree(self, tree: DecisionTree, scores: Integers) -> None:
-        """Add a tree to the model, and add its leaf scores to the margins of all rows."""
+        """Add a tree to the model, and update the margins of all rows with its leaf scores."""
         self.model = self.model.with_tree(tree, scores)
         self._data.add_scores(self._margins, scores, self._data.leaf_indexer(tree.splits))
 
@@ -411,9 +413,9 @@ class PrivateTreeBooster:
 def leaf_gradients(
     tree: DecisionTree, data: BinnedData, margins: NDArray[np.int32], *, pure: bool
 ) -> Integers:
-    """Return the gradient sum of the private rows in each leaf, shape (n_targets, n_leaves).
+    """Return the sum of the private rows' gradients in each leaf, shape (n_targets, n_leaves).
 
-    The sums are integers in units of 1 / (2 MAX_GRADIENT), without noise.
+    The sums are noiseless integers in units of 1 / (2 MAX_GRADIENT).
 
     Parameters
     ----------
@@ -431,7 +433,7 @@ def leaf_gradients(
     def tabulate_chunk(chunk: slice) -> Integers:
         """Return the gradient sums of one chunk of rows, shape (n_targets, n_leaves)."""
         gradients = scaled_gradients(margins[:, chunk], data.rows.y[chunk], pure)
-        # the leaves are treated as the bins of a single column
+        # leaves are treated as bins of a single column
         offsets = np.array([0, len(tree.leaves)])
         sums_and_counts = histogram_sums(gradients, leaf_of_row(chunk)[None], offsets)
         return sums_and_counts[:-1]
@@ -442,7 +444,7 @@ def leaf_gradients(
 
 @dataclass(frozen=True, eq=False)
 class _LeafPosterior:
-    """Gaussian posterior of the leaf values of one tree.
+    """Gaussian posterior of the leaf values of a single tree.
 
     Attributes
     ----------
@@ -453,7 +455,7 @@ class _LeafPosterior:
     evidence : float
         Log marginal likelihood, up to a constant.
     gain : float
-        Log Bayes factor of the leaf values against zero values.
+        Log Bayes factor in favour of the leaf values, compared with zero values.
     """
 
     scores: Floats
@@ -470,31 +472,31 @@ def _leaf_posterior(
     *,
     may_be_zero: bool,
 ) -> _LeafPosterior:
-    """Return the posterior of leaf values given the noisy gradient sums of each target.
+    """Return the posterior of the leaf values, given the noisy gradient sums of each target.
 
-    The prior means depend on the drawn labels: leaves with the target's label have positive prior
-    means, and other leaves negative ones. If `may_be_zero`, all values are zero with a prior
+    The prior means depend on the drawn labels: they are positive for leaves with the target's
+    label, and negative for other leaves. If `may_be_zero`, all values are zero with a prior
     probability of 1/2.
 
     Parameters
     ----------
     design : WeightedPublicRows
-        Leaf indicators and weights of the public rows.
+        Leaf indicators of the public rows, and the weights of these rows.
     statistics : sequence of NoisyStatistic
         Gradient sums of each target.
     offsets : ndarray of float64, shape (n_targets, m)
         Margins of the public rows without the tree.
     is_positive : ndarray of bool, shape (n_targets, n_leaves)
-        Whether each leaf was drawn with the label of the target.
+        For each target, whether a leaf was drawn with the target's label.
     may_be_zero : bool
-        Whether to average over the alternative that all leaf values are zero.
+        Whether the average includes the alternative that all leaf values are zero.
     """
 
     def fit(prior_mean: float) -> list[tuple[GaussianPosterior, float]]:
-        """Return the posterior and the log evidence for each target.
+        """For each target, return the posterior and the log evidence.
 
-        The prior standard deviation equals the absolute prior mean, so a mean of 0 fixes all values
-        at 0.
+        Since the prior standard deviation equals the absolute prior mean, a mean of 0 fixes all
+        values at 0.
         """
         signed_means = np.where(is_positive, prior_mean, -prior_mean)
         means = np.pad(signed_means, ((0, 0), (0, 1)))  # the intercept is fixed at 0

@@ -1,4 +1,4 @@
-"""Power prior from public labels, averaged over exponents by the evidence of private sums."""
+"""Power prior from public labels, averaged over exponents according to the private sums."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, null_model
 from skpublicdp.typing import Floats
 
 POWER_PRIORS = (0.0, 0.1, 0.3, 1.0)
-"""Exponents of the public likelihood. Fits are averaged with weights given by their evidence
-(ablation: "public labels")."""
+"""Exponents of the public likelihood. The fits are averaged with weights determined by their
+evidence (ablation: "public labels")."""
 
 MAX_NEWTON_STEP = 4.0
 """Maximum change in a margin in one Newton step."""
 
 MAX_NEWTON_STEPS = 200
-"""Maximum number of Newton steps. Iterations stop early at the mode."""
+"""Maximum number of Newton steps. The iteration stops early once it reaches the mode."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,11 +51,11 @@ class PublicLabels:
 def laplace_approximation(
     prior: GaussianPosterior, X: Floats, outcomes: Floats, exponent: float
 ) -> GaussianPosterior:
-    """Return the Laplace approximation of a power prior (a prior times a likelihood to a power).
+    """Return the Laplace approximation of a power prior: a prior times a power of a likelihood.
 
-    The likelihood is the logistic likelihood of labelled public rows (Ibrahim and Chen 2000). The
-    mode is found by damped Newton steps, and the covariance is the inverse of the hessian at the
-    mode.
+    Power priors are due to Ibrahim and Chen (2000). Here, the likelihood is the logistic likelihood
+    of labelled public rows. The mode is found by damped Newton steps, and the covariance is the
+    inverse of the hessian at the mode.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class WarmStart:
     model : AdditiveModel
         Scores of all bins.
     covariances : list of ndarray, shape (n_targets, n_bins, n_bins)
-        Posterior covariances of the bin scores of each column.
+        Posterior covariances of each column's bin scores.
     """
 
     model: AdditiveModel
@@ -112,7 +112,7 @@ def warm_starts(
     n_targets: int,
     public_labels: PublicLabels | None,
 ) -> list[WarmStart]:
-    """Return candidate initial models: the null model, followed by a fit for each power prior.
+    """Return the candidate initial models: the null model, followed by a fit for each power prior.
 
     Each fit conditions the prior of the bin scores on the likelihood of the public labels, raised
     to one of the positive exponents in `POWER_PRIORS`.
@@ -126,7 +126,7 @@ def warm_starts(
     n_targets : int
         1 for two labels, otherwise the number of labels.
     public_labels : PublicLabels or None
-        Targets of public rows. If None, only the null model is returned.
+        Targets of the public rows. If None, only the null model is returned.
     """
     null = null_model(binner.offsets, n_targets)
     starts = [WarmStart(null, [np.zeros((n_targets, size, size)) for size in binner.sizes])]
@@ -154,7 +154,7 @@ def warm_starts(
 
 
 def clipped_rates(public_labels: PublicLabels) -> Floats:
-    """Return the mean of each public target, bounded away from 0 and 1, shape (n_targets,)."""
+    """Return the mean of each public target, kept away from 0 and 1, shape (n_targets,)."""
     min_rate = 1 / (public_labels.outcomes.shape[1] + 2)
     rates: Floats = np.clip(public_labels.outcomes.mean(axis=1), min_rate, 1 - min_rate)
     return rates
@@ -163,8 +163,8 @@ def clipped_rates(public_labels: PublicLabels) -> Floats:
 def evidence_weights(log_evidence: Floats) -> Floats:
     """Return the posterior weights of the power-prior exponents.
 
-    Exponent 0, which ignores the public labels, has a prior weight of 1/2. The other exponents
-    share the remaining prior weight equally.
+    The exponent 0, with which the public labels are ignored, has a prior weight of 1/2. The other
+    exponents share the remaining prior weight equally.
 
     Parameters
     ----------
@@ -180,7 +180,8 @@ def evidence_weights(log_evidence: Floats) -> Floats:
 def mix_models(starts: list[WarmStart], weights: Floats) -> WarmStart:
     """Return the mean and the covariances of a mixture of initial models.
 
-    The covariances include the variation within and between the models (law of total covariance).
+    By the law of total covariance, the covariances include the variation within and between the
+    models.
 
     Parameters
     ----------

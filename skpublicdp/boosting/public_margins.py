@@ -1,4 +1,4 @@
-"""Public margins: the calibrated public model of a fit, and its margins for the public rows."""
+"""The calibrated public model used by a fit, together with its margins on the public rows."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ MAX_SLOPE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class PublicMargins:
-    """Public model of a fit, calibrated to public labels, and its margins for the public rows.
+    """Public model used by a fit, calibrated to public labels, with its margins on the public rows.
 
     Attributes
     ----------
     model : PublicModel
         The model.
     slope : float
-        Factor applied to the margins, estimated from public labels.
+        Factor by which the margins are multiplied, estimated from public labels.
     of_public : ndarray of int16, shape (n_targets, m)
-        Margins of the public rows. Margins of labelled rows are out-of-fold if the model was fitted
-        to these rows.
+        Margins on the public rows. If the model was fitted to the labelled rows, their margins are
+        out-of-fold.
     assumptions : tuple of str
         Assumptions about the model, listed in the receipt.
     """
@@ -76,14 +76,14 @@ def make_public_margins(
     public_labels: PublicLabels | None,
     target: TargetScale,
 ) -> PublicMargins | None:
-    """Return the public model with its margins for the public rows, or None without a model.
+    """Return the public model with its margins on the public rows, or None if there is no model.
 
     The result does not depend on private rows.
 
     Parameters
     ----------
     parameter : None, "auto" or estimator
-        The parameter `public_model`.
+        Value of the parameter `public_model`.
     schema : Schema
         Columns of the user's table.
     binner : Binner
@@ -103,7 +103,7 @@ def make_public_margins(
             return None
 
         def fit_default(X: Floats, outcomes: Floats) -> PublicModel:
-            """Return the default model fitted to the labelled rows."""
+            """Return the default model, fitted to the labelled rows."""
             return DefaultPublicModel.fit(binner, X, outcomes, target)
 
         return _cross_fitted(fit_default, rows, public_labels, codes, target)
@@ -126,7 +126,7 @@ def make_public_margins(
         )
 
     def fit_clone(X: Floats, outcomes: Floats) -> PublicModel:
-        """Return a clone of the estimator fitted to the labelled rows."""
+        """Return a clone of the estimator, fitted to the labelled rows."""
         y: NDArray[Any] = outcomes
         if target.classes is not None:
             y = target.classes[outcomes.astype(np.intp)]
@@ -151,7 +151,7 @@ def _outcome_codes(public_labels: PublicLabels) -> Floats:
 
 
 def _are_enough(codes: Floats, target: TargetScale) -> bool:
-    """Indicate whether there are enough labelled rows, with at least two labels, to fit a model."""
+    """Indicate whether there are enough labelled rows, and at least two labels, to fit a model."""
     if len(codes) < MIN_LABELLED_ROWS:
         return False
     if target.classes is None:
@@ -167,7 +167,7 @@ def _cross_fitted(
     codes: Floats,
     target: TargetScale,
 ) -> PublicMargins:
-    """Return a model fitted to all labelled rows, with out-of-fold margins for these rows.
+    """Return a model fitted to all labelled rows, and out-of-fold margins for these rows.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def _cross_fitted(
 
 
 def make_folds(codes: Floats) -> NDArray[np.intp]:
-    """Return the fold of each labelled row. Outcomes or labels are spread evenly over folds."""
+    """Assign each labelled row to a fold. Labels or outcomes are spread evenly over the folds."""
     order = np.lexsort((np.random.default_rng(0).random(len(codes)), codes))
     folds = np.empty(len(codes), dtype=np.intp)
     folds[order] = np.arange(len(codes)) % min(N_FOLDS, len(codes))
@@ -201,7 +201,7 @@ def make_folds(codes: Floats) -> NDArray[np.intp]:
 
 
 def _slope(margins: Floats, public_labels: PublicLabels, target: TargetScale) -> float:
-    """Return the posterior mode of the factor applied to the margins, given public labels."""
+    """Return the posterior mode of the margins' factor, given public labels."""
     of_labelled, outcomes = margins[:, public_labels.rows], public_labels.outcomes
 
     def loss(slope: float) -> float:
@@ -214,10 +214,10 @@ def _slope(margins: Floats, public_labels: PublicLabels, target: TargetScale) ->
 
 
 def log_likelihood(means: Floats, outcomes: Floats, *, is_regression: bool) -> float:
-    """Return the log likelihood of outcomes given their means, both of shape (n_targets, k).
+    """Return the log-likelihood of outcomes given their means, both of shape (n_targets, k).
 
-    The likelihood is Bernoulli or multinomial for labels. For outcomes it is normal, with the
-    maximum likelihood estimate of the variance.
+    The likelihood is Bernoulli or multinomial for labels. For outcomes, the likelihood is normal,
+    with the maximum likelihood estimate of the variance.
     """
     if is_regression:
         mean_square = max(float(((outcomes - means) ** 2).mean()), 1e-12)

@@ -1,6 +1,6 @@
-"""Public models: integer margins predicted by a model of public data.
+"""Public models, which are trained on public data and predict integer margins.
 
-The privacy proof requires that the margin of a row depend only on this row and on public data.
+The privacy proof requires that the margin of a row depend only on that row and on public data.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ MIN_PROBABILITY_SEVERAL = 0.01
 
 
 ROWWISE_SAMPLE, N_SINGLE_ROWS = 64, 4
-"""Number of public rows that are checked for mutually independent predictions, and number of these
-rows that are predicted individually. Both numbers limit the run time."""
+"""Number of public rows whose predictions are checked for independence of other rows, and number of
+these rows that are predicted individually. Both limits keep the run time short."""
 
 EXTREME_NUMBER = 1e30
-"""Value in all columns of an extreme row, whose presence must not change the predictions for other
+"""Value of every column in an extreme row, whose presence must not change the predictions for other
 rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class TargetScale:
-    """Target of a public model: the labels or outcome bounds, and the loss.
+    """Target of a public model, consisting of the labels or outcome bounds and the loss.
 
     Attributes
     ----------
     classes : ndarray or None
         Sorted labels, or None for a regression.
     bounds : tuple of float, or None
-        Outcomes that are encoded as 0 and 1, or None for labels.
+        The two outcomes that are encoded as 0 and 1, or None for labels.
     loss : Loss
-        Loss for which margins are predicted.
+        Loss for which the margins are predicted.
     """
 
     classes: NDArray[Any] | None
@@ -91,7 +91,7 @@ class PublicModel(ABC):
     @property
     @abstractmethod
     def estimator(self) -> Any:
-        """Fitted estimator or estimators, which become `public_model_`."""
+        """The fitted estimator or estimators, which become `public_model_`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class EstimatorModel(PublicModel):
         return self.fitted
 
     def predict_margins(self, rows: Floats) -> Floats:
-        """Return the margins of rows. Errors never quote a row."""
+        """Return the margins of rows. Error messages never quote a row."""
         if not len(rows):
             return np.empty((self.target.loss.n_targets, 0))
         refusal = RefusedError(
@@ -132,7 +132,7 @@ class EstimatorModel(PublicModel):
         return margins
 
     def margins_of_rows(self, rows: Floats) -> Floats:
-        """Return the margins of one or more rows, in logits. Errors can quote the rows."""
+        """Return the margins of one or more rows, in logits. Error messages can quote the rows."""
         X, classes = self.schema.decode_rowwise(rows), self.target.classes
         if classes is None:
             assert self.target.bounds is not None
@@ -153,7 +153,7 @@ class EstimatorModel(PublicModel):
 
 
 def columns_of_classes(probabilities: Floats, of: NDArray[Any], classes: NDArray[Any]) -> Floats:
-    """Return probabilities for each of `classes`, which are 0 for labels that are not in `of`."""
+    """Return probabilities for each of `classes`, with zeros for labels that are not in `of`."""
     columns = np.zeros((len(probabilities), len(classes)))
     columns[:, np.searchsorted(classes, of)] = probabilities
     return columns
@@ -165,7 +165,7 @@ def to_integers(margins: Floats) -> NDArray[np.int16]:
 
 
 def check_kind(estimator: Any, target: TargetScale) -> None:
-    """Raise an error if the estimator cannot predict this kind of target."""
+    """Raise an error if the estimator does not support this kind of target."""
     methods = ("predict_proba", "decision_function")
     is_suitable = any(hasattr(estimator, method) for method in methods)
     needed = "a classifier with predict_proba or decision_function"
@@ -188,7 +188,7 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def check_classes(estimator: Any, target: TargetScale) -> None:
-    """Raise an error if a fitted classifier has labels that the target does not have."""
+    """Raise an error if a fitted classifier has labels that do not occur in the target."""
     if target.classes is None:
         return
     known = np.asarray(getattr(estimator, "classes_", []))

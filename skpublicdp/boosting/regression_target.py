@@ -1,4 +1,4 @@
-"""Target encoder for regression: outcomes are clipped, scaled to [0, 1] and rounded."""
+"""Target encoder for regression, which clips outcomes, scales them to [0, 1] and rounds them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from skpublicdp.typing import Floats
 
 MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
 """Minimum number of public outcomes for which the default bounds are the 0.005 and 0.995 quantiles.
-With fewer public outcomes, the bounds are their range, extended on either side by the fraction
-`RANGE_EXTENSION` of its length."""
+With fewer public outcomes, the bounds are the range of these outcomes, extended on either side by
+the fraction `RANGE_EXTENSION` of the range's length."""
 
 RANGE_EXTENSION = 0.1
-"""Relative extension of the range of few public outcomes, since private outcomes can lie
-outside."""
+"""Fraction by which the range of few public outcomes is extended, since private outcomes can lie
+outside this range."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class RegressionTarget(TargetReader):
     Attributes
     ----------
     bounds : array-like of shape (2,), or None
-        Lowest and highest outcome. By default, the bounds are computed from the public outcomes.
+        Lowest and highest outcomes. By default, the bounds are computed from the public outcomes.
     """
 
     bounds: ArrayLike | None
@@ -57,14 +57,14 @@ class RegressionTarget(TargetReader):
         return column
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return encoded private and public outcomes, and a mask of public rows with outcomes.
+        """Return the encoded private and public outcomes, and a mask of public rows with outcomes.
 
         Parameters
         ----------
         private : ndarray of float64, shape (n,)
             Outcomes of private rows.
         public : list of ndarray of float64
-            Outcomes of public rows from each source, where NaN marks missing outcomes.
+            Outcomes of the public rows from each source. NaN marks missing outcomes.
         """
         outcomes = np.concatenate(public)
         is_labelled = ~np.isnan(outcomes)
@@ -76,7 +76,7 @@ class RegressionTarget(TargetReader):
         return Targets(*codes, is_labelled, bounds=(low, high))
 
     def distinct(self, y: Floats) -> Floats:
-        """Return an empty array, since the encoding does not depend on the distinct outcomes."""
+        """Return an empty array, since the encoding does not depend on which outcomes occur."""
         return y[:0]
 
     def encode(self, y: Floats, targets: Targets) -> NDArray[np.float32]:

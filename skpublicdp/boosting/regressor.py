@@ -1,4 +1,4 @@
-"""SemiPrivateBoostingRegressor: predicted means and prediction intervals from noisy histograms."""
+"""SemiPrivateBoostingRegressor, which predicts means and intervals from noisy histograms."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ _checked: Callable[[_Method], _Method] = validate_params(
 class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPrivateBoosting):
     """Differentially private boosting regressor for tables of numbers and categories.
 
-    Outcomes are clipped to public bounds. The bins of each column are chosen from public rows, with
-    or without outcomes. A noisy histogram of the outcomes determines the range of most outcomes,
-    and a first model is fitted within this range. Noisy histograms of clipped gradients are
-    released in rounds. If the budget is large enough, small trees are drawn by the exponential
-    mechanism. Finally, a noisy histogram of the residuals is released for prediction intervals.
+    Outcomes are clipped to public bounds. The bins of each column are chosen from public rows,
+    which need not have outcomes. A noisy histogram of the outcomes determines the range of most
+    outcomes, and a first model is fitted within this range. After that, noisy histograms of clipped
+    gradients are released in rounds. If the budget is large enough, small trees are drawn by the
+    exponential mechanism. Finally, a noisy histogram of the residuals is released for prediction
+    intervals.
 
     Parameters
     ----------
@@ -51,70 +52,73 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Privacy budget δ in [0, 1). With δ = 0, the fit satisfies pure ε-differential privacy and
         the noise is Laplace.
     method : {"auto", "moments"}, default="auto"
-        ``"moments"`` uses noisy histograms only and draws no tree. ``"auto"`` also draws trees if
-        the budget is large enough.
+        With ``"moments"``, only noisy histograms are used and no tree is drawn. With ``"auto"``,
+        trees are also drawn if the budget is large enough.
     max_rounds : int, default=None
-        Maximum number of histogram rounds. By default, it is chosen according to the number of rows
-        and the budget.
+        Maximum number of histogram rounds. By default, the number depends on the number of rows and
+        the budget.
     outcome_bounds : pair of float, default=None
-        Lowest and highest outcome, which must not depend on private rows. Other outcomes are
+        Lowest and highest outcomes. The bounds must not depend on private rows. Other outcomes are
         clipped. By default, the bounds are the 0.005 and 0.995 quantiles of the public outcomes.
-        With fewer than 200 public outcomes, the bounds are the range of the public outcomes,
-        extended by a tenth on either side.
+        With fewer than 200 public outcomes, the bounds are the range of these outcomes, extended by
+        one tenth of its length on either side.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of numeric columns, which must not depend on private rows. The
-        bounds are used if there are fewer than twelve public rows, or if a column is constant in
-        the public rows. Without public rows and bounds, columns are assumed to be standard normal.
+        Lowest and highest values of the numeric columns. The bounds must not depend on private
+        rows. The bounds are used if there are fewer than twelve public rows, or if a column is
+        constant in the public rows. If there are neither public rows nor bounds, columns are
+        assumed to follow a standard normal distribution.
     monotonic_cst : array-like of int, shape (n_features,), or dict of column to int, default=None
         Monotone constraints of numeric columns: 1 if the predicted outcome must not decrease, -1 if
-        it must not increase, and 0 for no constraint. Missing values are not constrained. Scores
-        are projected onto the constraints, which has no privacy cost. Predictions satisfy the
-        constraints exactly.
+        it must not increase, and 0 for no constraint. The effect of missing values is not
+        constrained. Scores are projected onto the constraints, which has no privacy cost. The
+        predictions satisfy the constraints exactly.
     public_model : estimator, "auto" or None, default="auto"
-        Model of public data, which is combined with the boosted model using weights from noisy sums
-        over the private rows. A fitted estimator, such as last year's model or a published score,
-        is used unchanged. The estimator must have been trained without the private rows, and its
-        prediction for a row must depend on this row alone. An unfitted estimator is cross-fitted to
-        the public rows with outcomes. ``"auto"`` cross-fits the average of gradient boosting and a
-        linear model, provided that at least 30 public rows have outcomes and no monotone constraint
-        is set. ``None`` uses no model.
+        Model of public data to combine with the boosted model. The weights of both models are
+        computed from noisy sums over the private rows. A fitted estimator, such as last year's
+        model or a published score, is used unchanged. The estimator must have been trained without
+        the private rows, and its prediction for a row must depend on this row alone. An unfitted
+        estimator is cross-fitted to the public rows with outcomes. ``"auto"`` cross-fits the
+        average of gradient boosting and a linear model, provided that at least 30 public rows have
+        outcomes and no monotone constraint is set. ``None`` uses no model.
     n_jobs : int, default=None
-        Number of threads. Results do not depend on it.
+        Number of threads. The results do not depend on this number.
     random_state : int, numpy Generator or RandomState, default=None
         With ``None``, random numbers come from the operating system's secure generator. Any other
         value makes the fit reproducible, which is intended for tests and papers only, and is
         recorded in the receipt.
     max_rows_per_group : int, default=None
-        Maximum number of rows per person. If set, privacy is guaranteed for persons instead of
-        rows: `fit` requires `groups` and uses the first `max_rows_per_group` rows of each person.
+        Maximum number of rows per person. If this number is set, privacy is guaranteed for persons
+        instead of rows. In this case, `fit` requires `groups` and uses the first
+        `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If the budget is insufficient, `fit` raises an error
-        before reading any private row.
+        Budget from which the cost of each fit is deducted. If the budget is insufficient, `fit`
+        raises an error before reading any private row.
 
     Attributes
     ----------
     outcome_bounds_ : tuple of float
         Bounds to which outcomes were clipped. All predictions lie within these bounds.
     shapes_ : tuple of Shape
-        Contribution of each bin of each column to the mean outcome, with standard deviations.
-        Adjacent one-hot columns form a single column of categories.
+        Contribution of each column's bins to the mean outcome, with standard deviations. Adjacent
+        one-hot columns are treated as a single categorical column.
     trees_ : tuple of Tree
-        Rules of the trees, and the scores of their leaves.
+        Rule of each tree, together with the scores of its leaves.
     pairs_ : tuple of Pair
-        Sum of the trees that split on the same two columns.
+        For each pair of columns, the sum of all trees that split on these two columns.
     intercept_ : float
-        Mean outcome of an average public row before trees are added.
+        Mean outcome predicted for an average public row before trees are added.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
-        Mean absolute deviation of each column's contribution over the public rows. The importance
-        of one-hot columns that form a single column of categories is divided among these columns.
+        Mean absolute deviation of each column's contribution over the public rows. One-hot columns
+        that are treated as a single categorical column share the importance of this column.
     public_model_ : estimator, tuple of estimators, or None
-        The fitted public model, or the two fitted models for ``"auto"``.
+        The fitted public model or, with ``"auto"``, the two fitted models.
     public_weight_, boosting_weight_ : float
         Weights of the margins of the public and the boosted model.
     drift_ : float or None
-        Drift statistic of the public rows, which is about 1 without a covariate shift. Columns with
-        public values that were spread over `bounds` do not count. ``None`` if no counts of other
-        columns were released, or if the public rows come from `describe_columns`.
+        Drift statistic of the public rows, which is about 1 without a covariate shift. Columns
+        whose public values were generated by spreading them over `bounds` are ignored. The value is
+        ``None`` if no counts of other columns were released, or if the public rows come from
+        `describe_columns`.
     guarantee_ : None
         Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str
@@ -133,18 +137,19 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     LargeDeltaWarning
         If `delta` is not much smaller than 1 / n for n private rows.
     LargeEpsilonWarning
-        If `epsilon` is so large that it provides almost no protection.
+        If `epsilon` is so large that the fit provides almost no privacy protection.
     NoPublicDataWarning
-        If there are no public rows, so that bins are data-independent. Also if a column has too few
-        public values, and its bins are determined neither by `bounds` nor by its type.
+        If there are no public rows, so that bins are data-independent. The warning is also issued
+        if a column has too few public values and its bins are determined neither by `bounds` nor by
+        the column type.
     SlicedPublicDataWarning
         If `X_public` and `X` have the same number of rows, in which case cross-validation would
         split `X_public` too.
     TooFewRowsWarning
-        If the noise exceeds the strongest effect that a column can have with this number of rows.
+        If the noise exceeds the strongest effect that any column can have with this number of rows.
     UnknownCategoriesWarning
-        If most values of a categorical column in the input of a later method are unknown
-        categories.
+        If a table passed to a later method has a categorical column in which most values are
+        unknown categories.
 
     See Also
     --------
@@ -158,8 +163,8 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     trees are also drawn exactly.
 
     If the budget is too small for a histogram of the outcomes, the noise is proportional to the
-    width of the outcome bounds. With narrow bounds, many outcomes are clipped, and predictions are
-    means of clipped outcomes.
+    width of the outcome bounds. If the bounds are narrow, many outcomes are clipped, and the
+    predictions are means of clipped outcomes.
 
     References
     ----------
@@ -232,21 +237,21 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows. All rows are private, except for the rows marked by `is_public`.
+            Training rows. All of them are private, except those marked by `is_public`.
         y : array-like, shape (n,)
-            Outcomes. NaN marks public rows without an outcome.
+            Outcomes. NaN marks public rows that have no outcome.
         X_public : DataFrame or array-like, shape (m, n_features), optional
-            Separate public rows. In cross-validation, `X_public` and `X` must have different
+            Separate public rows. In cross-validation, `X_public` and `X` must differ in their
             numbers of rows.
         y_public : array-like, shape (m,), optional
-            Outcomes of `X_public`, where NaN marks missing outcomes. No noise is added to outcomes
-            of public rows. Public outcomes are weighted by their agreement with the released
-            histograms.
+            Outcomes of `X_public`, where NaN marks missing outcomes. No noise is added to the
+            outcomes of public rows. The weight of public outcomes depends on how well they agree
+            with the released histograms.
         is_public : array-like of bool, shape (n,), optional
-            Mask of the public rows of `X`. Safe in cross-validation.
+            Mask of the public rows of `X`. Using this mask is safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Person that each row belongs to, used with `max_rows_per_group`. Ignored for public
-            rows.
+            Person to whom each row belongs, used with `max_rows_per_group`. The entries of public
+            rows are ignored.
 
         Returns
         -------
@@ -256,8 +261,9 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. The message contains no private value. Also if no
-            outcome bounds are available, or if `epsilon` is too small for histograms.
+            If a parameter or an input is invalid. The error message contains no private values. The
+            error is also raised if no outcome bounds are available, or if `epsilon` is too small
+            for histograms.
         PrivacyBudgetError
             If `budget` is insufficient.
         """
@@ -299,7 +305,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         return predict_batches(self, X, self._rule())
 
     def _rule(self) -> Rule:
-        """Return the function that maps a table to predicted means."""
+        """Return the function that maps a table to the predicted means."""
         check_is_fitted(self)
         low, high = self.outcome_bounds_
         mean = self._loss.mean
@@ -311,16 +317,17 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     ) -> NDArray[np.float64]:
         """Return prediction intervals of outcomes, or credible intervals of mean outcomes.
 
-        Intervals are functions of released numbers, so they have no privacy cost. Their coverage
-        was measured but is not guaranteed by a theorem. For rows from another population, the
-        coverage may be lower.
+        The intervals are functions of released numbers, so computing them has no privacy cost. The
+        coverage of the intervals was measured, but no theorem guarantees it. For rows from a
+        different population, the coverage may be lower.
 
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
             Rows.
         level : float, default=0.9
-            Nominal coverage: the fraction of rows whose outcomes lie inside their intervals.
+            Nominal coverage, that is, the fraction of rows whose outcomes should lie inside their
+            intervals.
         of : {"outcome", "mean"}, default="outcome"
             Whether the interval is for the outcome of a new row, clipped to the bounds, or for the
             mean outcome of rows with its features.
@@ -348,7 +355,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             residual_variance = width**2
 
         def predict_intervals(table: Table) -> NDArray[np.float64]:
-            """Return the interval of each row of a table."""
+            """Return the interval for each row of a table."""
             rows = binner.encode(table)
             codes = binner.encoded_codes(rows)
             variances = prediction_variance.variances(codes, rows)
@@ -369,10 +376,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Returns
         -------
         str
-            The ten most important columns, pairs and trees and their contributions to the mean
-            outcome, with error bars of two posterior standard deviations, and the names of the
-            remaining terms. If a column has more than twelve bins, neighbouring bins are merged.
-            The text may be published.
+            The contributions of the ten most important columns, pairs and trees to the mean
+            outcome, with error bars of two posterior standard deviations, followed by the names of
+            the remaining terms. If a column has more than twelve bins, neighbouring bins are
+            merged. The text may be published.
         """
         check_is_fitted(self)
         low, high = self.outcome_bounds_
@@ -380,7 +387,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         return self._explain_as_text("mean outcome", [""], decimals)
 
     def to_json(self) -> str:
-        """Return the model as JSON, complete enough for prediction in another language.
+        """Return the model as JSON, which is sufficient for making predictions in another language.
 
         Returns
         -------
@@ -393,7 +400,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         return model_to_json(self, outcome_bounds=self.outcome_bounds_)
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that scores are low on the small data sets of scikit-learn's estimator checks."""
+        """Declare that low scores are expected on the small data sets of scikit-learn's checks."""
         tags = super().__sklearn_tags__()
         # a check requires an R² of 0.5 on 200 rows without public rows
         tags.regressor_tags.poor_score = True

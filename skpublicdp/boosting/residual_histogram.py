@@ -1,4 +1,4 @@
-"""Regression residuals: a noisy histogram for prediction intervals, and a noisy variance."""
+"""Noisy histogram of regression residuals for prediction intervals, and their noisy variance."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ RESIDUAL_SHARE = Fraction(1, 25)
 """Share of the budget for the residual histogram."""
 
 EDGE_DISTANCES = 2.0 ** (np.arange(-32, 1) / 4)
-"""Distances of the bin edges from 0, which range from 2^-8 to 1 with four edges per doubling."""
+"""Distances of the bin edges from 0. They range from 2^-8 to 1, with four edges per doubling."""
 
 RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
-"""Edges of the residual bins, from -1 to 1. Their distances from 0 are geometric, so that bins are
-fine enough for any residual variance."""
+"""Edges of the residual bins, from -1 to 1. The distances of the edges from 0 form a geometric
+sequence, so that the bins are fine enough for any residual variance."""
 
 MIN_RESIDUAL_VARIANCE = 1e-5
-"""Lower bound of the estimated residual variance, for outcomes scaled to [0, 1]."""
+"""Lower bound on the estimated residual variance, for outcomes scaled to [0, 1]."""
 
 
 class ResidualVariance(NamedTuple):
@@ -41,7 +41,7 @@ class ResidualVariance(NamedTuple):
     estimate : float
         Estimated variance, bounded below by `MIN_RESIDUAL_VARIANCE`.
     upper : float
-        Upper confidence limit: the estimate plus two standard deviations of the noise.
+        Upper confidence limit, which is the estimate plus two standard deviations of the noise.
     """
 
     estimate: float
@@ -56,7 +56,7 @@ def noisy_residual_variance(
     ledger: Ledger,
     budget: StageBudget,
 ) -> ResidualVariance:
-    """Return a noisy estimate of a model's mean squared residual, and an upper confidence limit.
+    """Return a noisy estimate of a model's mean squared residual, with an upper confidence limit.
 
     The noisy sum of squared gradients is divided by the number of rows and by the mean squared
     gradient scale, which is estimated on the public rows.
@@ -66,19 +66,19 @@ def noisy_residual_variance(
     model : AdditiveModel
         Current model.
     data : BinnedData
-        Private and public rows in bins.
+        Private and public rows, assigned to bins.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
     loss : SquaredLoss
         Loss that defines the gradients and their scale.
     ledger : Ledger
-        Ledger that is charged for the release and draws the noise.
+        Ledger that records the privacy loss of the release and draws the noise.
     budget : StageBudget
         Budget to spend.
     """
 
     def sum_squares(chunk: slice) -> Integers:
-        """Return the sum of squared gradients of one chunk of rows, shape (1,)."""
+        """Return the sum of squared gradients over one chunk of rows, shape (1,)."""
         gradients, _ = loss.gradient_hessian(
             model.raw_predict(data.codes(chunk)), data.rows.y[chunk]
         )
@@ -106,19 +106,19 @@ def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageB
     fitted : FittedModel
         Final model and the private rows.
     ledger : Ledger
-        Ledger that is charged for the release and draws the noise.
+        Ledger that records the privacy loss of the release and draws the noise.
     budget : StageBudget
         Budget to spend.
 
     Returns
     -------
     ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,)
-        Noisy counts between consecutive `RESIDUAL_EDGES`.
+        Noisy number of residuals between consecutive `RESIDUAL_EDGES`.
     """
     size = len(RESIDUAL_EDGES) - 1
 
     def count_chunk(chunk: slice) -> Integers:
-        """Return the number of residuals in each bin for one chunk of rows, shape (size,)."""
+        """Return the number of residuals in each bin for a single chunk of rows, shape (size,)."""
         residuals = fitted.data.rows.y[chunk] - fitted.loss.mean(fitted.margins(chunk))[0]
         bins = np.searchsorted(RESIDUAL_EDGES, residuals, side="right") - 1
         return np.bincount(bins.clip(0, size - 1), minlength=size)
@@ -132,10 +132,10 @@ def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageB
 
 
 def residual_fractions(counts: Integers, n: int) -> Floats:
-    """Return noisy fractions ``counts / n``, projected onto the probability simplex.
+    """Return the noisy fractions ``counts / n``, projected onto the probability simplex.
 
-    The Euclidean projection subtracts a threshold and clips at 0 (Held, Wolfe and Crowder 1974).
-    Most bins that contain only noise become 0.
+    The Euclidean projection subtracts a threshold from all fractions and clips the results at 0
+    (Held, Wolfe and Crowder 1974). Most bins that contain only noise are set to 0.
     """
     fractions = counts / n
     descending = np.sort(fractions)[::-1]
@@ -146,7 +146,7 @@ def residual_fractions(counts: Integers, n: int) -> Floats:
 
 
 def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
-    """Return quantiles of the residuals, given the fraction in each bin.
+    """Return quantiles of the residuals, given the fraction of residuals in each bin.
 
     The CDF is interpolated with a monotone cubic spline, because bins can be wide compared with the
     distribution.

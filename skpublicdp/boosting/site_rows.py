@@ -1,4 +1,4 @@
-"""Binned rows of several sites. Each site keeps its codes and margins, and returns sums."""
+"""Binned rows of several sites, each of which stores its codes and margins and returns sums."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skpublicdp.typing import Codes
 
 
 class SiteArray(SiteObject):
-    """Array with one entry per row, such as the margins, that is distributed over the sites."""
+    """Array with one entry per row, such as a margin, that is distributed over the sites."""
 
 
 class SiteBinnedRows(SiteObject, FineBinnedRows):
-    """Binned rows of several sites, whose functions run at each site on its own rows.
+    """Binned rows of several sites, where each site evaluates functions on its own rows.
 
-    A task refers to the rows by their key. Hence a function that reads the codes, targets or
-    margins of `FineBinnedRows` reads the values stored at the site.
+    Tasks refer to the rows by a key. A function that reads the codes, targets or margins of
+    `FineBinnedRows` therefore reads the values stored at the site.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class SiteBinnedRows(SiteObject, FineBinnedRows):
     Attributes
     ----------
     columns : list of ndarray, shape (0,)
-        Empty array for each column, since the codes stay at the sites.
+        Empty array for each column, since the codes remain at the sites.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class SiteBinnedRows(SiteObject, FineBinnedRows):
         self.columns = [np.empty(0, bins.dtype) for bins in fine_binner.columns]
 
     def take(self, indices: NDArray[np.intp]) -> SiteBinnedRows:
-        """Return the rows at increasing indices. Each site receives the indices of its own rows."""
+        """Return the rows with given increasing indices, which are divided among the sites."""
         positions = self._split(indices)
         key = self.group.keep(FineBinnedRows.take, self, positions)
         sizes = [len(own) for own in positions.values]
         return SiteBinnedRows(self.group, key, sizes, self.fine_binner)
 
     def with_targets(self, encode: Callable[[NDArray[Any]], NDArray[Any]]) -> SiteBinnedRows:
-        """Return the rows with targets that are encoded at the sites."""
+        """Return the same rows, with targets that are encoded at the sites."""
         key = self.group.keep(FineBinnedRows.with_targets, self, encode)
         return SiteBinnedRows(self.group, key, self.sizes, self.fine_binner)
 
@@ -73,14 +73,14 @@ class SiteBinnedRows(SiteObject, FineBinnedRows):
         return self.group.add_up(FineBinnedRows.sum_over_chunks, self, f)
 
     def sum_over_sample(self, indices: Codes, f: Callable[[Codes], Any]) -> Any:
-        """Return the sum of ``f(indices)`` over the sites, for increasing indices."""
+        """Return the sum of ``f(indices)`` over all sites, for increasing indices."""
         return self.group.add_up(_call, f, self._split(indices))
 
     def _split(self, indices: Codes) -> PerSite:
-        """Split increasing indices among all rows into indices at each site."""
+        """Split increasing indices of rows from all sites into the indices at each site."""
         return split_positions(indices, self.sizes)
 
 
 def _call(f: Callable[[Codes], Any], indices: Codes) -> Any:
-    """Return ``f(indices)``, as a task function that reads a sample of the rows."""
+    """Return ``f(indices)``. This is the task function that reads a sample of the rows."""
     return f(indices)

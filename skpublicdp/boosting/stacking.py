@@ -1,9 +1,9 @@
-"""Stacking: two noisy sums over the private rows determine the weight of a public model.
+"""Stacking, in which two noisy sums over the private rows determine a public model's weight.
 
 The final margin is α F + β s + c, where F is the margin of the boosted model and s is the margin of
-the public model, both centred. The gradient is evaluated at a mixture of both models, and the two
-sums are those of the gradient times F and the gradient times s. Everything else is a function of
-public rows and released values (docs/proofs/moments.md).
+the public model, both centred. The gradient is evaluated at a mixture of both models. One sum adds
+up the gradient times F, and the other adds up the gradient times s. All other quantities are
+functions of public rows and released values (docs/proofs/moments.md).
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ STACKING_SHARE = Fraction(1, 25)
 """Share of the budget for the two sums that determine the weight of a public model."""
 
 SWAP_DEVIATION, SCALE_DEVIATION = 0.4, 0.2
-"""Prior standard deviations of the weights, for a shift of weight between the models and for a
-common factor."""
+"""Prior standard deviations of the weights: one for a shift of weight between the models, and one
+for a common factor."""
 
 OTHER_POPULATION = 0.1
-"""Prior probability that the public model describes another population and should have no
+"""Prior probability that the public model describes a different population and should have no
 weight."""
 
 MAX_WEIGHT = 2.0
 """Maximum weight of either model."""
 
 MAX_GROWTH = 2.0
-"""Bound on the factor by which disagreement between the models can increase the public model's
-error."""
+"""Upper bound on the factor by which disagreement between the models can increase the estimated
+error of the public model."""
 
 MIXTURES = np.linspace(0.0, 1.0, 11)
-"""Candidate weights of the public model relative to a fit of the public labels, among which the
-labels select one."""
+"""Candidate weights of the public model relative to a fit of the public labels. One of them is
+selected using the public labels."""
 
 SHARE_BOUNDS = (0.05, 0.95)
-"""Bounds on the weight that public labels assign to the public model."""
+"""Bounds on the weight that the public labels assign to the public model."""
 
 UNKNOWN_SHARE = 0.75
 """Prior weight of the public model relative to voting trees, whose error is unknown."""
 
 LENGTH_QUANTILE = 0.95
-"""Quantile of the margin lengths on public rows. Margins are divided by it and clipped to length
-1."""
+"""Level of a quantile of the margin lengths on public rows. Margins are divided by this quantile
+and clipped to length 1."""
 
 MIN_LENGTH = 0.1
-"""Minimum length, in logits, by which margins are divided."""
+"""Smallest length, in logits, by which margins are divided."""
 
 DIRECTION_UNIT = 64
 """Integer that represents a clipped margin of length 1."""
@@ -75,19 +75,20 @@ LARGEST_PRODUCT = MAX_GRADIENT * DIRECTION_UNIT
 MAX_GRADIENT, and its clipped margins have a length of at most DIRECTION_UNIT."""
 
 STACKING_SENSITIVITY = Sensitivity(4 * LARGEST_PRODUCT, 2 * (2 * LARGEST_PRODUCT) ** 2)
-"""Sensitivity of the two sums, each of which a replaced row changes by at most twice the bound on a
+"""Sensitivity of the two sums. Replacing a row changes each sum by at most twice the bound on a
 contribution."""
 
 
 def stack_public_model(
     fitted: FittedModel, training: TrainingData, ledger: Ledger, budget: StageBudget
 ) -> FittedModel:
-    """Combine a boosted model and a public model, with weights determined by two noisy sums.
+    """Combine a boosted model and a public model, using weights determined by two noisy sums.
 
-    1. Estimate the errors of both models from public values, and compute the expected weights.
-    2. Release two sums over the private rows: the gradient at the expected weights, multiplied by
-       the margin of either model. If the noise is too large to be sampled, keep the expected
-       weights.
+    1. Estimate the errors of both models from public values, and compute the expected weights of
+       the models.
+    2. Release two sums over the private rows. Each adds up the gradient at the expected weights,
+       multiplied by the margin of one of the models. If the noise is too large to be sampled, keep
+       the expected weights.
     3. Compute the posterior of the weights, and return the model with the posterior mean weights.
 
     Parameters
@@ -118,20 +119,20 @@ def stack_public_model(
 
 @dataclass(frozen=True, eq=False)
 class _ModelPair:
-    """A boosted model and a public model, with their margins for the public rows.
+    """Boosted model and public model, together with their margins on the public rows.
 
     Attributes
     ----------
     fitted : FittedModel
         The boosted model.
     of_public : ndarray of int64, shape (2, n_targets, m)
-        Margins of the boosted model and of the public model for the public rows.
+        Margins of the boosted model and the public model on the public rows.
     means : ndarray of int64, shape (2, n_targets, 1)
         Rounded weighted means of these margins, which are subtracted to centre margins.
     lengths : ndarray of float64, shape (2,)
         Maximum lengths of a row's centred margins, in logits. Longer margins are clipped.
     is_calibrated : bool
-        Whether the mean outcome of the public model is also calibrated to public labels.
+        Whether the public model's mean outcome is also calibrated to public labels.
     """
 
     fitted: FittedModel
@@ -144,7 +145,7 @@ class _ModelPair:
     def from_public_rows(
         cls, fitted: FittedModel, public: PublicMargins, *, is_calibrated: bool
     ) -> _ModelPair:
-        """Return the pair, with means and lengths computed on the public rows."""
+        """Return the pair of models, with means and lengths computed on the public rows."""
         boosted = fitted.model.raw_predict(fitted.data.public_codes)
         of_public = np.array([boosted, public.of_public.astype(np.int64)])
         means = np.rint(of_public @ fitted.row_weights).astype(np.int64)[..., None]
@@ -163,8 +164,8 @@ class _ModelPair:
     def directions(self, margins: Integers) -> Floats:
         """Return the centred margins of both models in logits, shape (2, n_targets, n).
 
-        With several targets, a constant is subtracted from each row's margins, so that the margins
-        sum to 0. The softmax does not depend on this constant.
+        If there are several targets, a constant is subtracted from each row's margins so that the
+        margins sum to 0. The softmax does not depend on this constant.
         """
         centred: Floats = (margins - self.means) / MARGIN_UNIT
         if centred.shape[1] > 1:
@@ -191,12 +192,12 @@ class _ModelPair:
         return total
 
     def public_share(self, weights: Floats) -> float:
-        """Return the public model's share in the mean outcome, given the weights of both models."""
+        """Return the public model's share of the mean outcome, given the weights of both models."""
         return float(weights[1] / weights.sum()) if self.is_calibrated and weights.any() else 0.0
 
 
 def _lengths(directions: Floats) -> Floats:
-    """Return the Euclidean length of each row's margins, shape (n,)."""
+    """Return the Euclidean norm of each row's margins, shape (n,)."""
     squares = np.zeros(directions.shape[1])
     for values in directions:  # in a fixed order, independent of the row's position
         squares += values**2
@@ -210,7 +211,7 @@ def _noisy_sums(
     ledger: Ledger,
     budget: StageBudget,
 ) -> tuple[Floats, float]:
-    """Release the sums of gradient times clipped margin for both models, at given weights.
+    """Release the sums of gradient times clipped margin for both models, for given weights.
 
     Returns
     -------
@@ -223,7 +224,7 @@ def _noisy_sums(
     data = replace(pair.fitted.data, rows=rows)  # all rows, even if the fit used a sample
 
     def sum_chunk(chunk: slice) -> Integers:
-        """Return the sums over one chunk of rows, shape (2,)."""
+        """Return both sums over one chunk of rows, shape (2,)."""
         boosted = pair.fitted.model.raw_predict(data.codes(chunk))
         margins = np.array([boosted, rows.public_margins[:, chunk].astype(np.int64)])
         gradients, _ = pair.loss.gradient_hessian(pair.baseline(margins, weights), rows.y[chunk])
@@ -313,7 +314,7 @@ def _log_normal(deviation: Floats, covariance: Floats) -> float:
 
 
 def _mean_change(loss: Loss, margins: Integers, direction: Floats) -> Floats:
-    """Return the derivative of each row's mean outcomes along a direction of the margins.
+    """Return the derivatives of each row's mean outcomes when margins move in a given direction.
 
     All arrays have the shape (n_targets, m). The direction is in logits.
     """
@@ -343,13 +344,13 @@ def _outcome_covariance(loss: Loss, margins: Integers, direction: Floats) -> Flo
 def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair) -> float:
     """Estimate the squared error of the public model's margins, in squared logits.
 
-    Without public labels, the estimate is the squared distance D between both models. With public
-    labels, the labels select a weight p of the public model relative to a binned fit of the same
-    labels. If the errors of these two models are independent, p = V / (V + error), where V is the
-    variance of the fit, and V + error is the squared distance between the models. For
-    classification, V is known. For regression, the squared distance is used instead, since the
+    Without public labels, the estimate is the squared distance D between the two models. If there
+    are public labels, they are used to select a weight p of the public model relative to a binned
+    fit of the same labels. If the errors of these two models are independent, p = V / (V + error),
+    where V is the variance of the fit, and V + error is the squared distance between the models.
+    For classification, V is known. For regression, the squared distance is used instead, since the
     logistic likelihood of the fit overstates the variance. The estimate is increased if the boosted
-    model, which is based on more data, is farther from the public model than this fit.
+    model, which is based on more data, is farther from the public model than this fit is.
     """
     boosted, public = pair.directions(pair.of_public)
     distance = float((((boosted - public) ** 2).sum(axis=0)) @ fitted.row_weights)
@@ -366,7 +367,7 @@ def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair)
 def _compare_on_labels(
     training: TrainingData, public_labels: PublicLabels, pair: _ModelPair
 ) -> tuple[float, float, float]:
-    """Compare out-of-fold predictions of the public model and a binned fit of the public labels.
+    """Compare out-of-fold predictions of the public model with a binned fit of the public labels.
 
     Returns
     -------
@@ -425,7 +426,7 @@ def _compare_on_labels(
 
 
 def _as_margins(log_odds: Floats, loss: Loss, *, is_regression: bool) -> Floats:
-    """Convert the log-odds of each target to margins of a loss, in logits."""
+    """Convert the log-odds of each target to margins of a given loss, in logits."""
     if len(log_odds) == 1 and not is_regression:
         return log_odds
     means = expit(log_odds)
@@ -438,15 +439,15 @@ def _stacked(
 ) -> FittedModel:
     """Return the weighted sum of both models.
 
-    The mean outcome over the public rows equals that of the boosted model. If the public model is
-    calibrated to public labels, the mean outcome is a mixture of those of both models.
+    Over the public rows, the mean outcome equals that of the boosted model. If the public model is
+    calibrated to public labels, the mean outcome is a mixture of the mean outcomes of both models.
 
     Parameters
     ----------
     pair : _ModelPair
         Both models.
     weights : ndarray of float64, shape (2,)
-        Weights of the boosted and of the public model.
+        Weights of the boosted model and the public model.
     public_error : float
         Expected squared error of the public model.
     public_margins : PublicMargins
@@ -455,7 +456,7 @@ def _stacked(
     fitted, (boosted_weight, public_weight) = pair.fitted, weights.tolist()
 
     def scale(scores: Integers) -> Integers:
-        """Multiply scores by the weight of the boosted model, and round."""
+        """Multiply scores by the weight of the boosted model, and round them."""
         scaled: Integers = np.rint(boosted_weight * scores).astype(np.int64)
         return scaled
 

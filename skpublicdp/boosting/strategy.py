@@ -1,4 +1,4 @@
-"""Measurement strategies for gradient histograms (matrix mechanism), and their sensitivities."""
+"""Strategies of the matrix mechanism for measuring gradient histograms, and their sensitivities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
 STRATEGY_UNIT = 32
-"""Integer that represents an entry of 1 in a strategy matrix. Entries are multiples of 1/32."""
+"""Integer that represents an entry of 1 in a strategy matrix. All entries are multiples of 1/32."""
 
 MAX_OPTIMISED_BINS = 40
 """Maximum number of bins of a column for which the strategy is optimised, to limit run time."""
@@ -29,13 +29,13 @@ PRIOR_SCALE = np.exp(-1.0)
 """Prior variance of bin scores assumed when strategies are optimised (ablation: "little")."""
 
 MAX_OPTIMISER_STEPS = 60
-"""Maximum number of L-BFGS iterations. An approximate minimum is enough, since any strategy is
+"""Maximum number of L-BFGS iterations. An approximate minimum suffices, since every strategy is
 valid."""
 
 
 @dataclass(frozen=True, eq=False)
 class HistogramStrategy:
-    """Matrix mechanism strategy: an integer matrix for each column, and a weighted total.
+    """Matrix mechanism strategy, consisting of an integer matrix per column and a weighted total.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class HistogramStrategy:
     is_identity : tuple of bool
         Whether a column's strategy measures every bin separately.
     total_weight : int
-        Weight of the total over all rows, which is the last measurement.
+        Weight of the total over all rows. The total is the last measurement.
     count_weight : int
-        Weight of each row in the counts, in the integer units of gradients, whose norm is at most
-        `MAX_GRADIENT`.
+        Weight of each row in the counts, in the same integer units as gradients, whose norm is at
+        most `MAX_GRADIENT`.
     """
 
     blocks: tuple[Integers, ...]
@@ -61,7 +61,7 @@ class HistogramStrategy:
         return budget.variance(sensitivity) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the measured combinations of bin values, the last of which is the weighted total.
+        """Return the measured combinations of bin values. The last one is the weighted total.
 
         Parameters
         ----------
@@ -83,17 +83,17 @@ class HistogramStrategy:
         return [slice(end - len(block), end) for end, block in pairs]
 
     def sensitivity(self, *, counts: bool) -> Sensitivity:
-        """Return a bound on the change in all measurements when one row is replaced.
+        """Return a bound on the change in all measurements when a single row is replaced.
 
-        A row contributes its scaled gradient, whose norm is at most `MAX_GRADIENT`, times the
-        strategy entries of its bins. To the counts it contributes `count_weight` times the same
-        entries. Since the change is convex in the gradients, its maximum is attained at extreme
-        gradients (docs/proofs/moments.md).
+        Each row contributes to the gradient sums its scaled gradient, whose norm is at most
+        `MAX_GRADIENT`, multiplied by the strategy entries of its bins. To the counts, each row
+        contributes the same entries multiplied by `count_weight`. Since the change is convex in the
+        gradients, its maximum is attained at extreme gradients (docs/proofs/moments.md).
 
         Parameters
         ----------
         counts : bool
-            Whether counts are measured together with gradient sums.
+            Whether counts are measured in addition to gradient sums.
         """
         weight = self.count_weight if counts else 0
         # the total count is the number of rows, which is fixed, so only the total gradient changes
@@ -123,7 +123,7 @@ def choose_strategy(
     budget: StageBudget,
     class_balance: float,
 ) -> HistogramStrategy:
-    """Return the HDMM strategy for Gaussian noise and balanced classes, otherwise the identity."""
+    """Return the HDMM strategy for Gaussian noise and balanced classes, or else the identity."""
     identity = identity_strategy(binner, design.X, pure=budget.pure)
     if budget.pure or class_balance < BALANCED:
         return identity
@@ -140,12 +140,12 @@ def choose_strategy(
 
 
 def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStrategy:
-    """Return the strategy that measures every bin of every column, and half of the total.
+    """Return the strategy that measures every bin of every column and half of the total.
 
-    With Laplace noise, a column with two nonempty public bins is measured by the difference between
-    these bins. With Gaussian noise, counts of weight `MAX_GRADIENT` do not increase the
-    sensitivity: a row that changes bins affects two gradients and two counts, and the norm of this
-    change equals that of a flipped label.
+    With Laplace noise, if public rows occupy only two bins of a column, the difference between
+    these bins is measured. With Gaussian noise, counts of weight `MAX_GRADIENT` do not increase the
+    sensitivity: a row that moves to another bin affects two gradients and two counts, and this
+    change has the same norm as the change due to a flipped label.
 
     Parameters
     ----------
@@ -185,10 +185,10 @@ def optimised_strategy(
 ) -> HistogramStrategy:
     """Return the strategy that minimises the posterior variance of the scores (HDMM).
 
-    The matrix of each column is optimised separately, over matrices whose columns have norm 1. Bins
-    without public rows and columns with a single public bin are omitted. Counts have half the
-    weight of the largest gradient, because this strategy is used for balanced classes, where counts
-    provide less information about the scores.
+    The matrix of each column is optimised separately, among matrices whose columns have norm 1.
+    Bins without public rows are omitted, as are columns with a single public bin. Counts have half
+    the weight of the largest gradient, because this strategy is used for balanced classes, where
+    counts provide less information about the scores.
 
     References
     ----------
@@ -257,7 +257,7 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
     Returns
     -------
     ndarray of float64, shape (n_measured, n_bins)
-        A strategy equivalent to A, without the directions that A hardly measures.
+        Strategy equivalent to A, but without the directions that A hardly measures.
     """
     size = len(shares)
     C = np.diag(shares) - np.outer(shares, shares)
@@ -267,7 +267,7 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
     scale = 1 / max(float(np.trace(C @ prior)), 1e-12)
 
     def loss(flat: Floats) -> tuple[float, Floats]:
-        """Return the scaled trace and its gradient in B, where A is B with normalised columns."""
+        """Return the scaled trace and its gradient with respect to B, the unnormalised A."""
         B = flat.reshape(size, size)
         norms = np.sqrt((B**2).sum(axis=0))
         A = B / norms
@@ -277,7 +277,7 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
         slope = (slope - A * (A * slope).sum(axis=0)) / norms
         return scale * float(np.trace(C @ posterior)), scale * slope.ravel()
 
-    # start near AᵀA = K^(1/2), with a random part that breaks symmetries, where gradients vanish
+    # start near AᵀA = K^(1/2), with a random part that breaks symmetries at which gradients vanish
     start = (vectors * np.maximum(values, 1e-9) ** 0.25).T
     start = start + 0.05 * np.random.default_rng(0).normal(size=start.shape)
     options = {"maxiter": MAX_OPTIMISER_STEPS}

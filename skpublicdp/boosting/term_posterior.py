@@ -1,7 +1,8 @@
-"""Gaussian posterior of the scores of one term (bins of a column or leaves of a tree).
+"""Gaussian posterior of the scores of a single term, which is a column or a tree.
 
-The posterior is averaged over a grid of prior variances and prior means, weighted by marginal
-likelihood. A budget is divided among terms by Neyman allocation, based on their expected losses.
+The posterior is averaged over a grid of prior variances and prior means, which are weighted by
+their marginal likelihoods. The budget is divided among the terms by Neyman allocation, based on
+their expected losses.
 """
 
 from __future__ import annotations
@@ -14,28 +15,28 @@ import numpy as np
 from skpublicdp.typing import Floats, Integers
 
 ROUGHNESS = 0.1
-"""Weight of the rough component of a numeric column's prior covariance, relative to the smooth
+"""Weight of the rough component in a numeric column's prior covariance, relative to the smooth
 component."""
 
 PRIOR_VARIANCES = np.exp(np.linspace(-9, 2, 23))
-"""Grid of prior variances, which are equally likely a priori and averaged by marginal
-likelihood."""
+"""Grid of prior variances. They are equally likely a priori, and results are averaged over them
+with weights given by the marginal likelihood."""
 
 MAX_SCORE = 6.0
-"""Bound on the absolute score, in logits. Without it, the score of a bin with a single label would
-diverge."""
+"""Upper bound on the absolute score, in logits. Without this bound, the score of a bin in which all
+rows have the same label would diverge."""
 
 PUBLIC_PSEUDO_ROWS = 0.3
-"""Number of public pseudo-rows added to each bin, which keeps the hessian of an empty bin
+"""Number of public pseudo-rows added to each bin, so that the hessian of an empty bin is
 positive."""
 
 ALLOCATION_STEPS = 32
-"""Number of units per item if the budget is divided equally. The smallest positive allocation is
-one unit."""
+"""Number of units that each item receives if the budget is divided equally. One unit is the
+smallest positive allocation."""
 
 
 class TermPosterior:
-    """Gaussian posterior of the scores of one term, updated by noisy gradient sums.
+    """Gaussian posterior of a single term's scores, updated with noisy gradient sums.
 
     Parameters
     ----------
@@ -43,7 +44,8 @@ class TermPosterior:
         Prior covariance of the scores, for prior variance 1.
     scores, guess : ndarray of float64, shape (n_targets, n_bins)
         Initial scores, and their piecewise linear interpolation. The candidate prior means are the
-        initial scores, their interpolation and zero, which are averaged by marginal likelihood.
+        initial scores, their interpolation and zero. Results are averaged over the candidates with
+        weights given by the marginal likelihood.
     public_rows : ndarray of float64, shape (n_bins,)
         Effective number of public rows in each bin.
     hessian_factor : float
@@ -93,22 +95,22 @@ class TermPosterior:
         expected: Floats,
         gradient_variance: float,
     ) -> None:
-        """Average new noisy sums with earlier sums, and take a Newton step to the posterior mean.
+        """Average new noisy sums with earlier ones, and take a Newton step to the posterior mean.
 
         Let H denote the hessian sums. As in iteratively reweighted least squares, the working
         response (gradients + H scores) / deviation has the Gaussian likelihood N(H scores /
-        deviation, 1). The values of `scores`, `covariance` and `gain` are replaced.
+        deviation, 1). The attributes `scores`, `covariance` and `gain` are replaced.
 
         Parameters
         ----------
         gradients, hessians : ndarray of float64, shape (n_targets, n_bins)
-            Noisy sums over the rows in each bin.
+            Noisy sums over the rows of each bin.
         variance : float
             Noise variance of the sums.
         expected : ndarray of float64, shape (n_targets, n_bins)
             Hessian sums predicted from the public rows.
         gradient_variance : float
-            Variance of a row's gradient, as a multiple of its hessian.
+            Ratio of the variance of a row's gradient to the hessian.
         """
         self._average_sums(gradients, hessians, variance)
         H = self._last_hessian = self._hessian_factor * self._pool_hessians(expected)
@@ -123,7 +125,7 @@ class TermPosterior:
         self.scores = scores
 
     def expected_loss(self, precisions: Floats) -> Floats:
-        """Return the expected excess loss ½ tr(H C) after one more noisy update.
+        """Return the excess loss ½ tr(H C) to be expected after one more noisy update.
 
         Here H is the diagonal matrix of the last hessian sums, and C is the posterior covariance of
         the scores after the update. The result is averaged over the posterior distribution of the
@@ -132,7 +134,8 @@ class TermPosterior:
         Parameters
         ----------
         precisions : ndarray of float64, shape (n,)
-            Precision (1 / noise variance) of the additional sums, where 0 stands for no update.
+            Precision (1 / noise variance) of the additional sums. A value of 0 stands for no
+            update.
 
         Returns
         -------
@@ -157,8 +160,8 @@ class TermPosterior:
     def reset_statistics(self) -> None:
         """Discard all released sums, and keep the scores and the prior.
 
-        Old sums must be discarded before using sums over another set of rows, which have another
-        scale.
+        Sums over a different set of rows have a different scale, so the old sums must be discarded
+        before such sums are used.
         """
         self._gradients, self._hessians = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
         self._precision = 0.0
@@ -191,9 +194,10 @@ class TermPosterior:
     def _update_posterior(self, A: Floats, z: Floats) -> Floats:
         """Return the posterior mean scores given z = A scores + N(0, 1).
 
-        The prior is a mixture of N(mean, v K), over prior means and variances v with the kernel K,
-        and of a point mass at zero scores. The mixture components are averaged by marginal
-        likelihood. All components are diagonal in the eigenbasis of A K A.
+        The prior is a mixture of a point mass at zero scores and of distributions N(mean, v K) with
+        different means and variances v, where K is the kernel. The mixture components are averaged
+        with weights given by their marginal likelihoods. All components have diagonal covariances
+        in the eigenbasis of A K A.
 
         Parameters
         ----------
@@ -205,7 +209,7 @@ class TermPosterior:
         Returns
         -------
         ndarray of float64, shape (n_targets, n_bins)
-            Posterior means. The attributes `covariance` and `gain` are set.
+            Posterior means. This method also sets the attributes `covariance` and `gain`.
         """
         values, vectors = np.linalg.eigh(A[:, :, None] * self._kernel * A[:, None, :])
         residuals = z - A * self._prior_means
@@ -242,7 +246,7 @@ class TermPosterior:
 def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
     """Interpolate scores linearly between the centres of runs of equal scores.
 
-    Beyond the first and the last centre, the outermost lines are extrapolated.
+    Beyond the first and the last centre, scores are extrapolated linearly.
 
     Parameters
     ----------
@@ -282,7 +286,7 @@ def smooth_kernel(ranks: Floats) -> Floats:
     Parameters
     ----------
     ranks : ndarray of float64, shape (n,)
-        Arguments of the function, between 0 and 1.
+        Values at which the function is evaluated, between 0 and 1.
     """
     length_scale = 0.25  # length scale of the Gaussian process, in units of rank
     distance = (ranks[:, None] - ranks) / length_scale
@@ -295,14 +299,14 @@ def smooth_kernel(ranks: Floats) -> Floats:
 def smoothing_prior(ranks: Floats) -> Floats:
     """Return the prior covariance of a numeric column's scores, for prior variance 1.
 
-    The covariance is the sum of a smooth component, `smooth_kernel`, and `ROUGHNESS` times a rough
-    component, which consists of an exponential kernel and white noise. The last bin, for missing
-    values, is independent of all other bins and has variance 1.
+    The covariance is the sum of the smooth component `smooth_kernel` and a rough component, which
+    consists of an exponential kernel and white noise and is multiplied by `ROUGHNESS`. The last
+    bin, which is for missing values, is independent of all other bins and has variance 1.
 
     Parameters
     ----------
     ranks : ndarray of float64, shape (n_bins - 1,)
-        Positions of the bins in the public population, between 0 and 1.
+        Position of each bin in the public population, between 0 and 1.
     """
     length_scale = 0.06  # length scale of the rough component, in units of rank
     distance = np.abs(ranks[:, None] - ranks)
@@ -314,7 +318,7 @@ def smoothing_prior(ranks: Floats) -> Floats:
 
 
 def allocation_grid(n_items: int, steps: int = ALLOCATION_STEPS) -> Integers:
-    """Return the allocations (in units) at which the loss of each item is evaluated.
+    """Return the allocations, in units, at which the loss of each item is evaluated.
 
     The allocations are 0, powers of 2, and the total number of units.
 
@@ -331,7 +335,7 @@ def allocation_grid(n_items: int, steps: int = ALLOCATION_STEPS) -> Integers:
 
 
 def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
-    """Divide a budget such that the sum of expected losses is minimised (Neyman 1934).
+    """Divide a budget so as to minimise the sum of expected losses (Neyman 1934).
 
     Units are allocated greedily along the steepest segments of the lower convex hulls of the
     losses. The result is optimal if the losses are convex and are linear between the grid points.
@@ -339,9 +343,9 @@ def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
     Parameters
     ----------
     losses : ndarray of float64, shape (n_items, n_allocations)
-        Expected loss of each item with each allocation.
+        Expected loss of each item at each allocation.
     units : ndarray of int64, shape (n_allocations,)
-        The allocations returned by `allocation_grid`. The last allocation is the total.
+        The allocations returned by `allocation_grid`. The last allocation is the total budget.
 
     Returns
     -------
@@ -378,11 +382,11 @@ class _HullSegment(NamedTuple):
     Attributes
     ----------
     slope : float
-        Change in the loss per unit, which is negative.
+        Change in the loss per additional unit, which is negative.
     item : int
         Position of the item.
     n_units : int
-        Length of the segment in units.
+        Length of the segment, in units.
     """
 
     slope: float
@@ -398,9 +402,9 @@ def _hull_segments(units: Integers, losses: Floats, item: int) -> list[_HullSegm
     units : ndarray of int64, shape (n_allocations,)
         Allocations in increasing order.
     losses : ndarray of float64, shape (n_allocations,)
-        Expected loss with each allocation.
+        Expected loss at each allocation.
     item : int
-        Position of the item, which is copied to the segments.
+        Position of the item, which is stored in each segment.
     """
     segments, start = [], 0
     while start < len(units) - 1:

@@ -1,4 +1,4 @@
-"""Terms of a fitted model: importances, descriptions, and contributions to predictions."""
+"""Terms of a fitted model, with their importances, descriptions and contributions."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ PUBLIC_MODEL = "public model"
 """Name of the term that represents a public model."""
 
 N_TERMS_SHOWN = 10
-"""Number of terms that are described in full. The remaining terms are only named."""
+"""Number of terms that are described in full. For the remaining terms, only the names are given."""
 
 MAX_LINES_PER_COLUMN = 12
-"""Maximum number of lines per column. Neighbouring bins are merged, and rare categories omitted."""
+"""Maximum number of lines per column. To stay below this maximum, neighbouring bins are merged and
+rare categories are omitted."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """Summand of a fitted model with its importance.
+    """Summand of a fitted model, together with its importance.
 
     A term is a column, a pair of columns, another tree, or a public model.
 
     Attributes
     ----------
     name : str
-        Name of the column, the two names of the pair joined by " & ", the number of the tree, or
+        Name of the column, both names of the pair joined by " & ", the number of the tree, or
         `PUBLIC_MODEL`.
     columns : tuple of int
-        Positions of the columns that the term depends on, empty for a public model.
+        Positions of the columns on which the term depends. The tuple is empty for a public model.
     trees : tuple of int
-        Positions of the term's trees in `trees_`, empty for the shape function of a column and for
-        a public model.
+        Positions of the term's trees in `trees_`. The tuple is empty for a column's shape function
+        and for a public model.
     importance : float
-        Mean absolute deviation of the contribution, over the public rows and the targets.
+        Mean absolute deviation of the contribution over the public rows and the targets.
     """
 
     name: str
@@ -64,16 +65,16 @@ def list_terms(
     columns_of_trees: Sequence[tuple[int, ...]],
     public_importance: float | None,
 ) -> tuple[Term, ...]:
-    """Return the terms of a model: columns, pairs, trees outside of pairs, and the public model.
+    """Return the terms of a model: columns, pairs, trees in no pair, and the public model.
 
     Parameters
     ----------
     shapes, pairs, trees
         Descriptions of the columns, pairs and trees of the model.
     columns_of_trees : sequence of tuple of int
-        Positions of the columns that each tree depends on.
+        Positions of the columns on which each tree depends.
     public_importance : float, optional
-        Importance of the public model, or None without a public model.
+        Importance of the public model, or None if there is no public model.
     """
     terms = [
         Term(shape.name, (position,), (), term_importance(shape))
@@ -120,9 +121,9 @@ def describe_terms(
     shapes, trees
         Descriptions of the model's columns and trees.
     model : AdditiveModel
-        The model, which contains the splits of its trees.
+        The model, which includes the splits of its trees.
     labels : sequence of str
-        Name of each target; an empty name is not printed.
+        Name of each target. Empty names are not printed.
     decimals : int
         Number of decimals.
     """
@@ -131,8 +132,8 @@ def describe_terms(
     def format_scores(scores: Floats, deviations: Floats) -> str:
         """Format the scores of a bin or leaf as "0.52 ± 0.11 for label, ...".
 
-        The error bar is two posterior standard deviations. A deviation of 0 means that the
-        deviation is unknown, and is not printed.
+        The error bar shows two posterior standard deviations. A deviation of 0 indicates that the
+        deviation is unknown, in which case no error bar is printed.
         """
         texts = []
         for score, deviation, suffix in zip(scores, deviations, suffixes, strict=True):
@@ -164,12 +165,12 @@ def describe_terms(
 
 
 def label_suffixes(labels: Sequence[str]) -> list[str]:
-    """Return the suffix " for LABEL" of each target's score, which is empty for an empty label."""
+    """Return the suffix " for LABEL" for each target's score, or nothing if the label is empty."""
     return [f" for {label}" if label else "" for label in labels]
 
 
 def _describe_column(shape: Shape, format_scores: Callable[[Floats, Floats], str]) -> list[str]:
-    """Return the lines of text for a column, with the score of each bin or group of bins.
+    """Return the lines that describe a column, with the score of each bin or group of bins.
 
     Bins without public rows are omitted, since their scores are determined by the prior alone.
 
@@ -203,20 +204,20 @@ def _describe_column(shape: Shape, format_scores: Callable[[Floats, Floats], str
 
 
 def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[list[int]]:
-    """Merge neighbouring groups of bins greedily, with the smallest increase in squared error.
+    """Merge neighbouring groups of bins greedily, so that the squared error increases least.
 
-    The error is the squared difference between the scores and their group mean, weighted by the
-    number of public rows. The bin for missing values remains separate. Each group is a list of bin
+    The error is the squared difference between a score and the mean of its group, weighted by the
+    number of public rows. The bin for missing values is never merged. Each group is a list of bin
     positions.
 
     Parameters
     ----------
     groups : list of list of int
-        Initial groups of bins, in order.
+        Initial groups of bins, in the order of the bins.
     shape : Shape
         Scores and public shares of the bins.
     max_groups : int
-        Maximum number of returned groups.
+        Maximum number of groups that are returned.
     """
     missing_bin = len(shape.shares) - 1
     missing = [group for group in groups if group[-1] == missing_bin]
@@ -238,7 +239,7 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
 
 
 def range_text(cells: Sequence[str], first: int, last: int) -> str:
-    """Describe the bins from `first` to `last`, both included, as one interval.
+    """Describe the bins from `first` to `last`, both included, as a single interval.
 
     Parameters
     ----------
@@ -266,19 +267,19 @@ def range_text(cells: Sequence[str], first: int, last: int) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalExplanation:
-    """Predictions decomposed into the contributions of a model's terms.
+    """Predictions, decomposed into the contributions of a model's terms.
 
     Attributes
     ----------
     terms : tuple of str
-        Names of the terms: columns, pairs of columns used by trees, and other trees.
+        Names of the terms, which are columns, pairs of columns used by trees, and other trees.
     cells : ndarray of object, shape (n, n_terms)
         Description of each row's bins in the columns of each term.
     contributions : ndarray of float64, shape (n, n_terms) or (n, n_terms, n_classes)
-        Contribution of each term to the log-odds of the second of two labels, to the log-odds of
-        each of more labels, or to the mean outcome.
+        Contribution of each term: to the log-odds of the second label if there are two labels, to
+        the log-odds of each label if there are more, or to the mean outcome.
     intercept : float or ndarray of float64, shape (n_classes,)
-        Intercept of the sum.
+        Intercept, to which the contributions are added.
     """
 
     terms: tuple[str, ...]
@@ -299,7 +300,7 @@ class LocalExplanation:
         return "\n\n".join(self._describe_row(row) for row in range(len(self)))
 
     def _describe_row(self, row: int) -> str:
-        """Return a text table for one row: the strongest terms, the remainder, and the total."""
+        """Return a text table for one row: its strongest terms, the remainder, and the total."""
         # one column of numbers per target
         contributions = self.contributions[row].reshape(len(self.terms), -1)
         order = np.argsort(-np.abs(contributions).max(axis=1), kind="stable")
@@ -336,7 +337,7 @@ def explain_rows(
     codes : ndarray of int, shape (n_columns, n)
         Bin codes of the rows.
     model : AdditiveModel
-        The model, which contains the splits of its trees.
+        The model, which includes the splits of its trees.
     terms : sequence of Term
         All terms of the model.
     shapes, pairs, trees
@@ -374,8 +375,8 @@ def explain_rows(
 def _cell_texts(shapes: Sequence[Shape], bins: Sequence[BinCodes]) -> list[str] | str:
     """Describe each row's bins in the columns of a term, joined by commas.
 
-    A term without columns is a constant tree or a public model, whose description is empty for all
-    rows.
+    For a term without columns, which is a constant tree or a public model, the description of every
+    row is empty.
     """
     if not shapes:
         return ""

@@ -1,4 +1,4 @@
-"""Training data: inputs of `fit`, validated, encoded, and split into private and public rows."""
+"""Training data: the inputs of `fit`, validated, encoded and split into private and public rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats, Mask
 
 BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]
-"""Chunk of binned rows: an array of fine bins for each column, targets, and public margins."""
+"""Chunk of binned rows, with an array of fine bins for each column, targets and public margins."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -44,10 +44,11 @@ class TrainingData:
     Attributes
     ----------
     schema : Schema
-        Columns, determined from public rows. Adjacent one-hot columns form one column of
-        categories.
+        Columns, determined from public rows. Adjacent one-hot columns are combined into a single
+        categorical column.
     rows : FineBinnedRows
-        Training rows with their targets. For voting trees, these include the labelled public rows.
+        Training rows with their targets. For voting trees, the training rows include the labelled
+        public rows.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows. Columns without public values are filled from a reference sample.
         Without public rows, the array is a reference grid.
@@ -56,10 +57,10 @@ class TrainingData:
     n_public : int
         Number of public rows.
     classes : ndarray or None
-        Sorted labels, or None for a regression, whose targets are multiples of 1 / TARGET_LEVELS
-        between 0 and 1.
+        Sorted labels, or None for a regression. The targets of a regression are multiples of 1 /
+        TARGET_LEVELS between 0 and 1.
     outcome_bounds : tuple of float, or None
-        Outcomes that are encoded as 0 and 1.
+        The two outcomes that are encoded as 0 and 1.
     assumptions : tuple of str
         Assumptions about the columns, listed in the receipt.
     public_labels : PublicLabels, optional
@@ -67,11 +68,11 @@ class TrainingData:
     directions : ndarray of int8, shape (n_columns,), optional
         Monotone constraints of the columns of `schema`.
     public_margins : PublicMargins, optional
-        Public model, with its margins for the public rows. The margins for private rows are stored
-        in `rows`.
+        Public model, with its margins on the public rows. The margins of private rows are stored in
+        `rows`.
     has_actual_values : ndarray of bool, shape (n_columns,), optional
-        Mask of the columns of `schema` without synthetic public values, by which a drift of the
-        public rows is reported. By default all columns.
+        Mask of the columns of `schema` without synthetic public values. Only these columns are used
+        to report a drift of the public rows. By default all columns.
     is_described : bool, default=False
         Whether the public rows were generated from a description of the columns.
     """
@@ -92,14 +93,15 @@ class TrainingData:
 
     @property
     def n_targets(self) -> int:
-        """Number of targets: the number of labels if there are more than two, otherwise 1."""
+        """Number of targets: one per label if there are more than two labels, and otherwise 1."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
     @property
     def n_joint_public(self) -> int:
-        """Number of public rows that show how columns occur together: none if generated.
+        """Number of public rows that show how columns are related, which is 0 if generated.
 
-        In rows generated from a description, the columns are independent, as in the reference grid.
+        In rows that are generated from a description, columns are independent, as they are in the
+        reference grid.
         """
         return 0 if self.is_described else self.n_public
 
@@ -109,9 +111,10 @@ class TrainingData:
         return self.classes is None
 
     def loss(self, *, pure: bool) -> Loss:
-        """Return the loss of the target: squared, logistic or multinomial.
+        """Return the loss for the target, which is squared, logistic or multinomial.
 
-        The argument `pure` indicates that δ = 0, in which case several targets use other units.
+        The argument `pure` indicates that δ = 0, in which case the gradients of several targets are
+        in different units.
         """
         return target_loss(self.classes, pure=pure)
 
@@ -127,7 +130,7 @@ class TrainingData:
 
     @cached_property
     def binned(self) -> BinnedData:
-        """All rows with at most `N_BINS` bins per column, cut at quantiles of the public rows."""
+        """All rows, with at most `N_BINS` bins per column, cut at quantiles of public rows."""
         return self.bin(N_BINS)
 
     def bin(self, max_bins: int, weights: Floats | None = None) -> BinnedData:
@@ -175,7 +178,7 @@ def read_training_data(
     target_reader : TargetReader, optional
         Reader that validates and encodes `y`. By default, `y` contains labels.
     train_on_public_labels : bool, default=False
-        Whether, with two labels, labelled public rows are also training rows.
+        Whether labelled public rows also serve as training rows if there are two labels.
     """
     target_reader = target_reader or LabelReader(estimator.classes, min_classes=2)
     dataset = read_fit_inputs(
@@ -251,9 +254,9 @@ def read_training_data(
 
 
 def _columns_without_synthetic_values(dataset: Dataset, runs: Sequence[ColumnRun]) -> Mask | None:
-    """Return the mask of columns without synthetic public values; None if these are all columns.
+    """Return a mask of the columns without synthetic values, or None if these are all columns.
 
-    The columns are those of the folded schema, where each run of one-hot columns is one column.
+    The mask refers to the folded schema, in which each run of one-hot columns is a single column.
     """
     if not dataset.spread_columns:
         return None
@@ -264,7 +267,7 @@ def _columns_without_synthetic_values(dataset: Dataset, runs: Sequence[ColumnRun
 
 
 def _public_model_parameter(estimator: Any, directions: Directions | None) -> Any:
-    """Return the parameter `public_model`, replacing ``"auto"`` by None if it has no use.
+    """Return the parameter `public_model`, replacing ``"auto"`` with None if it would be of no use.
 
     A public model that is not monotone would violate monotone constraints. Voting trees are already
     trained on the labelled public rows.
@@ -283,8 +286,7 @@ def _public_model_parameter(estimator: Any, directions: Directions | None) -> An
 def _in_container_of(X_public: Any, schema: Schema) -> Schema:
     """Return the schema with the data frame library of `X_public`, if it is a data frame.
 
-    With this schema, a public model receives the same kind of table whether `X` is in memory or
-    streamed.
+    This way, a public model receives the same kind of table whether `X` is in memory or streamed.
     """
     if X_public is None or not is_frame(X_public):
         return schema
@@ -306,11 +308,11 @@ def bin_rows(
     Parameters
     ----------
     dataset : Dataset
-        Private rows. Data set, which at a site contains only the rows of this site.
+        Private rows. Data set. At a site, it contains only the rows of that site.
     n_private : int
         Number of private rows.
     labelled : list of BinnedChunk
-        Labelled public rows that are used as training rows.
+        Labelled public rows to be used as training rows.
     fine_binner, public_margins, dtype, n_jobs
         As in `_encoded_chunks`.
     """
@@ -357,7 +359,7 @@ def _encoded_chunks(
 
 
 def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLabels | None:
-    """Return the labels or outcomes of public rows, one-hot encoded for more than two classes.
+    """Return the labels or outcomes of public rows. More than two classes are one-hot encoded.
 
     Rows with an imputed value are excluded, since their labels were not observed together with the
     imputed value.

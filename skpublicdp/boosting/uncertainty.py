@@ -1,4 +1,4 @@
-"""Posterior variance of predicted means, computed from released numbers and public rows."""
+"""Posterior variances of predicted means, computed from released numbers and public rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats
 
 SLOPE_WINDOW = 12
-"""Window for the slope of a shape function. The slope at a bin is a finite difference over n_bins /
-SLOPE_WINDOW bins on either side."""
+"""Parameter of the window for the slope of a shape function. The slope at a bin is a finite
+difference over n_bins / SLOPE_WINDOW bins on either side."""
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """Linear interpolation of a column's step function through the bin centres.
+    """Interpolation of a column's step function by straight lines through the bin centres.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class PiecewiseLinear:
 def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
     """Return the piecewise linear interpolation of a numeric column's shape function.
 
-    The centre of a bin is the mean of its public values. If it has no public values, the centre is
-    the midpoint of its ends.
+    The centre of a bin is the mean of its public values. If a bin has no public values, the centre
+    is the midpoint of its ends.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
     lower = np.maximum(np.arange(n_intervals) - window, 0)
     runs, rises = centres[upper] - centres[lower], scores[upper] - scores[lower]
     slopes = np.divide(rises, runs, out=np.zeros(len(runs)), where=runs > 0)
-    # the outermost bins are wide, so the steepest slope is conservatively assumed there
+    # since the outermost bins are wide, the steepest slope is conservatively assumed there
     slopes[[0, -1]] = np.abs(slopes).max()
     return PiecewiseLinear(centres, slopes, low, high)
 
@@ -126,7 +126,7 @@ class PredictionVariance:
             self._variances.append((margin_size * centred_deviations(covariances, shares)[0]) ** 2)
 
     def _codes_of_terms(self, codes: BinCodes) -> list[BinCodes]:
-        """Return the rows' bins in each column, followed by the leaves in each tree, shape (n,)."""
+        """Return the rows' bins in each column, followed by their leaves in each tree."""
         return [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
 
     def variances(self, codes: BinCodes, rows: Floats) -> Floats:
@@ -137,7 +137,7 @@ class PredictionVariance:
         codes : ndarray of int, shape (n_columns, n)
             Bin codes of the rows.
         rows : ndarray of float64, shape (n, n_columns)
-            The same rows, encoded.
+            The same rows in encoded form.
         """
         total = np.full(len(rows), self._constant)
         for term_codes, variances in zip(self._codes_of_terms(codes), self._variances, strict=True):
