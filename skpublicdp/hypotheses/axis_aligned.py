@@ -24,14 +24,13 @@ from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 NO_SPLIT = -1
-"""Split index that represents a constant rule.
+"""Special split index that represents a constant rule.
 
-Table entry `NO_SPLIT` + 1 counts all rows, as if every row were above this split.
-"""
+The table entry at index `NO_SPLIT` + 1 counts all rows, as if every row were above this split."""
 
 
 class StumpCover(Cover):
-    """Cover that consists of stumps on given splits and constant rules.
+    """Cover that consists of stumps at given splits and of constant rules.
 
     Parameters
     ----------
@@ -39,7 +38,7 @@ class StumpCover(Cover):
         The splits.
     members : ndarray of intp, shape (size, 3)
         For each stump, the index of its split and the codes of the labels above and below the
-        split. A constant rule has split `NO_SPLIT`, followed by its label code twice.
+        split. A constant rule has the split index `NO_SPLIT`, followed by its label code twice.
     public : PublicSample
         Source of the feature and label names.
     """
@@ -81,10 +80,10 @@ class StumpCover(Cover):
 
 
 class Thresholds(HypothesisClass):
-    """Thresholds on one feature: rules that predict the second label above and the first below.
+    """Thresholds on a single feature: rules that predict the second label above the threshold.
 
-    Both constant rules belong to the class, whose VC dimension is 1. `Stumps` contains thresholds
-    in both directions.
+    Such a rule predicts the first label for all other rows. The class contains both constant rules
+    and has VC dimension 1. `Stumps` contains thresholds in both directions.
 
     Parameters
     ----------
@@ -178,6 +177,6 @@ class Stumps(HypothesisClass):
 def _stump_cover(
     splits: Splits, members: list[tuple[int, int, int]], public: PublicSample
 ) -> StumpCover:
-    """Return the cover of the given (split, label above, label below) triples and all constants."""
+    """Return a cover of the given (split, label above, label below) triples and all constants."""
     constants = [(NO_SPLIT, label, label) for label in range(len(public.classes))]
     return StumpCover(splits, np.array(members + constants, dtype=np.intp), public)

@@ -18,15 +18,15 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 
 class AxisBox(Polytope):
-    """Rule that predicts one label in an axis-aligned box and the other label outside.
+    """Rule that predicts one label inside an axis-aligned box and the other label outside.
 
     Parameters
     ----------
     faces : HalfspaceSet
-        Closed halfspaces of one column each, at least one.
+        One or more closed halfspaces, each of which constrains a single column.
     is_union : bool
         Whether the first label is predicted in the union of the halfspaces instead of their
-        intersection. Then the second label is predicted in a box with open faces.
+        intersection. In this case, the second label is predicted inside a box with open faces.
     public : PublicSample
         Source of the names.
     """
@@ -52,7 +52,7 @@ class AxisBox(Polytope):
         return f"if {condition} (≈):\n    predict {inside}\nelse:\n    predict {outside}"
 
     def _condition(self, normal: Floats, offset: float) -> str:
-        """Return the condition of a row inside the box on one side of a face, in words."""
+        """Return the condition, in words, that a row inside the box satisfies at one face."""
         (column,) = np.flatnonzero(normal)
         is_lower_end = normal[column] > 0
         sign = (">=" if is_lower_end else "<=") if not self._is_union else "<>"[not is_lower_end]
@@ -65,9 +65,9 @@ class AxisPool(NamedTuple):
     Attributes
     ----------
     halfspaces : HalfspaceSet
-        The halfspaces, closed, with normals of length 1.
+        The closed halfspaces, whose normals have length 1.
     missed : int
-        Maximum number of public rows strictly between two neighbouring values of a column.
+        Maximum number of public rows strictly between two neighbouring cut values of a column.
     """
 
     halfspaces: HalfspaceSet
@@ -75,14 +75,14 @@ class AxisPool(NamedTuple):
 
 
 def axis_pool(X: Floats, n_cuts: int) -> AxisPool:
-    """Return the axis-aligned halfspaces at evenly spaced ranks of each column.
+    """Return axis-aligned halfspaces at evenly spaced ranks of each column.
 
     Parameters
     ----------
     X : ndarray of float64, shape (m, n_features)
-        Public rows, at least one.
+        One or more public rows.
     n_cuts : int
-        Number of values per column, at least two. The smallest and the largest one are among them.
+        Number of values per column, at least two. These include the smallest and the largest value.
     """
     m, n_features = X.shape
     ranks = np.linspace(0, m - 1, min(n_cuts, m)).round().astype(np.intp)
@@ -102,16 +102,16 @@ def axis_pool(X: Floats, n_cuts: int) -> AxisPool:
 
 
 class AxisBoxCover(IntersectionCover):
-    """All boxes of a limited number of faces from a pool, with either label inside.
+    """All boxes from a pool with a limited number of faces, with either label inside.
 
-    The first members are those of `IntersectionCover`, with the first label in an intersection of
-    halfspaces. The others have the first label in a union of at least two halfspaces, and so the
-    second label in a box.
+    The first members are those of `IntersectionCover`, which predict the first label inside an
+    intersection of halfspaces. The remaining members predict the first label inside a union of at
+    least two halfspaces, and therefore the second label inside a box.
 
     Parameters
     ----------
     pool : AxisPool
-        Halfspaces of the faces.
+        Halfspaces that define the faces.
     max_faces : int
         Maximum number of faces of a box.
     public : PublicSample
@@ -120,7 +120,8 @@ class AxisBoxCover(IntersectionCover):
     Attributes
     ----------
     missed : int
-        Maximum number of public rows by which moving one face of a box to the pool changes it.
+        Maximum number of public rows that change sides if one face of a box is moved to the nearest
+        face in the pool.
     """
 
     def __init__(self, pool: AxisPool, max_faces: int, public: PublicSample) -> None:
@@ -135,10 +136,10 @@ class AxisBoxCover(IntersectionCover):
         return super().size + sum(self._n_subsets[2:])
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all members, as a family without structure (`Leaf`).
+        """Return the error counts of all members, as an unstructured family (`Leaf`).
 
-        The excess of a union is the sum of the excesses of all intersections of its halfspaces,
-        with alternating signs.
+        By inclusion-exclusion, the excess of a union is the sum, with alternating signs, of the
+        excesses of all intersections of its halfspaces.
         """
         intersections = super().family(table)
         assert isinstance(intersections, Leaf)
@@ -158,7 +159,7 @@ class AxisBoxCover(IntersectionCover):
         return Leaf(np.concatenate(unions))
 
     def hypothesis(self, path: Path) -> Polytope:
-        """Return the member at an index: intersections by their size, then unions."""
+        """Return the member at an index; intersections come first, by size, and then unions."""
         index = int(path) - super().size
         if index < 0:
             polytope = super().hypothesis(path)
@@ -174,9 +175,9 @@ class AxisBoxCover(IntersectionCover):
 
 
 def increasing_subsets(n: int, size: int) -> Codes:
-    """Return all subsets of range(n) of a size, as increasing columns in lexicographic order.
+    """Return all subsets of range(n) of a given size, as increasing columns in lexicographic order.
 
-    The shape is (size, number of subsets). `unrank` returns one of them.
+    The shape is (size, number of subsets). `unrank` returns a single subset.
     """
     subsets = np.arange(n)[None]
     for _ in range(size - 1):
@@ -191,7 +192,7 @@ def increasing_subsets(n: int, size: int) -> Codes:
 def build_axis_boxes(
     public: PublicSample, max_faces: int, max_halfspaces: int, alpha: float
 ) -> IntersectionCover:
-    """Return the cover of axis-aligned boxes with at most `max_faces` faces at public values.
+    """Return the cover of axis-aligned boxes with at most `max_faces` faces, all at public values.
 
     Parameters
     ----------
@@ -200,15 +201,15 @@ def build_axis_boxes(
     max_faces : int
         Maximum number of faces of a box.
     max_halfspaces : int
-        Maximum number of halfspaces of the pool.
+        Maximum number of halfspaces in the pool.
     alpha : float
-        Maximum share of the public rows on which a box disagrees with the nearest member, unless
-        `max_halfspaces` is too small for it.
+        Maximum fraction of the public rows on which a box disagrees with the nearest member of the
+        cover, unless `max_halfspaces` is too small to achieve it.
 
     Raises
     ------
     CoverSizeError
-        If the pool has no place for two values of each column.
+        If the pool is too small for two values of each column.
     """
     n_features = public.X.shape[1]
     if len(public.classes) == 1 or not len(public.X):

@@ -24,21 +24,21 @@ MAX_REPR_LENGTH = 300
 """Maximum number of characters of a rule in a repr; most trees of depth 2 are shorter."""
 
 EARLIER_NAMES = {"refine": "refined", "refinable_members": "scouts"}
-"""Members of `Cover` that had different names in earlier versions."""
+"""Members of `Cover` that had other names in earlier versions."""
 
 MAX_BLOCK_ERRORS = 1 << 22
-"""Maximum number of error counts of a family that are kept in memory at a time."""
+"""Maximum number of error counts of a family kept in memory at a time."""
 
 
 class FeatureName(str):
-    """Name of a column whose numbers have a special text format, for example dates.
+    """Name of a column whose numbers have their own text format, such as dates.
 
     Parameters
     ----------
     name : str
         Name of the column.
     write : callable, optional
-        Function that formats a number of the column as text in printed rules.
+        Function that formats a number in the column as text in printed rules.
     """
 
     write: Callable[[float], str]
@@ -53,7 +53,7 @@ class FeatureName(str):
 
 @dataclass(frozen=True, eq=False)
 class PublicSample:
-    """Public rows, label values and feature names, from which a cover is built.
+    """Public rows, label values and feature names used to build a cover.
 
     Parameters
     ----------
@@ -119,17 +119,15 @@ class Cover(ABC):
     equal_rounds: bool = False
     """Whether all draws receive equal shares of the budget and none of them can be omitted.
 
-    Otherwise, later draws receive larger shares.
-    """
+    Otherwise, later draws receive larger shares."""
 
     radius: float | None = None
-    """Upper bound on the distance of a rule of the class from the nearest member of the cover.
+    """Upper bound on the distance from any rule of the class to the nearest member of the cover.
 
     The distance is the fraction of public rows on which the two rules disagree. None means that no
     bound is known.
 
-    `guarantees.cover_radius` converts the fraction into a bound for the population.
-    """
+    `guarantees.cover_radius` converts the fraction into a bound for the population."""
 
     cuts: Cuts | None = None
     """Distance, in public rows, between the cuts of a rule and the cuts of the nearest member.
@@ -147,7 +145,7 @@ class Cover(ABC):
 
     @property
     def refinable_members(self) -> Cover:
-        """Cover that contains only the members with finer covers, for all draws except the last."""
+        """Cover of only the members that have finer covers, used for every draw except the last."""
         return self
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
@@ -170,7 +168,7 @@ class Cover(ABC):
         return self
 
     def n_final_rules(self, n_draws: int) -> int:
-        """Return an upper bound on the number of rules that `n_draws` draws can produce.
+        """Return an upper bound on the number of distinct rules that `n_draws` draws can produce.
 
         Draw t has at most size^t outcomes, and the search can end after any draw.
         """
@@ -213,7 +211,7 @@ class Cover(ABC):
 
 
 class HypothesisClass(BaseEstimator, ABC):
-    """A class of prediction rules that public rows reduce to a finite cover.
+    """A class of prediction rules that can be reduced to a finite cover using public rows.
 
     To add a class, create a subclass, define its settings as ``__init__`` parameters (as in
     scikit-learn estimators) and implement `build_cover`.

@@ -1,4 +1,4 @@
-"""Intervals and rectangles, scored with summed-area tables."""
+"""Hypothesis classes of intervals and rectangles, scored with summed-area tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Box(Hypothesis):
     Parameters
     ----------
     grid : BoxGrid
-        The features and their cuts.
+        The features and the cuts of each feature.
     low, high : tuple of int
         For each feature, the index of the first cell inside the box and of the first cell above the
         box.
@@ -117,7 +117,7 @@ class BoxCover(Cover):
     Parameters
     ----------
     grid : BoxGrid
-        The features and their cuts.
+        The features and the cuts of each feature.
     public : PublicSample
         Source of the feature and label names.
     """
@@ -144,8 +144,8 @@ class BoxCover(Cover):
     def family(self, table: Integers) -> Family:
         """Return the error counts of all boxes, as nested choices of one interval per feature.
 
-        A box makes an error on rows with the first label inside and on rows with the last label
-        outside. The error count of a box is therefore the error count of the empty box plus the
+        A box mislabels the rows with the first label inside it and the rows with the last label
+        outside it. The error count of a box is therefore the error count of the empty box plus the
         excess weight of the first label in the cells of the box. The sum over the cells is a
         difference of cumulative sums along each axis. With a single label, all error counts are 0.
         """
@@ -207,7 +207,7 @@ def n_boxes(cuts: Sequence[Floats]) -> int:
 
 
 class Rectangles(HypothesisClass):
-    """Axis-aligned boxes on up to three features: rules that predict the second label inside.
+    """Axis-aligned boxes on up to three features: rules that predict the second label inside a box.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ class Rectangles(HypothesisClass):
 
 
 class Intervals(HypothesisClass):
-    """Intervals on one feature: rules that predict the second label inside.
+    """Intervals on a single feature: rules that predict the second label inside the interval.
 
     Parameters
     ----------

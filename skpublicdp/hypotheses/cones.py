@@ -20,7 +20,7 @@ from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Pa
 from skpublicdp.typing import Codes, Floats, Integers
 
 CONE_BLOCK_ROWS = 1 << 12
-"""Maximum number of rows whose codes about all pivots are kept in memory at a time."""
+"""Maximum number of rows for which the codes about all pivots are kept in memory at a time."""
 
 CODES_PER_LINE = 4
 """Number of codes per line through a pivot: two opposite rays, and the gap before each ray."""
@@ -36,14 +36,14 @@ class Wedge(NamedTuple):
     """The rays about the pivot through all public points."""
 
     first: int
-    """Index of the ray at which the wedge begins."""
+    """Index of the ray where the wedge begins."""
 
     width: int
     """Number of steps from the first ray to the last; a halfspace has `len(rays)` steps."""
 
 
 class Cone(Polytope):
-    """A prediction rule given by an intersection of wedges about public points.
+    """A prediction rule defined by an intersection of wedges about public points.
 
     `predict` determines membership from the codes of rows, exactly as `ConeCover.tabulate` does.
     The normals and offsets are rounded and are only used for printing.
@@ -106,7 +106,7 @@ class _ConeTable(NamedTuple):
     """Difference between the error counts of the affine hull and the empty set."""
 
     cost_sums: Integers
-    """Cost of each code within each halfspace, shape (n_apex_pivots, n_codes, max_halfspaces)."""
+    """Cost of each code within each halfspace: shape (n_apex_pivots, n_codes, max_halfspaces)."""
 
 
 class ConeCover(Cover):
@@ -169,13 +169,13 @@ class ConeCover(Cover):
 
     @property
     def _n_wedges(self) -> int:
-        """Number of wedges about a pivot: a first ray and a width of at most half a turn."""
+        """Number of wedges about a pivot, given by a first ray and a width up to half a turn."""
         return 2 * self._max_lines**2
 
     def _list_halfspaces(self, points: Floats, apex: int) -> list[tuple[int, int]]:
         """Return both halfspaces of each plane through the apex and two other points.
 
-        Each halfspace is listed once, represented by a pivot index and the ray at which its half
+        Each halfspace is listed once and is represented by a pivot index and the ray where its half
         turn begins. A plane that contains several pivots at the apex is listed for the first of its
         other points.
         """
@@ -261,7 +261,7 @@ class ConeCover(Cover):
                 pair += 1
 
     def _indicator(self, codes: Codes, pivot: int, ray: int) -> Integers:
-        """Return 1 for codes in the halfspace whose half turn begins at a ray, otherwise 0."""
+        """Return 1 for codes in the halfspace whose half turn begins at a ray, and 0 for others."""
         rays = self._rays[pivot]
         return rays.in_wedge(codes, ray, len(rays)).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Conjunctions of up to three literals, as in "A and B and not C"."""
+"""Hypothesis class of conjunctions of up to three literals, as in "A and B and not C"."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Conjunction(Hypothesis):
     Parameters
     ----------
     splits : Splits
-        One split per literal. If there are no splits, the rule is a constant.
+        The splits, one for each literal. If there are no splits, the rule is a constant.
     above : tuple of bool
         For each literal, True for `x > threshold` and False for `x <= threshold`.
     public : PublicSample
@@ -71,7 +71,7 @@ class Conjunction(Hypothesis):
 
 
 class ConjunctionCover(Cover):
-    """Cover of all conjunctions with a fixed number of literals, and of both constants.
+    """Cover that contains all conjunctions with a fixed number of literals, and both constants.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ class ConjunctionCover(Cover):
     def family(self, table: Integers) -> Family:
         """Return the error counts of all conjunctions, as nested choices of one literal.
 
-        A conjunction makes an error on rows with the first label where it holds and on rows with
-        the last label elsewhere. The error count of a conjunction is therefore the weight of the
-        last label plus the excess weight of the first label where the conjunction holds. With a
-        single label, all error counts are 0.
+        A conjunction mislabels the rows with the first label for which it holds and the rows with
+        the last label for which it does not hold. The error count of a conjunction is therefore the
+        weight of the last label plus the excess weight of the first label where the conjunction
+        holds. With a single label, all error counts are 0.
         """
         excess = table[0] - table[-1]
         # the first entry, for the conditions that are always true, is the total over all rows
@@ -138,10 +138,10 @@ class ConjunctionCover(Cover):
         Parameters
         ----------
         base_errors : int
-            Error count of the rule that never holds.
+            Error count of the rule whose condition never holds.
         excess : ndarray of int64, shape (*batch, *n_literals * (n_splits + 1,))
-            Excess weight of the first label on the rows where the chosen literals and further
-            splits hold.
+            Excess weight of the first label on the rows that satisfy the chosen literals and exceed
+            the further splits.
         n_literals : int
             Number of literals that remain to be chosen.
         """

@@ -28,8 +28,7 @@ Indicators = Callable[[Floats, NDArray[np.float32]], Any]
 """Function ``indicators(X, out)`` that evaluates predicates on rows.
 
 The function writes 1 if a row satisfies a predicate and 0 otherwise to ``out``, which has shape
-(n_predicates, n).
-"""
+(n_predicates, n)."""
 
 
 def contingency_bytes(n_predicates: int, n_classes: int, order: int) -> int:
@@ -47,12 +46,12 @@ def contingency_table(
     n_classes: int,
     order: int,
 ) -> Integers:
-    """Return the weight of rows by label and by each combination of `order` satisfied predicates.
+    """Return the weight of the rows by label and by combination of `order` satisfied predicates.
 
     Parameters
     ----------
     indicators : callable
-        Function ``indicators(X, out)`` that writes whether each row satisfies each predicate.
+        Function ``indicators(X, out)`` that records whether each row satisfies each predicate.
     n_predicates : int
         Number of predicates.
     X, y, weights
@@ -100,7 +99,7 @@ def blocks_by_label(y: Codes, n_classes: int, block_rows: int) -> Iterator[tuple
 def _add_sums(
     table: Integers, satisfied: NDArray[np.float32], weights: Integers | None, dtype: Any
 ) -> None:
-    """Add the weight of the rows that satisfy each combination of predicates, in place.
+    """For each combination of predicates, add the weight of the rows that satisfy it, in place.
 
     Parameters
     ----------
@@ -156,7 +155,7 @@ def pair_counts(
     weights: Integers,
     n_classes: int,
 ) -> Iterator[tuple[int, int, Integers]]:
-    """Yield the weight of rows by label and pair of cells, for each pair of discretised columns.
+    """For each pair of discretised columns, yield the weight of rows by label and pair of cells.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Corrections of a public model: the model itself, and versions with rule-based changes."""
+"""Corrections of a public model: the unchanged model, and versions modified by rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skpublicdp.mechanisms.families import Family, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 AGREES, DIFFERS = "as the model", "unlike the model"
-"""Labels of the rules that correct a model. The labels are sorted, as required."""
+"""Labels used by the rules that correct a model. The labels are sorted, as required."""
 
 
 class CorrectedHypothesis(Hypothesis):
@@ -33,7 +33,7 @@ class CorrectedHypothesis(Hypothesis):
     model : ClassifierHypothesis
         The model.
     correction : Hypothesis
-        Rule whose code 1 means that the other label is predicted.
+        Rule whose label code 1 means that the other label is predicted.
     """
 
     def __init__(self, model: ClassifierHypothesis, correction: Hypothesis) -> None:
@@ -52,9 +52,9 @@ class CorrectedHypothesis(Hypothesis):
 class CorrectedCover(Cover):
     """Cover of the corrections of a model by the members of another cover.
 
-    A corrected rule makes an error on a row if and only if the correction makes an error on the
-    label "the model is wrong here". The table is therefore the other cover's table for these
-    labels.
+    A corrected rule mislabels a row if and only if the correction mislabels it with respect to the
+    label "the model is wrong here". The table is therefore that of the other cover, computed for
+    these labels.
 
     Parameters
     ----------
@@ -71,11 +71,11 @@ class CorrectedCover(Cover):
 
     @property
     def refinable_members(self) -> Cover:
-        """Corrections by the members that have finer covers."""
+        """Corrections by those members that have finer covers."""
         return self._of(self.corrections.refinable_members)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return the corrections by finer members around a released hypothesis."""
+        """Return the corrections by members of a finer cover around a released hypothesis."""
         if isinstance(hypothesis, CorrectedHypothesis):
             hypothesis = hypothesis.correction
         return self._of(self.corrections.refine(hypothesis, step))

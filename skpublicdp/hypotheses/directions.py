@@ -12,19 +12,19 @@ SPARSE_SHARE = 0.2
 """Default fraction of sparse directions, which use few features."""
 
 SPARSE_SIZES = (2, 3, 4)
-"""Numbers of features of sparse directions, used in turn."""
+"""Numbers of features used by sparse directions, taken in turn."""
 
 ISOTROPIC_DIVISOR = 10
-"""One out of this many directions is isotropic, and one is isotropic after whitening."""
+"""One in this many directions is isotropic, and one is isotropic after whitening."""
 
 REFINEMENT_DISTANCES = (0.8, 0.4, 0.2)
-"""Distances from new directions to a released direction in the first refinement (unit vectors)."""
+"""Distances of the first new directions from a released direction (as unit vectors)."""
 
 MIN_WHITENING_VARIANCE = 1e-3
-"""Minimum variance used in whitening, which prevents magnifying nearly constant combinations."""
+"""Minimum variance in whitening; it prevents magnifying nearly constant combinations."""
 
 MAX_SPARSE_FEATURES = 6
-"""Maximum number of features of a sparse direction, which is mostly refined in its features."""
+"""Maximum number of features used by a sparse direction, which is mostly refined within them."""
 
 
 def draw_directions(points: Floats, size: int, sparse_share: float = SPARSE_SHARE) -> Floats:
@@ -96,7 +96,7 @@ def directions_around(normal: Floats, points: Floats, size: int, step: int) -> F
 
 
 def _sparse_moves(centre: Floats, varies: Mask, size: int, seed: int) -> Floats:
-    """Return random directions in the features of `centre`, and equally many with one more feature.
+    """Return random directions with the features of `centre`, and as many with one more feature.
 
     A single feature has no other direction, so all directions then use one additional feature.
 

@@ -1,4 +1,4 @@
-"""Covers of explicit lists: hypotheses, fitted classifiers, and unions of classes."""
+"""Covers built from explicit lists: hypotheses, fitted classifiers and unions of classes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MAX_TESTED_ROWS = 100
 """Maximum number of public rows on which each model is tested, which limits the running time."""
 
 MASS_RESOLUTION = 1 << 10
-"""Relative precision to which the prior masses of many classes are equal: 1 / 1024."""
+"""Relative precision to which the prior masses of many classes are made equal: 1 / 1024."""
 
 MAX_EXACT_PRIOR_BITS = 128
-"""Maximum number of binary digits of prior weights with which the masses are made exactly equal."""
+"""Maximum number of binary digits in prior weights for which the masses are made exactly equal."""
 
 
 class ListedCover(Cover):
@@ -66,7 +66,7 @@ class ListedCover(Cover):
 
 
 class ClassifierHypothesis(Hypothesis):
-    """A fitted classifier as a hypothesis, with suppressed warnings and error messages.
+    """A fitted classifier used as a hypothesis, with warnings and error messages suppressed.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class UnionCover(Cover):
 
     @property
     def refinable_members(self) -> Cover:
-        """Union of the covers with several rounds; other covers only take part in the last draw."""
+        """Union of the covers with several rounds; all others only take part in the last draw."""
         refinable = [
             (cover.refinable_members, divisor)
             for cover, divisor in zip(self.covers, self.inverse_masses, strict=True)

@@ -1,4 +1,4 @@
-"""Unions of many halfspaces, which a search draws one halfspace at a time."""
+"""Unions of many halfspaces, built by a search that draws one halfspace at a time."""
 
 from __future__ import annotations
 
@@ -33,51 +33,53 @@ from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
 DEFAULT_FIRST_WEIGHT = math.exp(-1)
-"""Weight of errors in the first draw. With it, the weights are those of the distorted greedy
-algorithm for unions that have as many halfspaces as there are draws."""
+"""Weight of errors on rows of the covered label in the first draw.
+
+This value yields the weights of the distorted greedy algorithm for unions with as many halfspaces
+as there are draws."""
 
 WHY_GROWING_IS_UNPROVED = (
     f"more than {MAX_LISTED_FACES} halfspaces are drawn one at a time, so the search may miss the "
     "best rule; evaluation_share gives a bound by counted errors"
 )
-"""Reason why no bound on the excess error is proved."""
+"""Reason why no bound on the excess error has been proved."""
 
 PUBLIC, PRIVATE = 0, 1
 
 MakeRule = Callable[[HalfspaceSet, int], Polytope]
 """``make_rule(faces, covered)`` returns the rule that predicts the label code `covered` in a union:
-for 0 the union of the closed halfspaces `faces`, for 1 the union of their complements."""
+the union of the closed halfspaces `faces` for label 0, and of their complements for label 1."""
 
 
 class GrowingUnion(Cover):
-    """A union of halfspaces, and all unions that add one halfspace of a pool to it.
+    """A cover of a union of halfspaces and of all unions that add one halfspace from a pool.
 
-    A rule predicts one label, the *covered* label, in a union of halfspaces and the other label
-    elsewhere. `refine` returns the cover of the next draw. After `n_faces` draws the search starts
-    again with an empty union for the next label. The last cover lists all rules drawn before, so
-    the last draw selects both a label and a number of halfspaces.
+    A rule predicts one label, the *covered* label, inside a union of halfspaces and the other label
+    elsewhere. `refine` returns the cover for the next draw. After `n_faces` draws, the search
+    starts again with an empty union for the next label. The last cover lists all previously drawn
+    rules, so the last draw selects both a label and a number of halfspaces.
 
-    In early draws, an error on a row of the covered label counts less than an error on another row:
-    its weight grows from about `first_weight` to 1 in a geometric sequence. The first halfspaces
-    then contain few rows of the other label, because no later halfspace can correct such an error
-    (distorted greedy algorithm of [1]_).
+    In early draws, an error on a row of the covered label counts less than an error on any other
+    row: its weight increases from about `first_weight` to 1 in a geometric sequence. The first
+    halfspaces therefore contain few rows of the other label, which matters because later halfspaces
+    cannot correct such errors (distorted greedy algorithm of [1]_).
 
     Parameters
     ----------
     pool : HalfspaceSet
-        Closed halfspaces, at least one.
+        One or more closed halfspaces.
     n_faces : int
         Maximum number of halfspaces in a union, and number of draws for each covered label.
     first_weight : float
-        Limit, in (0, 1], of the weight of an error on a row of the covered label in the first draw.
+        Limit, in (0, 1], of the weight in the first draw of an error on a row of the covered label.
     make_rule : callable
         ``make_rule(faces, covered)`` returns the rule of a union.
     labels : tuple of int, default=(0, 1)
         Codes of the labels to cover, in this order.
     drawn : tuple of Polytope, default=()
-        Rules that were drawn before, without repetitions.
+        Rules that were drawn earlier, without repetitions.
     n_drawn : int, default=0
-        Number of draws for the first of `labels` so far.
+        Number of draws made so far for the first of `labels`.
 
     References
     ----------
@@ -109,17 +111,17 @@ class GrowingUnion(Cover):
 
     @property
     def covered(self) -> int:
-        """Code of the label that the union covers."""
+        """Code of the label covered by the union."""
         return self._labels[0]
 
     @property
     def union(self) -> Polytope:
-        """The rule to which a halfspace is added."""
+        """The rule to which the next halfspace is added."""
         return self._drawn[-1]
 
     @property
     def error_weight(self) -> float:
-        """Weight of an error on a row of the covered label, a multiple of 1 / `WEIGHT_UNIT`."""
+        """Weight of an error on a row of the covered label, as a multiple of 1 / `WEIGHT_UNIT`."""
         n_left = self._n_faces - 1 - self._n_drawn
         return int(WEIGHT_UNIT * self._first_weight ** (n_left / self._n_faces)) / WEIGHT_UNIT
 
@@ -129,17 +131,17 @@ class GrowingUnion(Cover):
         return 1 + len(self.pool)
 
     def n_final_rules(self, n_draws: int) -> int:
-        """Return the number of rules with which a search that begins here may end."""
+        """Return the number of rules that can be the result of a search that begins here."""
         return len(self._labels) * growth_function(len(self.pool), self._n_faces)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of the rows that each halfspace adds to the union, by label.
+        """Return, for each label, the weight of the rows that each halfspace adds to the union.
 
-        This is a `contingency_table` of order 1.
+        The result is a `contingency_table` of order 1.
         """
 
         def write_indicators(chunk: Floats, out: NDArray[np.float32]) -> None:
-            """Write 1 if a halfspace adds a row to the union, 0 otherwise, to `out`."""
+            """Write 1 to `out` if a halfspace adds a row to the union, and 0 otherwise."""
             self.pool.contains(chunk, out)
             if self.covered == PRIVATE:  # the union consists of the complements
                 np.subtract(1, out, out=out)
@@ -148,11 +150,11 @@ class GrowingUnion(Cover):
         return contingency_table(write_indicators, len(self.pool), X, y, weights, 2, order=1)
 
     def family(self, table: Integers) -> Family:
-        """Return the weighted numbers of errors of all members, up to a constant, as a `Leaf`.
+        """Return the weighted error counts of all members, up to a constant, as a `Leaf`.
 
-        The total weight of errors on rows of the covered label is rounded down to an integer. If
-        one row of weight w is replaced, the result changes by at most w, since the weight of an
-        error is at most 1.
+        The total weight of errors on rows of the covered label is rounded down to an integer.
+        Replacing one row of weight w changes the result by at most w, since the weight of an error
+        is at most 1.
         """
         missed = table[self.covered][0] - table[self.covered]
         wrongly_covered = table[1 - self.covered].copy()
@@ -166,7 +168,7 @@ class GrowingUnion(Cover):
         return Leaf(weighted + wrongly_covered)
 
     def hypothesis(self, path: Path) -> Polytope:
-        """Return the member at an index: 0 is the union, then come the halfspaces of the pool."""
+        """Return the member at an index; the union comes first, followed by the pool halfspaces."""
         index = int(path)
         if index == 0:
             return self.union
@@ -174,7 +176,7 @@ class GrowingUnion(Cover):
         return self._make_rule(faces, self.covered)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return the cover of the next draw, given the rule that was drawn last."""
+        """Return the cover for the next draw, given the most recently drawn rule."""
         assert isinstance(hypothesis, Polytope)
         is_new = hypothesis is not self.union
         drawn = (*self._drawn, hypothesis) if is_new else self._drawn
@@ -199,27 +201,28 @@ def build_growing_union(
     max_halfspaces: int,
     alpha: float | None,
 ) -> IntersectionCover | GrowingUnion:
-    """Return the first cover of a search for a union of many halfspaces.
+    """Return the initial cover of a search over unions of many halfspaces.
 
     Parameters
     ----------
     public : PublicSample
-        Public rows and at most two labels. With a single label, or without public rows, the
-        returned cover has a single rule.
+        Public rows and at most two labels. If there is a single label, or if there are no public
+        rows, the returned cover contains a single rule.
     pool : {"axes", "auto", "paper"}
-        ``"axes"`` for axis-aligned boxes; otherwise that of `HalfspaceIntersections`.
+        ``"axes"`` selects axis-aligned boxes; the other values are those of
+        `HalfspaceIntersections`.
     n_faces : int
         Maximum number of halfspaces in a union.
     max_halfspaces : int
-        Maximum number of halfspaces of the pool.
+        Maximum number of halfspaces in the pool.
     alpha : float or None
-        Target of approximation of the pool, and weight of errors in the first draw; ``None`` for
-        `DEFAULT_BOX_ALPHA` and `DEFAULT_FIRST_WEIGHT`.
+        Target approximation error of the pool, and weight of errors in the first draw; ``None``
+        means `DEFAULT_BOX_ALPHA` and `DEFAULT_FIRST_WEIGHT`, respectively.
 
     Raises
     ------
     CoverSizeError
-        If the paper's pool is too large, or a pool of boxes too small.
+        If the paper's pool is too large, or if a pool of boxes is too small.
     """
     max_halfspaces = min(max_halfspaces, MAX_GROWING_HALFSPACES)
     first_weight = DEFAULT_FIRST_WEIGHT if alpha is None else alpha
@@ -243,9 +246,9 @@ def build_growing_union(
 def growing_boxes(
     pool: HalfspaceSet, n_faces: int, first_weight: float, public: PublicSample
 ) -> GrowingUnion:
-    """Return the first cover of a search for an axis-aligned box with many faces.
+    """Return the initial cover of a search over axis-aligned boxes with many faces.
 
-    The parameters are those of `GrowingUnion`. Either label may be inside the box.
+    The parameters have the same meaning as in `GrowingUnion`. Either label may be inside the box.
     """
 
     def make_box(faces: HalfspaceSet, covered: int) -> Polytope:
@@ -264,11 +267,11 @@ def growing_polytopes(
     first_weight: float,
     public: PublicSample,
 ) -> GrowingUnion:
-    """Return the first cover of a search for a polytope with many faces.
+    """Return the initial cover of a search over polytopes with many faces.
 
-    The parameters are those of `GrowingUnion`. Either label may be inside the polytope if the
-    public rows span the space. Otherwise rows outside of their affine hull get the private label,
-    and the public label is inside the polytope.
+    The parameters have the same meaning as in `GrowingUnion`. Either label may be inside the
+    polytope if the public rows span the space. Otherwise, rows outside their affine hull receive
+    the private label, and the public label is inside the polytope.
     """
 
     def make_polytope(faces: HalfspaceSet, covered: int) -> Polytope:
@@ -283,7 +286,7 @@ def growing_polytopes(
 
 
 def _check_number_of_supported_halfspaces(X: Floats) -> None:
-    """Raise CoverSizeError if public rows support more halfspaces than can be drawn from."""
+    """Raise CoverSizeError if public rows support too many halfspaces to draw from."""
     if not len(X):
         return
     points = np.unique(X + 0.0, axis=0)  # zeros of either sign are equal
@@ -299,7 +302,7 @@ def _check_number_of_supported_halfspaces(X: Floats) -> None:
 
 
 def _without_implied(faces: HalfspaceSet, is_union: bool) -> HalfspaceSet:
-    """Return one halfspace of each direction, with the same union or the same intersection."""
+    """Return one halfspace per direction, such that the union or intersection is unchanged."""
     normals, direction_of_face = np.unique(faces.normals, axis=0, return_inverse=True)
     directions = direction_of_face.reshape(-1)  # some versions of numpy add an axis
     combine = np.minimum if is_union else np.maximum

@@ -22,19 +22,19 @@ RANGE_TOLERANCE = 1e-9
 """Rounding error of a distance, as a fraction of the range of the data."""
 
 MAGNITUDE_TOLERANCE = 2.0**-47
-"""Rounding error of a distance, as a fraction of the magnitude of the data, for few features."""
+"""Rounding error of a distance for few features, as a fraction of the magnitude of the data."""
 
 BOX_HALF_WIDTH = 4.0
-"""Half the width, in public standard deviations, of the box cut by isotropic halfspaces."""
+"""Half the width of the box cut by isotropic halfspaces, in public standard deviations."""
 
 MAX_SUPPORTED_DIMENSIONS = 3
-"""Maximum dimension in which public points support the halfspaces of an automatic pool."""
+"""Maximum dimension in which an automatic pool uses halfspaces supported by public points."""
 
 PERTURBATIONS = (0.4, 0.2, 0.1, 0.05)
-"""Sizes of the first random changes to a released halfspace, in standard deviations."""
+"""Sizes of the initial random changes to a released halfspace, in standard deviations."""
 
 HYPERPLANES_PER_FACET = 8
-"""One out of this many random supported hyperplanes is a facet of a convex hull."""
+"""One in this many random supported hyperplanes is a facet of a convex hull."""
 
 ROWS_PER_FACET_DIMENSION = 4
 """Minimum number of rows per dimension in a random subset whose convex hull is computed."""
@@ -45,14 +45,14 @@ POOL_SPARSE_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class HalfspaceSet:
-    """Closed halfspaces, each of which contains the rows x with `normal @ x >= offset`.
+    """Set of closed halfspaces, each of which contains the rows x with `normal @ x >= offset`.
 
     Parameters
     ----------
     normals : ndarray of float64, shape (size, n_features)
         Normals, pointing inwards. Each normal is scaled to make its largest coefficient 1 or -1.
     offsets : ndarray of float64, shape (size,)
-        A row on the hyperplane is inside the halfspace.
+        Offsets; a row on the hyperplane is inside the halfspace.
     """
 
     normals: Floats
@@ -116,8 +116,7 @@ class _SupportedHyperplanes(NamedTuple):
     contains_point: Mask
     """Whether each of the m points lies on each hyperplane, up to rounding.
 
-    Shape (n_hyperplanes, m).
-    """
+    Shape (n_hyperplanes, m)."""
 
 
 class AffineHull:
@@ -216,7 +215,7 @@ class AffineHull:
         return np.asarray(right_vectors[:, -1])
 
     def _hyperplanes_through(self, normals: Floats, subsets: Codes) -> _SupportedHyperplanes:
-        """Return the hyperplanes with given normals, each through a given subset of the points.
+        """Return hyperplanes with given normals, each through a given subset of the points.
 
         Parameters
         ----------
@@ -287,12 +286,13 @@ def n_supported_halfspaces(m: int, d: int, min_points: int = 1) -> int:
 
 
 def net_size(alpha: float, d: int) -> int:
-    """Return the pool size that approximates every halfspace up to `alpha`.
+    """Return the pool size that approximates every halfspace to within `alpha`.
 
     Parameters
     ----------
     alpha : float
-        Fraction of the public rows, in (0, 1), on which a halfspace may disagree.
+        Maximum fraction of the public rows, in (0, 1), on which a halfspace and its approximation
+        may disagree.
     d : int
         Number of dimensions.
 
@@ -324,8 +324,8 @@ def random_supported_halfspaces(
     hull : AffineHull
         Affine hull of more than d distinct public points.
     point_of_row : ndarray of intp, shape (n_rows,)
-        Index of the point that corresponds to each public row. Points with many rows are drawn more
-        often.
+        Index of the point that corresponds to each public row. Points that correspond to many rows
+        are drawn more often.
     max_halfspaces : int
         Maximum number of halfspaces.
 
@@ -334,8 +334,8 @@ def random_supported_halfspaces(
     HalfspaceSet
         The halfspaces and their opposites. In one dimension, they are placed at evenly spaced
         quantiles. In several dimensions, most are supported by d random rows. One in eight is a
-        facet of the convex hull of a random subset of the rows. Observation 4.2 requires facets if
-        hardly any row is mislabelled, and d random rows rarely support a facet.
+        facet of the convex hull of a random subset of the rows. Facets are needed for Observation
+        4.2 if hardly any row is mislabelled, and d random rows rarely support a facet.
     """
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
     if hull.coordinates.shape[1] == 1:
@@ -405,10 +405,10 @@ def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> Half
     Returns
     -------
     HalfspaceSet
-        The halfspaces and their opposites. One half consists of hyperplanes whose directions come
-        from `draw_directions` and whose thresholds are public quantiles. The other half consists of
-        hyperplanes with isotropic normals through uniformly distributed points of a box around the
-        rows, in standard deviations.
+        The halfspaces and their opposites. Half of the hyperplanes have directions from
+        `draw_directions` and thresholds at public quantiles. The other half have isotropic normals
+        and pass through uniformly distributed points of a box around the rows, in standard
+        deviations.
     """
     generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
     varies, scale = feature_scales(points)
@@ -444,7 +444,7 @@ def _scaled_halfspaces(normals: Floats, offsets: Floats) -> HalfspaceSet:
 
 
 def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int) -> HalfspaceSet:
-    """Return released halfspaces and random halfspaces near them, with a fixed seed.
+    """Return released halfspaces together with random halfspaces near them, using a fixed seed.
 
     Among standardised rows, a hyperplane is rotated about the projection of a public row onto the
     hyperplane: one of `PERTURBATIONS` times a random unit vector is added to its normal. The

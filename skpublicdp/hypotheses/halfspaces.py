@@ -1,4 +1,4 @@
-"""Halfspaces: exact covers in up to three dimensions, and public directions in any dimension."""
+"""Halfspaces, with exact covers in up to three dimensions and covers along directions in any."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 MAX_EXACT_POINTS = {1: 1000, 2: 1000, 3: 60}
-"""Maximum number of distinct public points for an automatic exact cover, by number of features."""
+"""Maximum number of distinct public points of an automatic exact cover, by number of features."""
 
 MAX_EXACT_MEMBERS = 1 << 24
 """Maximum number of members of an exact cover, including duplicates."""
@@ -36,9 +36,9 @@ class Halfspace(Hypothesis):
     Parameters
     ----------
     sweep : Sweeps
-        A single sweep, which computes the codes of rows.
+        A single sweep that computes the codes of rows.
     positive : ndarray of bool, shape (n_codes,)
-        Whether rows with each code are predicted to have the second label.
+        For each code, whether rows with this code are predicted to have the second label.
     normal : ndarray of float64, shape (n_features,)
         Normal that points to the positive side; it is zero for a constant.
     offset : float
@@ -51,8 +51,8 @@ class Halfspace(Hypothesis):
     normal : ndarray of float64, shape (n_features,)
         Normal, scaled to make its largest coefficient 1 or -1.
     offset : float
-        Offset at this scale. The sweep determines the label of rows that are on the hyperplane up
-        to rounding.
+        Offset at this scale. For rows that lie on the hyperplane up to rounding, the sweep
+        determines the label.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ def weighted_sum(weights: Floats, names: Sequence[str]) -> str:
 
 
 class HalfspaceCover(Cover):
-    """Cover with one halfspace for each dichotomy of the public points, and with the constants.
+    """Cover that contains one halfspace for each dichotomy of the public points, and the constants.
 
     Parameters
     ----------
     sweeps : Sweeps
-        Families of hyperplanes that contain the halfspaces.
+        Families of hyperplanes that include the boundaries of the halfspaces.
     points : ndarray of float64, shape (m, n_features)
         Distinct public points.
     public : PublicSample
@@ -148,7 +148,7 @@ class HalfspaceCover(Cover):
     def family(self, table: Integers) -> Family:
         """Return the error counts of all members, as an unstructured family (`Leaf`).
 
-        A member makes an error on rows with the first label and positive codes and on rows with the
+        A member mislabels the rows with the first label and positive codes, and the rows with the
         second label and other codes. The error count of a member is therefore the weight of the
         second label plus the sum, over its positive codes, of the excess weight of the first label
         over the second.
@@ -188,7 +188,7 @@ class DirectionsCover(HalfspaceCover):
     points : ndarray of float64, shape (m, n_features)
         Distinct public points.
     public : PublicSample
-        Public rows, which determine the thresholds by their projections, and the names.
+        Public rows, whose projections determine the thresholds, and the names.
     settings : Halfspaces
         Numbers of directions, thresholds and rounds.
     alpha : float
@@ -290,7 +290,7 @@ class Halfspaces(HypothesisClass):
         self.rounds = rounds
 
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> HalfspaceCover:
-        """Build the cover: along directions, or with one halfspace per dichotomy of public points.
+        """Build the cover along directions, or with one halfspace per dichotomy of public points.
 
         Raises
         ------
@@ -364,5 +364,5 @@ def constant_halfspace(code: int, public: PublicSample) -> Halfspace:
 
 
 def _single_bin_sweep(n_features: int) -> ParallelHyperplanes:
-    """Return a sweep without thresholds, which has a single bin for all rows."""
+    """Return a sweep that has no thresholds, only a single bin for all rows."""
     return ParallelHyperplanes(np.zeros((1, n_features)), [np.empty(0)])

@@ -55,15 +55,15 @@ class IntersectionCover(Cover):
         Halfspaces to intersect.
     affine_hull : HalfspaceSet or None
         Halfspaces that define the affine hull of the public points. These halfspaces are part of
-        every intersection, even of an intersection without halfspace of the pool. ``None`` if there
+        every intersection, even of one that contains no halfspace from the pool. ``None`` if there
         are no public points.
     max_intersections : int
         Maximum number of pool halfspaces in an intersection.
     public : PublicSample
         Source of the feature and label names.
     rounds : int or "auto", default=1
-        Number of draws that share the privacy budget, each using halfspaces around the previously
-        drawn halfspaces.
+        Number of draws that share the privacy budget; each draw uses halfspaces around those drawn
+        previously.
     is_complete : bool, default=False
         Whether some member makes at most as many errors as the best halfspace, as the theorem
         requires.
@@ -137,7 +137,7 @@ class IntersectionCover(Cover):
         return Leaf(empty_set_errors + np.concatenate(excesses))
 
     def hypothesis(self, path: Path) -> Polytope:
-        """Return the member at an index: the empty set is 0, then intersections by their size."""
+        """Return the member at an index; the empty set comes first, then intersections by size."""
         if self.affine_hull is None or path == 0:
             no_sides = self.pool[:0]
             last_label = len(self._public.classes) - 1
@@ -214,16 +214,16 @@ def unrank(index: int, n: int, size: int) -> Codes:
 class HalfspaceIntersections(HypothesisClass):
     """Intersections of few halfspaces: rules that predict the first label inside a polytope.
 
-    The second label is predicted outside. The class supports at most two labels.
-    `PPMHalfspaceClassifier` learns these rules on mixed populations.
+    All rows outside the polytope are predicted to have the second label. The class supports at most
+    two labels. `PPMHalfspaceClassifier` learns these rules on mixed populations.
 
     Parameters
     ----------
     max_intersections : int, default=None
         Maximum number of halfspaces in an intersection. ``None`` means 2, or 1 for a single
         feature; with ``pool="paper"``, it means the number that the theorem requires. The memory
-        needed for the table limits the pool to about 5800 halfspaces for 2, 400 for 3, 80 for 4 and
-        30 for 5.
+        required by the table limits the pool to about 5800 halfspaces for intersections of 2
+        halfspaces, 400 for 3, 80 for 4 and 30 for 5.
     pool : {"auto", "paper"}, default="auto"
         ``"paper"`` uses a halfspace and its opposite for every set of at most d public points,
         where d is the dimension of the space that the points span. With ``max_intersections=None``
@@ -245,16 +245,16 @@ class HalfspaceIntersections(HypothesisClass):
     `alpha` determines the size of an automatic pool: the number of halfspaces supported by subsets
     of ``d / alpha`` points in general position. The subsets contain at most two points, or at most
     three points if d >= 3. For nearly every halfspace, this pool contains a halfspace that
-    disagrees with it on at most a fraction `alpha` of the public rows. In one dimension this result
-    is exact, and in two and three dimensions it was measured. With five features, the limit of 1400
-    is reached at an `alpha` of 0.3; with more features it is reached at a larger `alpha`. A smaller
+    disagrees with it on at most a fraction `alpha` of the public rows. This result is exact in one
+    dimension and was measured in two and three dimensions. With five features, the limit of 1400 is
+    reached at an `alpha` of 0.3; with more features it is reached at a larger `alpha`. A smaller
     `alpha` still results in finer thresholds.
 
-    The pool is a function of the public rows. If the pool is not the complete pool of the paper and
-    at most pairs are intersected, several draws share the privacy budget (`guarantees.n_rounds`).
-    Each draw after the first uses a pool of the same size around the halfspaces of the previous
-    draw, or half of the pool around a single halfspace. After a draw without halfspaces, one
-    further draw from the same pool is the last.
+    The pool is a function of the public rows. If the pool is not the paper's complete pool and at
+    most two halfspaces are intersected, several draws share the privacy budget
+    (`guarantees.n_rounds`). Each draw after the first uses a pool of the same size around the
+    halfspaces of the previous draw, or half of the pool around a single halfspace. If a draw
+    selects no halfspaces, one further draw from the same pool is the last draw.
 
     References
     ----------
@@ -358,7 +358,7 @@ class HalfspaceIntersections(HypothesisClass):
     def _theorem_cover(
         self, hull: AffineHull, public: PublicSample
     ) -> IntersectionCover | ConeCover:
-        """Return the family used by the theorem of Bassily, Moran and Nandi (2020).
+        """Return the family used in the theorem of Bassily, Moran and Nandi (2020).
 
         The number of intersected halfspaces is the dimension of the space that the public points
         span.

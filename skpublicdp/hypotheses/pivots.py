@@ -10,7 +10,7 @@ from skpublicdp.hypotheses.sweeps import Sweeps
 from skpublicdp.typing import Codes, Floats, Mask
 
 N_POSITIONS = 5
-"""Positions of a row on a line: before its first point, at it, between, at the second, after."""
+"""Positions of a row on a line: before the first point, on it, between, on the second, after."""
 
 AT_FIRST_POINT, AT_SECOND_POINT = 1, 3
 """The positions of the two points on the line."""
@@ -48,7 +48,7 @@ class Pivot:
         return u, v
 
     def hyperplane(self, u: float, v: float) -> tuple[Floats, float]:
-        """Return normal and offset of the hyperplane through the pivot, in the units of the rows.
+        """Return the normal and offset of the hyperplane through the pivot, in units of the rows.
 
         (u, v) is the normal in the coordinates of `project`.
         """
@@ -71,8 +71,8 @@ class RotatingHyperplanes(Sweeps):
     exactly 0 because products of the same factors cancel, and the key is NaN. All hyperplanes of
     the sweep contain the pivot. The members are therefore shifted or tilted by an infinitesimal
     amount, which determines the labels of rows on the pivot. A line labels its pivot positive. A
-    plane labels one of the two points positive, and all rows beyond this point in one of the two
-    directions.
+    plane labels one of the two points positive, together with all rows beyond this point in one of
+    the two directions.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class RotatingHyperplanes(Sweeps):
         return positions
 
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
-        """Return normal and offset of the hyperplane u - t v = 0, in the units of the rows.
+        """Return the normal and offset of the hyperplane u - t v = 0, in the units of the rows.
 
         t is the threshold at index `gap`, which denotes a gap between the keys of public points.
         """
@@ -160,8 +160,8 @@ class RotatingHyperplanes(Sweeps):
 class Rays:
     """Rays from a pivot through public points, ordered by angle.
 
-    In the plane, the pivot is a public point and a ray is a half-line. In space, the pivot is the
-    line through two public points and a ray is a half-plane.
+    In the plane, the pivot is a public point and each ray is a half-line. In space, the pivot is
+    the line through two public points and each ray is a half-plane.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class Rays:
 
     @property
     def pivot_code(self) -> int:
-        """Code of rows on the pivot, which follows the four codes of each line."""
+        """Code of rows on the pivot, which comes after the four codes of each line."""
         return 4 * len(self)
 
     def _keys(self, columns: Floats) -> tuple[Floats, Mask]:
@@ -230,7 +230,7 @@ class Rays:
         return np.asarray((codes_from_first <= 2 * width) | (codes == self.pivot_code))
 
     def halfspace(self, ray: int) -> tuple[Floats, float]:
-        """Return normal and offset of the halfspace whose half turn begins at a ray.
+        """Return the normal and offset of the halfspace whose half turn begins at a given ray.
 
         A row is inside if ``normal @ row >= offset``. The normal is in the units of the rows.
         """

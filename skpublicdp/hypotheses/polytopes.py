@@ -1,4 +1,4 @@
-"""Prediction rules given by polytopes, which are intersections of few halfspaces."""
+"""Prediction rules defined by polytopes, which are intersections of a few halfspaces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Polytope(Hypothesis):
     sides : HalfspaceSet
         Halfspaces specific to this member.
     inside : int
-        Label code inside; the last label is predicted outside.
+        Label code predicted inside; the last label is predicted outside.
     public : PublicSample
         Source of the feature and label names.
 
@@ -37,10 +37,10 @@ class Polytope(Hypothesis):
     sides : HalfspaceSet
         Halfspaces of this member.
     faces : HalfspaceSet
-        Pool halfspaces that define this member: its sides, unless the first label is predicted in a
-        union of halfspaces.
+        Pool halfspaces that define this member; these are its sides, unless the first label is
+        predicted inside a union of halfspaces.
     inside : int
-        Label code inside the polytope.
+        Label code predicted inside the polytope.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Polytope(Hypothesis):
 class HalfspaceUnion(Polytope):
     """Rule that predicts the first label in a union of closed halfspaces, and the second elsewhere.
 
-    The second label is therefore predicted in a polytope without its boundary.
+    The second label is therefore predicted inside a polytope without its boundary.
 
     Parameters
     ----------

@@ -27,10 +27,10 @@ from skpublicdp.hypotheses.contingency import (
 from skpublicdp.typing import Codes, Floats, Integers
 
 MIN_SPLITS_PER_COLUMN = 8
-"""Minimum number of splits per column at which counting pairs of cells is the faster method."""
+"""Minimum number of splits per column for which counting pairs of cells is the faster method."""
 
 QUANTILE_MARGIN = 1 + 1e-9
-"""Factor on a spacing that prevents rounding effects if `alpha` is a multiple of 1 / m."""
+"""Factor applied to a spacing to prevent rounding effects if `alpha` is a multiple of 1 / m."""
 
 PRIOR_UNIT = 1024
 """Unit of prior weights: a feature's only split has weight 512 if it halves the public rows."""
@@ -105,7 +105,7 @@ class Predicates(ABC):
     def tabulate(
         self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int, order: int
     ) -> Integers:
-        """Return the weight of rows by label and by combination of satisfied predicates.
+        """Return the weight of the rows by label and by combination of satisfied predicates.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class Splits(Predicates):
     def tabulate(
         self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int, order: int
     ) -> Integers:
-        """Return the weight of rows by label and by combination of splits that they exceed.
+        """Return the weight of the rows by label and by combination of splits that they exceed.
 
         See `Predicates.tabulate`. For pairs of many splits per column, a faster method returns the
         same table.
@@ -205,12 +205,12 @@ class Splits(Predicates):
         return table
 
     def _ordered_splits(self, feature: int) -> Codes:
-        """Return the indices of the splits of a feature, by increasing threshold."""
+        """Return the indices of a feature's splits, ordered by increasing threshold."""
         splits = np.flatnonzero(self.features == feature)
         return splits[np.argsort(self.thresholds[splits], kind="stable")]
 
     def _cells(self, column: NDArray[Any], splits: Codes) -> NDArray[np.integer[Any]]:
-        """Return the cell of each value of a column, which is the number of splits below it."""
+        """Return the cell of each value of a column: the number of splits below the value."""
         values = np.ascontiguousarray(column)
         cells = np.zeros(len(values), np.min_scalar_type(len(splits)))
         for threshold in self.thresholds[splits]:  # np.float64: comparison in double precision
@@ -244,7 +244,8 @@ def format_threshold(threshold: float, name: str = "") -> str:
 def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -> None:
     """Raise CoverSizeError if the table of combinations of splits exceeds `MAX_TABLE_BYTES`.
 
-    `remedy` is the advice in the error message about the parameter that sets the order.
+    `remedy` is the part of the error message that advises how to change the parameter that sets the
+    order.
     """
     n_bytes = contingency_bytes(len(splits), len(public.classes), order)
     if n_bytes > MAX_TABLE_BYTES:
@@ -256,7 +257,7 @@ def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -
 
 
 def quantile_thresholds(column: Floats, alpha: float) -> Floats:
-    """Return thresholds such that every cut of a column is within a mass `alpha` of a threshold.
+    """Return thresholds such that every cut of a column is within mass `alpha` of a threshold.
 
     If more than half of the values are equal (such as amounts that are mostly zero), the mass is
     measured on the other values. The tail then gets as many thresholds as any other column.
@@ -318,7 +319,7 @@ def _shortest_between(low: float, high: float) -> float:
 
 
 def public_splits(public: PublicSample, alpha: float) -> Splits:
-    """Return splits of all features at public quantiles, without equivalent splits.
+    """Return splits of all features at public quantiles, omitting equivalent splits.
 
     Splits are equivalent if they partition the public rows into the same two sets.
 
@@ -344,7 +345,7 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
 
 
 def distinct_partitions(splits: Predicates, X: NDArray[Any]) -> Codes:
-    """Return the increasing indices of splits that partition rows into different pairs of sets.
+    """Return, in increasing order, the indices of splits that partition the rows differently.
 
     Among splits with equal partitions, the first is returned. Splits with all rows on one side are
     omitted.
@@ -387,7 +388,7 @@ def measure_cuts(
     Cuts
         Maximum number of rows between a cut and the nearest threshold; a cut beyond all rows also
         counts as a threshold. The number is 0 if every gap between distinct values has a threshold.
-        There are at most ``alpha m`` of m rows between neighbouring thresholds, unless these rows
+        At most ``alpha m`` of the m rows lie between neighbouring thresholds, unless these rows
         have a single value. The number is therefore at most half of ``alpha m``.
     """
     m = len(public.X)
@@ -448,7 +449,7 @@ def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integ
 def stump_growth(m: int, n_features: int) -> int:
     """Return a bound on the number of ways in which stumps and constants can label m rows.
 
-    There are two labels. Splits of one feature assign label 1 to exactly k rows in at most two
-    ways: to the k rows with the lowest or the highest values.
+    There are two labels. Splits of one feature can assign label 1 to exactly k rows in at most two
+    ways: to the k rows with the lowest values or to those with the highest values.
     """
     return 2 + sum(min(math.comb(m, k), 2 * n_features) for k in range(1, m))

@@ -1,4 +1,4 @@
-"""Sweeps: one-parameter families of hyperplanes, which pass every row once."""
+"""Sweeps: one-parameter families of hyperplanes that pass every row exactly once."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ LIMB_BITS = 24
 CELLS_PER_THRESHOLD = 8
 """Number of grid cells per threshold.
 
-Most cells contain no threshold, so all keys in such a cell share a bin.
-"""
+Most cells contain no threshold, so all keys in such a cell share a bin."""
 
 
 class Sweeps(ABC):
     """One-parameter families of hyperplanes, each with its thresholds.
 
-    A hyperplane of a sweep moves past every row once. The *key* of a row is the parameter at which
-    the hyperplane passes the row, and its *side* is the side of the hyperplane before that. The
-    *code* of a row combines its side with the bin of its key between thresholds. A member is given
-    by a sweep, a threshold between the keys of public points, an orientation and a variant. The
-    variant determines the label of rows that lie on all hyperplanes of the sweep; these rows have
-    separate codes.
+    A hyperplane of a sweep moves past every row once. The *key* of a row is the parameter value at
+    which the hyperplane passes the row, and its *side* is the side of the hyperplane on which the
+    row lies before that. The *code* of a row combines its side with the bin of its key between
+    thresholds. A member is defined by a sweep, a threshold between the keys of public points, an
+    orientation and a variant. The variant determines the label of rows that lie on all hyperplanes
+    of the sweep; these rows have separate codes.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ class Sweeps(ABC):
         Number of sides on which rows can start.
     variants : ndarray of bool, shape (n_variants, n_positions)
         For each variant, whether it labels rows positive at each position on the common
-        intersection of the hyperplanes. Parallel hyperplanes do not have these positions.
+        intersection of the hyperplanes. Families of parallel hyperplanes have no such positions.
     """
 
     def __init__(self, cuts: Iterable[Floats], n_sides: int, variants: Mask) -> None:
@@ -119,7 +118,7 @@ class Sweeps(ABC):
 
     @abstractmethod
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
-        """Return normal and offset of the hyperplane at a threshold, in the first orientation."""
+        """Return the normal and offset of a threshold's hyperplane, in the first orientation."""
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers, n_classes: int) -> Integers:
         """Return the weight of rows by label, sweep and code: (n_classes, n_sweeps, n_codes)."""
@@ -214,9 +213,9 @@ class Sweeps(ABC):
         Returns
         -------
         ndarray of int64, of `shape`
-            If m < 64, the bits of the positive points. Otherwise, the sum of fixed random words of
-            the positive points: any two of N dichotomies collide with probability at most N^2 /
-            2^65. A padded threshold has value 0, like the constant.
+            If m < 64, the bits identify the positive points. Otherwise, the sum of fixed random
+            words of the positive points: any two of N dichotomies collide with probability at most
+            N^2 / 2^65. A padded threshold has value 0, like the constant.
         """
         words = point_words(len(points))
         columns = np.ascontiguousarray(points.T)
@@ -267,7 +266,7 @@ class ParallelHyperplanes(Sweeps):
         return cls(weights, [_thin_out(thresholds, max_thresholds) for thresholds in cuts])
 
     def codes(self, columns: Floats, sweep: int) -> Codes:
-        """Return the code of each row: the bin of its projection on the direction of the sweep."""
+        """Return the code of each row: the bin of its projection onto the sweep direction."""
         return self._find_bins(project(self.weights[sweep], columns), sweep)
 
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
@@ -283,7 +282,7 @@ def _thin_out(thresholds: Floats, max_thresholds: int) -> Floats:
 
 
 def middle_ranks(n_groups: int, n: int) -> Codes:
-    """Return the middle ranks of equally sized groups of n sorted values."""
+    """Return the middle ranks of groups of equal size among n sorted values."""
     return np.asarray((2 * np.arange(n_groups) + 1) * n // (2 * n_groups))
 
 

@@ -1,4 +1,4 @@
-"""Decision trees with any labels at the leaves, drawn without enumerating all trees."""
+"""Decision trees with arbitrary leaf labels, drawn without enumerating all trees."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ SimplifiedTree = str | tuple[str, int, "SimplifiedTree", "SimplifiedTree"]
 """Text of a leaf, or a node: (condition, its column, subtree if it fails, subtree if it holds).
 
 Branches that no row reaches are removed, and a node with two equal subtrees is replaced by one of
-them.
-"""
+them."""
 
 IntervalUnion = tuple[tuple[float, float], ...]
 """Union of disjoint intervals (low, high] of column values."""
@@ -41,7 +40,7 @@ WHOLE_LINE: IntervalUnion = ((-math.inf, math.inf),)
 """The interval that contains all values."""
 
 Region = dict[int, IntervalUnion]
-"""Allowed values of each column in a part of the space; unlisted columns can have any value."""
+"""Allowed values of each column in a region of the space; unlisted columns can have any value."""
 
 
 class DecisionTree(Hypothesis):
@@ -164,7 +163,7 @@ class DecisionTree(Hypothesis):
 
 
 class TreeCover(Cover):
-    """Cover of all trees of a given depth on given splits.
+    """Cover that contains all trees of a given depth on given splits.
 
     Parameters
     ----------
@@ -198,14 +197,14 @@ class TreeCover(Cover):
         return n_trees
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the weight of rows by label and by the splits that they exceed.
+        """Return the weight of the rows by label and by the splits that the rows exceed.
 
         The shape is (n_classes,) + max_depth * (n_splits + 1,), as in `Splits.tabulate`.
         """
         return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all trees, as choices of a root over pairs of subtrees."""
+        """Return the error counts of all trees, as a choice of a root and a pair of subtrees."""
         if self.max_depth == 0:
             return Leaf(_leaf_errors(table))
 
@@ -221,7 +220,7 @@ class TreeCover(Cover):
         return Choice(Lazy(n_splits, build, step), self.prior)
 
     def _subtree_pairs(self, below: Integers, above: Integers, depth: int) -> Family:
-        """Return all pairs of a subtree below a split and a subtree above the split.
+        """Return all pairs that consist of a subtree below a split and a subtree above it.
 
         `below` and `above` are the tables of the rows on either side, as in `_subtrees`.
         """
@@ -262,7 +261,7 @@ class TreeCover(Cover):
 
 
 class DecisionTrees(HypothesisClass):
-    """Decision trees with any labels at the leaves, for any number of labels.
+    """Decision trees with arbitrary leaf labels, for any number of labels.
 
     Parameters
     ----------
@@ -345,7 +344,7 @@ def intersect_interval(values: IntervalUnion, low: float, high: float) -> Interv
 
 
 def split_region(region: Region, column: int, low: float, high: float) -> tuple[Region, Region]:
-    """Return the parts of a region where a column is outside and inside the interval (low, high].
+    """Return the parts of a region with column values outside and inside the interval (low, high].
 
     Returns
     -------

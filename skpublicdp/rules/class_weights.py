@@ -13,16 +13,16 @@ from skpublicdp.accounting import exact_fraction
 from skpublicdp.data.labelled_inputs import MixedRows
 
 MAX_WEIGHT_DENOMINATOR = 16
-"""Maximum denominator of a rounded ratio of class weights, so that integer scores stay small."""
+"""Maximum denominator of a rounded class-weight ratio; the limit keeps integer scores small."""
 
 MAX_WEIGHT_RATIO = 1 << 30
-"""Maximum ratio of the two class weights, so that sums of weights cannot overflow."""
+"""Maximum ratio of the two class weights; the limit prevents weight sums from overflowing."""
 
 
 def integer_class_weights(
     class_weight: Literal["balanced"] | Mapping[Any, float | Fraction] | None, rows: MixedRows
 ) -> tuple[int, int]:
-    """Return integer weights for private rows and public rows, computed from public numbers only.
+    """Return integer weights for private and public rows, computed only from public numbers.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def integer_class_weights(
 def _small_integers(
     private_weight: float | Fraction, public_weight: float | Fraction
 ) -> tuple[int, int]:
-    """Return integer weights for private and public rows that approximate the ratio of two weights.
+    """Return integer weights for private and public rows whose ratio approximates a given ratio.
 
     A ratio of large integers is rounded to a fraction with denominator at most
     `MAX_WEIGHT_DENOMINATOR`.

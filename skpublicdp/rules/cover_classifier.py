@@ -28,10 +28,9 @@ from skpublicdp.rules.population_guarantee import warn_if_vacuous
 from skpublicdp.typing import Codes
 
 MIN_REFERENCE_ROWS, MAX_REFERENCE_ROWS = 1000, 20_000
-"""Minimum and maximum number of rows of a sample that replaces public rows.
+"""Minimum and maximum number of rows in a sample that replaces public rows.
 
-Larger samples hardly improve the cover.
-"""
+Larger samples hardly improve the cover."""
 
 COVER_PARAMETERS: dict[str, Any] = {
     "beta": PROBABILITY,
@@ -39,15 +38,15 @@ COVER_PARAMETERS: dict[str, Any] = {
     **SPENDING_PARAMETERS,
     **GROUP_PARAMETERS,
 }
-"""Constraints on the parameters that all of these classifiers share."""
+"""Constraints on the parameters shared by all of these classifiers."""
 
 
 class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     """Base class of classifiers that draw one rule from a cover by its errors on private rows.
 
     `_fit` implements the complete fit. A subclass defines how to read its rows (`_read`), which
-    cover and which scored rows to use (`_prepare`), what the receipt assumes, and which error bound
-    applies.
+    cover and which scored rows to use (`_prepare`), which assumptions the receipt states, and which
+    error bound applies.
     """
 
     epsilon: float | Fraction
@@ -81,7 +80,7 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         return Ledger.from_estimator(self, event=Draw(exact_fraction(self.epsilon)))
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> Any:
-        """Return the validated rows of a fit, with `classes` and the row counts."""
+        """Return the validated rows of a fit, together with `classes` and the row counts."""
         raise NotImplementedError
 
     def _prepare(self, rows: Any, ledger: Ledger) -> RuleSearch:
@@ -95,7 +94,7 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     def _assumptions(self, rows: Any, described: tuple[str, ...]) -> tuple[str, ...]:
         """Return the assumptions that the receipt states.
 
-        `described` contains the assumptions about public rows that were written from a description.
+        `described` lists the assumptions about public rows that were generated from a description.
         """
         raise NotImplementedError
 
@@ -104,7 +103,7 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
     ) -> Promise:
         """Return the bound on the excess population error, or the reason why there is no bound.
 
-        `described` indicates whether the public rows were written from a description.
+        `described` indicates whether the public rows were generated from a description.
         """
         raise NotImplementedError
 
@@ -113,7 +112,7 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         warn_if_vacuous(guarantee, rows.n_private, rows.n_public, float(self.epsilon))
 
     def _store_rule(self, rows: Any, hypothesis: Hypothesis, cover: Cover) -> None:
-        """Set the fitted attributes for a rule that was drawn from a cover."""
+        """Set the fitted attributes after a rule has been drawn from a cover."""
         self.classes_ = rows.classes
         self.hypothesis_ = hypothesis
         self.cover_size_ = cover.size
@@ -147,7 +146,7 @@ def class_or_default(hypotheses: HypothesisClass | None) -> HypothesisClass:
 
 
 def may_be_known(fact: str, classes: ArrayLike | None) -> str:
-    """Return the assumption that a fact about private rows and the set of labels are public.
+    """Return the assumption that a given fact about private rows and the set of labels are public.
 
     The set of labels is omitted if the parameter `classes` specifies it independently of the rows.
     """
@@ -158,6 +157,6 @@ def may_be_known(fact: str, classes: ArrayLike | None) -> str:
 def n_reference_rows(alpha: float) -> int:
     """Return the size of the sample that replaces public rows.
 
-    The sample has two rows for each quantile at spacing alpha, within fixed limits.
+    The sample contains two rows for each quantile at spacing alpha, within fixed limits.
     """
     return int(min(max(2 / alpha, MIN_REFERENCE_ROWS), MAX_REFERENCE_ROWS))

@@ -1,6 +1,6 @@
-"""Private search for a rule by a sequence of exponential mechanisms on finer and finer covers.
+"""Private search for a rule by exponential mechanisms on increasingly fine covers.
 
-The cover of each draw is built around the rule that the previous draw released.
+The cover for each draw is built around the rule that the previous draw released.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
 
 
 class DrawnRule(NamedTuple):
-    """Rule that a private cover search selected, with its cover and its error bound.
+    """A rule selected by a private cover search, with its cover and its error bound.
 
     Attributes
     ----------
     hypothesis : Hypothesis
-        The rule drawn last.
+        The rule selected by the last draw.
     cover : Cover
-        The cover that it was drawn from.
+        The cover from which the rule was drawn.
     certificate : Certificate
-        Bound on the excess error of the last draw, on the scored rows.
+        Bound on the excess error of the last draw on the scored rows.
     n_draws : int
-        Planned number of draws, a public number.
+        Planned number of draws, which is a public number.
     noisy_errors : Measurement or None
-        Noisy number of private rows that the rule mislabels, if the search has an `Evaluation`.
+        Noisy count of the private rows that the rule mislabels, if the search has an `Evaluation`.
     """
 
     hypothesis: Hypothesis
@@ -53,7 +53,7 @@ class Evaluation(NamedTuple):
     Attributes
     ----------
     event : Pure
-        Privacy cost of the count, which the draws leave over.
+        Privacy cost of the count, which is reserved and not spent on the draws.
     count_errors : callable
         ``count_errors(hypothesis)`` returns the number of mislabelled private rows.
     """
@@ -64,7 +64,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RuleSearch:
-    """A search before its first draw: a cover, and the rows by which its rules are scored.
+    """Initial state of a search: a cover, and the rows used to score its rules.
 
     Attributes
     ----------
@@ -74,16 +74,17 @@ class RuleSearch:
         ``tabulate(cover)`` returns the counts of scored rows, from which the cover computes the
         errors of all of its rules.
     ledger : Ledger
-        All of its ε is spent on the draws and the evaluation, by basic composition, since each
-        drawn rule is released and the next cover may depend on it.
+        The draws and the evaluation spend its entire ε, by basic composition, since each drawn rule
+        is released and the next cover may depend on it.
     scored : int
         Total weight of the scored rows.
     sensitivity : int
-        Largest weight of a private row.
+        Maximum weight of a private row.
     name, proof : str
         Name of the mechanism and reference of its proof, for the receipt.
     evaluation : Evaluation or None
-        A noisy count of errors after the last draw. Its ε is not spent on the draws.
+        A noisy count of errors after the last draw. The ε of the evaluation is not available to the
+        draws.
     """
 
     cover: Cover
@@ -97,19 +98,19 @@ class RuleSearch:
 
     @property
     def epsilon(self) -> Fraction:
-        """ε of all draws together: that of the ledger, without the ε of the evaluation."""
+        """ε of all draws together, which is the ε of the ledger minus the ε of the evaluation."""
         if self.evaluation is None:
             return self.ledger.epsilon
         return self.ledger.epsilon - self.evaluation.event.epsilon
 
     def draw(self, cover: Cover, event: Draw) -> tuple[Hypothesis, int]:
-        """Return a rule of a cover, drawn by its errors, and the effective size of the cover."""
+        """Return a rule drawn from a cover by its errors, and the effective size of the cover."""
         family = cover.family(self.tabulate(cover))
         path = self.ledger.draw(family, event, self.sensitivity, name=self.name, proof=self.proof)
         return cover.hypothesis(path), family.effective_size
 
     def evaluate(self, hypothesis: Hypothesis) -> Measurement | None:
-        """Return the noisy number of private rows that a released rule mislabels, if planned."""
+        """Return a noisy count of the private rows that a released rule mislabels, if planned."""
         if self.evaluation is None:
             return None
         errors = np.array([self.evaluation.count_errors(hypothesis)], dtype=np.int64)
@@ -123,12 +124,12 @@ class RuleSearch:
 
 
 def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
-    """Draw a rule of a cover by the exponential mechanism, and refine the cover around it.
+    """Draw a rule from a cover with the exponential mechanism, and refine the cover around it.
 
-    The ε of draw t of T is in proportion to t, since an early rule only needs to be near a good
-    one. The draws of a cover with equal rounds have the same ε. `beta` is the probability with
+    The ε of draw t of T is proportional to t, since an early rule only needs to be close to a good
+    rule. If the cover has equal rounds, all draws have the same ε. `beta` is the probability with
     which the certificate may fail. If the search has an evaluation, the errors of the last rule are
-    counted with noise.
+    counted with added noise.
     """
     cover, ledger = search.cover, search.ledger
     group_sensitivity = search.sensitivity * ledger.rows_per_person
@@ -163,26 +164,27 @@ def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
 
 
 def _n_draws(cover: Cover, n_rows: int, epsilon: float) -> int:
-    """Return the number of draws that share ε, from public numbers."""
+    """Return the number of draws that share ε, computed from public numbers."""
     if cover.rounds == "auto":
         return n_rounds(cover.refinable_members.size, n_rows, epsilon)
     return int(cover.rounds)
 
 
 def _plan(remaining: Fraction, share_unit: Fraction, draw: int, n_draws: int) -> Event:
-    """Return the privacy event of all draws of a search from number `draw` on.
+    """Return the privacy event of all draws of a search, starting with draw number `draw`.
 
-    After each draw but the last, the released rule decides how to go on: with one last draw at the
-    remaining ε if the cover cannot be refined, otherwise with draws from a finer cover.
+    After each draw except the last, the released rule determines how the search continues: with a
+    single final draw at the remaining ε if the cover cannot be refined, and with draws from a finer
+    cover otherwise.
 
     Parameters
     ----------
     remaining : Fraction
         ε of all these draws together.
     share_unit : Fraction
-        ε of the first draw of the search; draw t gets t times this number.
+        ε of the first draw of the search; draw t receives t times this value.
     draw, n_draws : int
-        Number of the next draw, from 1, and of the last one.
+        Number of the next draw, counted from 1, and number of the last draw.
     """
     if draw == n_draws:
         return Draw(remaining)

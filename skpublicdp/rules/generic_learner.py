@@ -49,7 +49,7 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _SanitizedSearch(RuleSearch):
-    """A search of a cover of synthetic points, scored on the labelled rows."""
+    """A search over a cover built from synthetic points and scored on the labelled rows."""
 
     synthetic: SyntheticPoints
     sanitizer: Any
@@ -252,7 +252,7 @@ class GenericLearnerClassifier(CoverClassifier):
             "unlabelled", unless it is one of `classes` or one of only two values.
         X_public : array-like of float, shape (m, n_features), optional
             Separate public rows, which are added to the synthetic points at no privacy cost. In
-            cross-validation, `X_public` must not have as many rows as `X`.
+            cross-validation, `X_public` and `X` must have different numbers of rows.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. The mask is safe to use in cross-validation.
         is_labelled : array-like of bool, shape (n,), optional
@@ -288,7 +288,7 @@ class GenericLearnerClassifier(CoverClassifier):
         return read_partially_labelled(self, X, y, classes=self.classes, **inputs)
 
     def _prepare(self, rows: LabelledRows, ledger: Ledger) -> _SanitizedSearch:
-        """Return the cover built from the sanitized rows, and the labelled rows that score it.
+        """Return the cover built from the sanitized rows, and the labelled rows used for scoring.
 
         The two steps use disjoint rows, so each can spend the entire privacy budget (parallel
         composition).
@@ -412,7 +412,7 @@ class GenericLearnerClassifier(CoverClassifier):
         return SyntheticPoints(points, secure_randomness=True, depends_on_rows=False)
 
     def _configure(self, sanitizer: Any, bounds: Any, ledger: Ledger) -> None:
-        """Set the budget of an unfitted sanitizer, and the parameters that the user left as None.
+        """Set the budget of an unfitted sanitizer, and any parameters that the user left as None.
 
         These parameters are the bounds, hypotheses and seed, which the learner determines.
         """

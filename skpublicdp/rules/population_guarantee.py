@@ -103,13 +103,13 @@ def cover_error(
     Parameters
     ----------
     cover : Cover
-        The cover. Its attributes `cuts` and `radius` describe its construction.
+        The cover. The attributes `cuts` and `radius` of the cover describe how it was constructed.
     hypotheses : HypothesisClass
         The class that the cover approximates.
     n_features, n_classes : int
         Numbers of columns and labels.
     m : int
-        Number of independently drawn public rows from which the cover was built.
+        Number of independently drawn public rows used to build the cover.
     beta : float
         Probability with which the bound may fail.
 
@@ -130,7 +130,7 @@ def cover_error(
 
 
 def _cut_error(cuts: Cuts, m: int, beta: float) -> float:
-    """Return the bound of `cover_error` for a cover whose thresholds are values of public rows."""
+    """Return the `cover_error` bound for a cover whose thresholds are values of public rows."""
     if not cuts.per_rule:
         return 0.0
     # Three events share beta: a threshold in every gap, thresholds that skip values, and merged
@@ -161,7 +161,7 @@ def excess_error_guarantee(
     Parameters
     ----------
     cover : Cover
-        The first cover of the search.
+        The initial cover of the search.
     drawn : DrawnRule
         The result of `search_cover`.
     radius_at : callable
@@ -169,7 +169,7 @@ def excess_error_guarantee(
         nearest member of the cover. The bound holds with probability 1 - beta. ``None`` if no bound
         is known.
     n : int
-        Number of scored private rows, drawn independently of the cover.
+        Number of scored private rows, which are drawn independently of the cover.
     beta : float
         Probability with which the bound may fail.
     public_weight, n_labelled : int
@@ -182,7 +182,7 @@ def excess_error_guarantee(
     Returns
     -------
     Promise
-        The bound with a sentence that lists its terms, or the reason why there is no bound.
+        The bound and a sentence that lists its terms, or the reason why there is no bound.
     """
     if drawn.cover is not cover:
         return no_guarantee(ADAPTIVE_COVER)
@@ -222,7 +222,7 @@ def is_whole_class(cover: Cover) -> bool:
 
 
 def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
-    """Return the guarantee that a fitted base learner states for its population error.
+    """Return the guarantee that a fitted base learner states about its population error.
 
     Parameters
     ----------
@@ -235,8 +235,8 @@ def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
     Returns
     -------
     Promise
-        The guarantee. The guarantee has no bound if the base learner states none, or if its bound
-        may fail with a probability above `beta`.
+        The guarantee. The guarantee has no bound if the base learner does not state one, or if its
+        bound may fail with a probability above `beta`.
     """
     name = type(base).__name__
     if not hasattr(base, "guarantee_reason_"):

@@ -1,4 +1,4 @@
-"""PPMHalfspaceClassifier: private halfspaces if the label decides which rows are public."""
+"""PPMHalfspaceClassifier: private halfspaces when the label determines which rows are public."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ from skpublicdp.rules.population_guarantee import (
 from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 DEFAULT_ALPHA = 0.05
-"""Value of `alpha` if it is None."""
+"""Value used for `alpha` if the parameter is None."""
 
 DEFAULT_FACES = 2
 """Maximum number of faces of an axis-aligned box if `max_intersections` is None."""
 
 MAX_THEOREM_DIMENSIONS = 6
-"""Maximum dimension of public rows for which the family of the theorem can be enumerated."""
+"""Maximum dimension of the public rows at which the theorem's family can be enumerated."""
 
 MIN_EPSILON = 1e-9
-"""Smallest ε for which a number of rows is computed; smaller ones give unprintable numbers."""
+"""Smallest ε for which a required number of rows is computed; for smaller ε, it is unprintable."""
 
 UNLABELLED_PUBLIC_ROWS = "public rows without labels are not scored"
 """Reason why no bound is proved."""
@@ -72,14 +72,14 @@ UNLABELLED_PUBLIC_ROWS = "public rows without labels are not scored"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _MixedSearch(RuleSearch):
-    """A search of intersections of halfspaces, by weighted private and public rows.
+    """A search over intersections of halfspaces, scored on weighted private and public rows.
 
     Attributes
     ----------
     n_supports : int
         Number of public rows that generate halfspaces.
     held_out : ndarray of bool, shape (n_public,)
-        Marks public rows that are only scored, so that the family does not depend on them.
+        Marks the public rows that are used only for scoring, so the family does not depend on them.
     n_dimensions : int
         Dimension of the affine hull of the public rows.
     is_weighted : bool
@@ -94,118 +94,122 @@ class _MixedSearch(RuleSearch):
 
 
 class PPMHalfspaceClassifier(CoverClassifier):
-    """Pure ε-differentially private classifier if the label decides which rows are private.
+    """Pure ε-differentially private classifier if labels determine which rows are private.
 
-    For mixtures of a private and a public population (PPM), for example if people who tested
-    positive share their data and people who tested negative do not. The two populations differ, but
-    a learned rule can be nearly as accurate as the best halfspace. Public rows generate a finite
-    family of halfspaces. One exact draw of the exponential mechanism selects an intersection of a
-    few of them, whose inside gets the public label (Algorithms 1 and 2 of [1]_). If the family is
-    too large to enumerate and there are many rows, one to three further draws search around the
-    drawn rule.
+    The classifier is intended for mixtures of a private and a public population (PPM), for example
+    if people who tested positive share their data and people who tested negative do not. The two
+    populations differ, but a learned rule can be nearly as accurate as the best halfspace. Public
+    rows generate a finite family of halfspaces. One exact draw of the exponential mechanism selects
+    an intersection of a few of these halfspaces, and rows inside it receive the public label
+    (Algorithms 1 and 2 of [1]_). If the family is too large to enumerate and there are many rows,
+    up to three further draws search around the drawn rule.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy budget ε > 0 of one `fit`, read as an exact fraction.
+        Privacy budget ε > 0 of one `fit`, interpreted as an exact fraction.
     private_label : label, default=None
-        The label of the private population; ``None`` means the second one in sorted order.
+        The label of the private population; ``None`` means the second label in sorted order.
     class_weight : "balanced" or dict of label to number, default=None
-        Weight of an error, by the status of the row: the weight of `private_label` is for private
-        rows, the other one for public rows. ``"balanced"`` gives both populations the same weight.
-        Only the ratio matters, as a fraction of denominator up to 16. A public weight costs no
-        privacy.
+        Weight of an error according to the status of the row: the weight of `private_label` applies
+        to private rows, and the other weight applies to public rows. ``"balanced"`` gives both
+        populations the same weight. Only the ratio matters; it is represented as a fraction with
+        denominator at most 16. The weights are public and cost no privacy.
     alpha : float, default=None
-        Target of approximation of an automatic pool, in (0, 1), ``None`` for 0.05: some halfspace
-        of it disagrees with any given one on at most about this share of the public rows, and with
-        ``pool="axes"`` some box with any given one on at most this share. A smaller value gives
-        more halfspaces, up to `max_halfspaces`, and a larger error of the draw. It is not the
-        excess error of `guarantees.n_ppm`. With ``pool="auto"``, a value other than None gives a
-        warning that no error bound is proved. If more than five halfspaces are drawn one at a time,
-        it is also the weight of some errors in the first draw, ``None`` for 1 / e there
-        (`guarantees.n_ppm_growing_boxes`).
+        Target approximation error of an automatic pool, in (0, 1); ``None`` means 0.05. Some
+        halfspace of the pool disagrees with any given halfspace on at most about this fraction of
+        the public rows; with ``pool="axes"``, the same holds for boxes, with at most this fraction.
+        A smaller value results in more halfspaces, up to `max_halfspaces`, and a larger error of
+        the draw. The value differs from the excess error of `guarantees.n_ppm`. With
+        ``pool="auto"``, any value other than None triggers a warning that no error bound is proved.
+        If more than five halfspaces are drawn one at a time, `alpha` is also the weight of certain
+        errors in the first draw, where ``None`` means 1 / e (`guarantees.n_ppm_growing_boxes`).
     max_intersections : int, default=None
         Maximum number of halfspaces in a rule; ``None`` means 2, or 1 for a single feature unless
-        ``pool="axes"``. The theorem needs one for each feature, which ``None`` means with
-        ``pool="paper"``. With ``pool="axes"`` it is the number of faces of a box. One draw selects
-        up to five halfspaces together. More halfspaces are drawn one at a time, with twice as many
-        draws plus one that share ε; either label may then be inside, and only `evaluation_share`
-        gives a `guarantee_`.
+        ``pool="axes"``. The theorem requires one halfspace per feature, which is the meaning of
+        ``None`` with ``pool="paper"``. With ``pool="axes"``, this is the maximum number of faces of
+        a box. A single draw selects up to five halfspaces together. If there are more, they are
+        drawn one at a time, and ε is shared by twice as many draws plus one; either label may then
+        be inside, and `guarantee_` requires `evaluation_share`.
     pool : {"auto", "paper", "axes"}, default="auto"
-        ``"axes"`` draws an axis-aligned box with few faces at public values, which has the public
-        or the private label inside. Its `guarantee_` is over the best box, in any number of columns
-        (`guarantees.n_ppm_boxes`). The others draw from intersections of halfspaces in all
-        directions, see `hypotheses.HalfspaceIntersections`. ``"paper"`` without `max_intersections`
-        is the learner of Theorem 4.6, and the only one of these with a `guarantee_` if
-        `evaluation_share` is 0. It uses all public rows, or 1000, 320 or 19 random ones for one,
-        two or three features. From four features on it uses 7 or fewer, with far larger errors than
-        ``"auto"``, so it warns.
+        ``"axes"`` draws an axis-aligned box with few faces at public values, which has either the
+        public or the private label inside. Its `guarantee_` is relative to the best box, in any
+        number of columns (`guarantees.n_ppm_boxes`). The other pools draw from intersections of
+        halfspaces in all directions, see `hypotheses.HalfspaceIntersections`. ``"paper"`` without
+        `max_intersections` is the learner of Theorem 4.6; among the pools in all directions, only
+        this setting has a `guarantee_` if `evaluation_share` is 0. It uses all public rows, or a
+        random subset of 1000, 320 or 19 rows for one, two or three features. With four or more
+        features, it uses at most 7 public rows, which results in far larger errors than ``"auto"``
+        and triggers a warning.
     max_halfspaces : int, default=1400
-        Maximum number of halfspaces of an automatic pool, for any `alpha`.
+        Maximum number of halfspaces in an automatic pool, regardless of `alpha`.
     evaluation_share : float, default=0.0
-        Share of ε, in [0, 1), for a noisy count of the private rows that the drawn rule mislabels.
-        With a positive share every pool has a `guarantee_`: a bound on the error itself. A random
-        half of the public rows is then held out: it generates no halfspaces, but is scored. A share
-        of 0.1 is a usual choice.
+        Share of ε, in [0, 1), that is spent on a noisy count of the private rows that the drawn
+        rule mislabels. With a positive share, every pool has a `guarantee_`, which bounds the error
+        itself. A random half of the public rows is then held out: these rows generate no halfspaces
+        but are scored. A typical share is 0.1.
     status_error : float, default=0.0
-        Largest probability, in [0, 1], that a row of the population is private and has the public
-        label, for the `guarantee_` of ``pool="paper"``, which it increases by this number. It is an
-        assumption that is not checked, and changes no rule.
+        Maximum probability, in [0, 1], that a row of the population is private and has the public
+        label; it is added to the `guarantee_` of ``pool="paper"``. This assumption is not checked
+        and does not affect the drawn rule.
     beta : float, default=0.05
-        Probability, in (0, 1), with which `certificate_` may fail, and with which `guarantee_` may.
+        Probability, in (0, 1), with which `certificate_` may fail; `guarantee_` may fail with the
+        same probability.
     n_jobs : int, default=None
-        Number of threads that count rows; results do not depend on it.
+        Number of threads that count rows; it does not affect the results.
     random_state : int, numpy Generator or RandomState, default=None
-        ``None`` draws from the operating system's secure generator. Any other value makes the fit
-        repeatable, for tests and papers; the receipt then says so.
+        ``None`` uses the operating system's secure random number generator. Any other value makes
+        the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
-        Protects persons instead of rows. `fit` then needs `groups` and uses at most this number of
-        private rows of each person, the first ones.
+        Protects people instead of individual rows. `fit` then requires `groups` and uses at most
+        the first `max_rows_per_group` private rows of each person.
     budget : PrivacyBudget, default=None
-        Budget that the fit is charged to. If it does not suffice, `fit` raises before a private row
-        is read.
+        Privacy budget to which the fit is charged. If too little budget remains, `fit` raises an
+        error before any private row is read.
 
     Attributes
     ----------
     classes_ : ndarray, shape (2,)
-        The sorted labels; a single one if `y` has only one.
+        The sorted labels; there is only one if `y` contains a single label.
     hypothesis_ : Polytope
-        The drawn rule; ``print`` shows it in words.
+        The drawn rule; ``print`` displays it in words.
     halfspaces_ : tuple of ndarray, shapes (n_halfspaces, n_features) and (n_halfspaces,)
-        Normals and offsets: a row is inside if ``normals @ x >= offsets``, and then has the public
-        label. With ``pool="axes"`` or more than five halfspaces the inside may have the private
-        label, as `hypothesis_` shows. Empty if all rows get the same label.
+        Normals and offsets: a row is inside if ``normals @ x >= offsets``, in which case it
+        receives the public label. With ``pool="axes"`` or more than five halfspaces, the label
+        inside may be the private label, as shown by `hypothesis_`. The arrays are empty if all rows
+        receive the same label.
     cover_size_ : int
-        Number of hypotheses in the family of the last draw.
+        Number of hypotheses in the family used for the last draw.
     privacy_ : PrivacyReceipt
         The privacy cost of the fit.
     certificate_ : Certificate
-        Bound on the excess weighted error of the drawn rule over the best of the family of the last
-        draw, on the scored rows. It does not cover rules outside the family, nor the population.
+        Bound on the excess weighted error, on the scored rows, of the drawn rule over the best rule
+        in the family of the last draw. The bound does not apply to rules outside the family or to
+        the population.
     guarantee_ : float or None
-        Bound on the excess error in the population over the best halfspace, or the best box with
-        ``pool="axes"``, with probability 1 - `beta` over rows, supports and draw, if the rows are
-        independent draws from the mixture.
-        With `evaluation_share` it bounds the error itself, by released counts. Otherwise it depends
-        on public numbers only, and all private rows must have the private label, up to
-        `status_error`. At 1 it is no restriction; ``None`` if no bound is proved.
+        Bound on the excess population error over the best halfspace, or over the best box with
+        ``pool="axes"``. The bound holds with probability 1 - `beta` over the rows, the supports and
+        the draw, if the rows are independent draws from the mixture. With `evaluation_share`, it
+        bounds the error itself, using released counts. Otherwise, it depends only on public numbers
+        and requires that all private rows have the private label, up to `status_error`. A value of
+        1 is a vacuous bound; ``None`` means that no bound has been proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why no bound is proved.
+        The terms of the bound, or the reason why no bound has been proved.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the columns, if `X` has string column names.
+        Names of the columns, if all column names of `X` are strings.
 
     Warns
     -----
     NoPublicDataWarning
-        If there are no public rows, so that all rows get the private label.
+        If there are no public rows, in which case all rows receive the private label.
     UnprovedWarning
         If `alpha`, `evaluation_share` or ``pool="paper"`` is set, but `guarantee_` is ``None``.
     TooFewRowsWarning
-        If `guarantee_` is 1. Also if Theorem 4.6 needs at least four times as many rows for any
-        bound, and if ``pool="paper"`` uses only a few of the public rows, as from four dimensions
-        on.
+        If `guarantee_` is 1, which means that no accuracy bound holds. Also if Theorem 4.6 requires
+        at least four times as many rows for any bound, or if ``pool="paper"`` uses only a few of
+        the public rows, as it does in four or more dimensions.
 
     See Also
     --------
@@ -213,10 +217,11 @@ class PPMHalfspaceClassifier(CoverClassifier):
 
     Notes
     -----
-    Neighbouring data sets differ by replacing one private row by another private one. It is public
-    which rows are private, and so is every public row with its label (Lemma 4.1). Without a mask
-    and `X_public`, the label of a row decides its status. With them the status may only correlate
-    with the label, or the public rows may have both labels. The privacy is the same.
+    Neighbouring datasets differ by replacing one private row with another private row. The status
+    of each row (private or public) is public, and so are all public rows and their labels (Lemma
+    4.1). Without a mask and without `X_public`, the label of a row determines its status. If either
+    is given, the status may merely correlate with the label, or the public rows may have both
+    labels. The privacy guarantee is the same in each case.
 
     References
     ----------
@@ -260,7 +265,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
     }
 
     protects_all_rows = False
-    """By default the rows of one label are public, so the classifier must not be a base learner."""
+    """By default, all rows of one label are public, so the classifier cannot be a base learner."""
 
     def __init__(
         self,
@@ -306,24 +311,26 @@ class PPMHalfspaceClassifier(CoverClassifier):
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Select a polytope by the exponential mechanism, by its errors on private and public rows.
+        """Select a polytope with the exponential mechanism, by errors on private and public rows.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
-            Rows of both populations, or only the private rows if `X_public` has the public ones.
+            Rows of both populations, or only the private rows if `X_public` contains the public
+            rows.
         y : array-like, shape (n,)
-            Their labels, at most two together with the labels in `y_public`.
+            Labels of the rows; `y` and `y_public` together contain at most two distinct labels.
         X_public : array-like of float, shape (m, n_features), optional
-            Separate public rows. All of `X` is then private, except for the rows that `is_public`
-            marks. In cross-validation it must not have as many rows as `X`.
+            Separate public rows. All rows of `X` are then private, except for those marked by
+            `is_public`. In cross-validation, `X_public` and `X` must have different numbers of
+            rows.
         y_public : array-like, shape (m,), optional
-            Labels of `X_public`. Rows without labels generate halfspaces and are not scored.
+            Labels of `X_public`. Rows without labels generate halfspaces but are not scored.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`. By default, without `X_public`, these are the rows whose
             label is not `private_label`. Safe in cross-validation.
         groups : array-like, shape (n,), optional
-            Person of each row, for `max_rows_per_group`; not read for public rows.
+            Person identifier of each row, for `max_rows_per_group`; not read for public rows.
 
         Returns
         -------
@@ -333,11 +340,11 @@ class PPMHalfspaceClassifier(CoverClassifier):
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. The message quotes no private value.
+            If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
-            If `budget` does not suffice.
+            If too little of `budget` remains.
         CoverSizeError
-            If the paper's pool would be too large, or the pool of boxes too small.
+            If the paper's pool would be too large, or the pool of boxes would be too small.
         """
         return self._fit(
             X, y, X_public=X_public, y_public=y_public, is_public=is_public, groups=groups
@@ -365,10 +372,10 @@ class PPMHalfspaceClassifier(CoverClassifier):
         return read_label_status(self, X, y, private_label=self.private_label, **inputs)
 
     def _prepare(self, rows: MixedRows, ledger: Ledger) -> _MixedSearch:
-        """Return the cover that the public rows generate, and the rows that score its rules.
+        """Return the cover generated by the public rows, and the rows used to score its rules.
 
-        Public rows do not change between neighbours, so the sensitivity is the weight of a private
-        row.
+        Neighbouring datasets have the same public rows, so the sensitivity is the weight of a
+        private row.
         """
         private_weight, public_weight = integer_class_weights(self.class_weight, rows)
         if not rows.n_public:
@@ -423,16 +430,17 @@ class PPMHalfspaceClassifier(CoverClassifier):
         return label_codes
 
     def __sklearn_tags__(self) -> Any:
-        """Return tags of a binary classifier that may score poorly on small data."""
+        """Return the tags of a binary classifier that may score poorly on small datasets."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
 
     def _held_out(self, n_public: int, ledger: Ledger) -> Mask:
-        """Return a mask of the public rows that do not generate halfspaces.
+        """Return a mask that is True for public rows that do not generate halfspaces.
 
-        For an evaluation this is a random half, rounded down. Otherwise there are none.
+        If there is an evaluation, these are a random half of the public rows, rounded down.
+        Otherwise there are none.
         """
         held_out = np.zeros(n_public, dtype=bool)
         if self.evaluation_share:
@@ -442,8 +450,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
     def _supports(self, X_generating: Floats, n_dimensions: int, ledger: Ledger) -> Floats:
         """Return the public rows that generate halfspaces.
 
-        These are all public rows that are not held out. For the theorem, a uniformly random subset
-        replaces them if they are more than `max_support_points`.
+        These are all public rows that are not held out. For the theorem, if there are more than
+        `max_support_points` such rows, a uniformly random subset replaces them.
         """
         if not (self._is_theorem() and n_dimensions):
             return X_generating
@@ -455,7 +463,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
     def _cover(self, rows: MixedRows, supports: Floats) -> MixedCover:
         """Return the family of rules: intersections of halfspaces with the public label inside.
 
-        The rules predict the first of their labels inside, so the public label comes first.
+        A rule predicts its first label inside, so the public label comes first.
         """
         order = [rows.private_code]
         if len(rows.classes) > 1:
@@ -471,7 +479,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
         return family.build_cover(public, alpha=alpha, beta=self.beta)
 
     def _max_faces(self) -> int:
-        """Return the maximum number of halfspaces in a rule, by default that of a box."""
+        """Return the maximum number of halfspaces in a rule; the default is that of a box."""
         return DEFAULT_FACES if self.max_intersections is None else int(self.max_intersections)
 
     def _guarantee(
@@ -484,8 +492,9 @@ class PPMHalfspaceClassifier(CoverClassifier):
     ) -> Promise:
         """Return the bound on the excess error over the best halfspace.
 
-        It is the bound by counted errors if there is an evaluation. Otherwise it is the bound of
-        Theorem 4.6, or the one for boxes, which depend on public numbers only, and not on the draw.
+        If there is an evaluation, the bound is computed from the counted errors. Otherwise, it is
+        the bound of Theorem 4.6 or the bound for boxes; both depend only on public numbers and not
+        on the draw.
         """
         if drawn.noisy_errors is not None:
             return self._evaluated_guarantee(rows, search, drawn, described)
@@ -521,7 +530,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
     def _evaluated_guarantee(
         self, rows: MixedRows, search: _MixedSearch, drawn: DrawnRule, described: bool
     ) -> Promise:
-        """Return the bound on the error by the released number of errors on private rows."""
+        """Return the error bound computed from the released count of mislabelled private rows."""
         assert drawn.noisy_errors is not None
         if len(rows.y_public) < rows.n_public:
             return no_guarantee(UNLABELLED_PUBLIC_ROWS)
@@ -567,9 +576,9 @@ class PPMHalfspaceClassifier(CoverClassifier):
         return WRITTEN_FROM_DESCRIPTION if described else ""
 
     def _warn_if_weak(self, guarantee: Promise, rows: MixedRows, search: _MixedSearch) -> None:
-        """Warn if there is no bound, a vacuous one, or one that random supports make large.
+        """Warn if the bound is missing or vacuous, or if random supports make it large.
 
-        The texts depend on public numbers only.
+        The warning texts depend only on public numbers.
         """
         n, epsilon = rows.n_private + rows.n_public, max(float(self.epsilon), MIN_EPSILON)
         is_subset = self._is_theorem() and search.n_supports < rows.n_public
@@ -608,7 +617,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
             )
 
     def _warn_unproved(self, reason: str) -> None:
-        """Warn that the settings ask for the error bound of Theorem 4.6, which does not apply."""
+        """Warn that the settings request the error bound of Theorem 4.6, which does not apply."""
         is_paper = self.pool == "paper"
         setting = 'pool="paper"' if is_paper else f"alpha={self.alpha:g}"
         alternative = "" if is_paper else ", or leave alpha at None and set max_halfspaces"
@@ -620,15 +629,15 @@ class PPMHalfspaceClassifier(CoverClassifier):
         )
 
     def _is_theorem(self) -> bool:
-        """Return whether `pool` and `max_intersections` have the values of Theorem 4.6."""
+        """Return whether `pool` and `max_intersections` have the values required by Theorem 4.6."""
         return self.pool == "paper" and self.max_intersections is None
 
 
 def _n_errors(rule: Hypothesis, X: Floats, y: Codes, rows: MixedRows) -> int:
     """Return the number of rows that a rule mislabels.
 
-    Labels are 0 for the public one and 1 for the private one. With a single label all rules predict
-    it.
+    The public label has code 0 and the private label has code 1. If there is a single label, all
+    rules predict it.
     """
     n_classes = len(rows.classes)
     return int(np.count_nonzero(rule.predict(X) % n_classes != y % n_classes))

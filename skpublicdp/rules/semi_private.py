@@ -185,8 +185,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     protects_all_rows = True
     """Every row of `X` is protected, except for rows that a mask marks as public.
 
-    The classifier can therefore serve as a base learner.
-    """
+    The classifier can therefore serve as a base learner."""
 
     def __init__(
         self,
@@ -236,7 +235,8 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
             Labels. For rows marked by `is_public`, -1 (or ``"-1"`` among string labels) means
             "unlabelled", unless -1 is the label of some private row or one of `classes`.
         X_public : array-like of float, shape (m, n_features), optional
-            Separate public rows. In cross-validation, `X_public` must not have as many rows as `X`.
+            Separate public rows. In cross-validation, `X_public` and `X` must have different
+            numbers of rows.
         y_public : array-like, shape (m,), optional
             Labels of `X_public`, where -1 has the same meaning as in `y`. By default `X_public` has
             no labels.
@@ -293,7 +293,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     # for all candidates.
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> Dataset:
-        """Return the inputs of `fit` as a dataset of private and public rows in numeric form."""
+        """Return the inputs of `fit` as a numeric dataset of private and public rows."""
         return read_fit_inputs(
             self,
             X,
@@ -315,7 +315,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         return math.ceil(1 / max(self.alpha, 0.05))
 
     def _prepare(self, rows: Dataset, ledger: Ledger) -> RuleSearch:
-        """Return the cover built from the public rows, and the rows that score its rules.
+        """Return the cover built from the public rows, and the rows used to score its rules.
 
         The sensitivity is 1, the weight of a private row, regardless of the weight of public rows.
         """
@@ -327,7 +327,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         )
 
     def _cover(self, rows: Dataset) -> Cover:
-        """Return the cover of the class that is built from the public rows."""
+        """Return the cover of the hypothesis class, built from the public rows."""
         return class_or_default(self.hypotheses).build_cover(
             self._public_sample(rows), alpha=self.alpha, beta=self.beta
         )
@@ -387,7 +387,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         return WRITTEN_FROM_DESCRIPTION if described else None
 
     def _cover_error(self, cover: Cover, rows: Dataset, beta: float) -> float | None:
-        """Return the bound of `population_guarantee.cover_error` for this class and rows."""
+        """Return the `population_guarantee.cover_error` bound for this class and these rows."""
         n_features, n_classes = self.n_features_in_, len(rows.classes)
         return cover_error(
             cover, class_or_default(self.hypotheses), n_features, n_classes, rows.n_public, beta
@@ -399,7 +399,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         self._schema = rows.schema
 
     def _table(self, cover: Cover, rows: Dataset) -> Integers:
-        """Return the counts from which a cover computes the errors of its rules on all scored rows.
+        """Return the counts from which a cover computes the error of each rule on all scored rows.
 
         A labelled public row is counted `public_weight` times.
         """
