@@ -73,8 +73,8 @@ class SubsamplingActiveLearner(
 ):
     """Private active learner that queries a few labels in a large pool of private rows.
 
-    `query` draws the rows to be labelled. `fit` accepts their labels and fits a private base
-    learner to a secret random subset of the pool. Subsampling amplifies privacy, so the base
+    `query` draws the rows that are to be labelled. `fit` accepts their labels and fits a private
+    base learner to a secret random subset of the pool. Subsampling amplifies privacy, so the base
     learner can use a larger ε than `epsilon`. A larger pool reduces the number of labels that are
     needed. This is Algorithm 4 (SubSampling) of [1]_, with a tighter version of Claim 5.7.
 
@@ -84,27 +84,27 @@ class SubsamplingActiveLearner(
         Base learner: a private classifier with a parameter `epsilon` that declares that it protects
         all of its rows, see Notes. ``None`` means `SemiPrivateClassifier()`. A base learner whose
         `fit` has a parameter `is_labelled` is semi-supervised. This base learner also receives
-        unlabelled rows, with label -1, and the corresponding mask. Other base learners only receive
-        the queried rows.
+        unlabelled rows, with label -1, and the corresponding mask. All other base learners receive
+        only the queried rows.
     n_labels : int, default=100
-        Number of labels to query, at most the size of the pool.
+        Number of labels to query, which is at most the size of the pool.
     epsilon, delta : float, default=1.0 and 0.0
         Privacy budget of one `query` and `fit`: ε > 0, interpreted as an exact fraction, and δ in
         [0, 1).
     base_epsilon : float or "auto", default="auto"
-        Privacy budget ε of the base learner. ``"auto"`` is the largest ε on the subset that
-        `epsilon` permits.
+        Privacy budget ε of the base learner. ``"auto"`` selects the largest ε that `epsilon`
+        permits on the subset.
     n_subsample : int, default=None
         Number of rows, labelled or not, for a semi-supervised base learner. The default is the
-        largest number that permits `base_epsilon`, and at least the number of labels. With
-        ``"auto"``, the number must permit an ε of 1, or of `epsilon` if that is larger. Other base
-        learners receive the queried rows.
+        largest number that permits `base_epsilon`, but at least the number of labels. With
+        ``"auto"``, the number must permit an ε of at least 1, or at least `epsilon` if that is
+        larger. Other base learners receive the queried rows.
     roles : {"random", "paper"}, default="random"
-        Which rows of the subset are queried: a uniformly random choice, or, as in the paper, the
-        first rows in the order of the pool, with less amplification.
+        Which rows of the subset are queried: rows chosen uniformly at random or, as in the paper,
+        the first rows in the order of the pool, which gives less amplification.
     transcript_private : bool, default=False
-        Whether the guarantee must hold against attackers who know the queried rows. The base
-        learner then has the same ε as `epsilon`, and by default receives all unlabelled rows.
+        Whether the guarantee must hold against attackers who know the queried rows. In this case,
+        the base learner has the same ε as `epsilon` and by default receives all unlabelled rows.
     classes : array-like, default=None
         All possible labels. By default, the labels that occur in `y`, among the rows that `fit`
         reads. The set of these labels is then assumed to be public knowledge.
@@ -112,8 +112,9 @@ class SubsamplingActiveLearner(
         ``None`` uses the operating system's secure random number generator. Any other value makes
         the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
-        Protects people instead of individual rows. `query` and `fit` then require `groups`, and use
-        at most this number of rows of each person. The ε of a row is ε divided by this number.
+        Protects people instead of individual rows. `query` and `fit` then require `groups` and use
+        at most `max_rows_per_group` rows of each person. The ε of a single row is ε divided by this
+        number.
     budget : PrivacyBudget, default=None
         Privacy budget to which `fit` is charged. If too little budget remains, an error is raised
         before any private row is read and before labels are queried. The base learner must not have
@@ -126,15 +127,15 @@ class SubsamplingActiveLearner(
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     queried_indices_ : ndarray of int
-        Rows to be labelled, in increasing order. The indices are secret, and `fit` deletes them,
-        unless `transcript_private` is set.
+        Indices of the rows to be labelled, in increasing order. The indices are secret, and `fit`
+        deletes them, unless `transcript_private` is set.
     guarantee_ : float or None
         Bound on the excess error of `estimator_`, if available. The bound applies to the population
         of the pool, since a random subset of independent rows consists of independent rows. The
         bound fails with at most the probability `beta` of the base learner. ``None`` if no bound
         has been proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why there is no bound, in one sentence.
+        One sentence that states the terms of the bound, or the reason why there is no bound.
     privacy_ : PrivacyReceipt
         The privacy receipt, which states the applicable definition of privacy for active learners.
     n_features_in_ : int
@@ -160,7 +161,7 @@ class SubsamplingActiveLearner(
     rows and must be kept secret. After `fit`, only `estimator_` depends on private rows.
 
     A query can be used for one fit only, since fits on the same secret subset lose more privacy
-    than the sum of their ε. Among an object and its copies, only one can be fitted, and only once.
+    than the sum of their ε. Of an object and its copies, only one can be fitted, and only once.
     Without a `budget`, whose file records the fit, the object cannot be copied or pickled between
     `query` and `fit`.
 
@@ -257,14 +258,14 @@ class SubsamplingActiveLearner(
 
     @all_or_nothing
     def query(self, X: Any, y: Any = None, *, groups: Any = None) -> Codes:
-        """Return the randomly drawn rows of the pool whose labels are needed.
+        """Return randomly drawn rows of the pool, which are to be labelled.
 
         Parameters
         ----------
         X : array-like of float, shape (n, n_features)
             The pool. The draw depends only on the size of the pool.
         y : Ignored
-            Not used; present by convention.
+            This parameter is not used and is present by convention.
         groups : array-like, shape (n,), optional
             Person identifier of each row, for `max_rows_per_group`.
 
@@ -299,7 +300,7 @@ class SubsamplingActiveLearner(
         X : array-like of float, shape (n, n_features)
             The pool of private rows, in the same order as in `query`.
         y : array-like, shape (n,)
-            Labels of the queried rows, and an arbitrary value, such as -1, for all other rows. If
+            Labels of the queried rows; all other rows have an arbitrary value, such as -1. If
             `query` was not called, `fit` draws the rows itself. In this case, `y` must contain the
             labels of all rows, but only the labels of the drawn rows are used.
         X_public : array-like of float, shape (m, n_features), optional
@@ -307,7 +308,7 @@ class SubsamplingActiveLearner(
         y_public : array-like, shape (m,), optional
             Labels of the public rows, for a base learner that uses public labels.
         groups : array-like, shape (n,), optional
-            Person identifier of each row, the same as in `query`.
+            Person identifier of each row; must be the same as in `query`.
 
         Returns
         -------
@@ -363,7 +364,7 @@ class SubsamplingActiveLearner(
     def __getstate__(self) -> Any:
         """Return the state, or raise an error if a query is pending and there is no budget.
 
-        The file of a budget ensures that only one copy of a query is fitted.
+        A budget's file ensures that only one copy of a query is fitted.
         """
         if hasattr(self, "_pending") and self.budget is None:
             raise PrivacyBudgetError(
@@ -382,9 +383,9 @@ class SubsamplingActiveLearner(
     def _open_ledger(
         self, X: Any, groups: Any, pending: PendingQuery | None = None
     ) -> tuple[SubsamplingPlan, Mask, Ledger]:
-        """Return the plan of a query and its fit, the mask of the pool's rows in X, and a ledger.
+        """Return the plan of a query and its fit, a mask of the pool's rows in X, and a ledger.
 
-        No private value is read. With `max_rows_per_group`, the pool contains at most this number
+        No private value is read. With `max_rows_per_group`, the pool contains at most that number
         of rows of each person.
         """
         base, k = self._base_learner(), self.max_rows_per_group or 1
@@ -458,7 +459,7 @@ class SubsamplingActiveLearner(
 
 
 class PendingQuery(NamedTuple):
-    """A query whose labels have not been used by a fit yet.
+    """A query whose labels have not yet been used by a fit.
 
     Attributes
     ----------
@@ -479,7 +480,7 @@ class PendingQuery(NamedTuple):
 
 
 class Subset(NamedTuple):
-    """Random subset of the pool, in random order.
+    """A random subset of the pool, in random order.
 
     Attributes
     ----------
@@ -504,7 +505,7 @@ def draw_subset(
     labels: NDArray[Any],
     ledger: Ledger,
 ) -> Subset:
-    """Return the queried rows with their labels and random unlabelled rows, in random order.
+    """Return the queried rows with their labels, and random unlabelled rows, in random order.
 
     Parameters
     ----------
@@ -536,7 +537,7 @@ def fit_to_subset(
     y_public: Any,
     seed: int | None,
 ) -> Any:
-    """Return a copy of the base learner, fitted to a subset of the pool, labelled rows first.
+    """Return a copy of the base learner fitted to a subset of the pool, labelled rows first.
 
     Parameters
     ----------
@@ -580,7 +581,7 @@ def fit_to_subset(
 
 
 def _guarantee(fitted: Any, X_public: Any, ledger: Ledger) -> Promise:
-    """Return the bound on the excess error of a base learner, or the reason for a missing bound.
+    """Return the bound on a base learner's excess error, or the reason why there is none.
 
     A subset of independent rows that is drawn independently of the rows consists of independent
     rows.

@@ -1,4 +1,4 @@
-"""Numbers of rows and privacy budgets of the active learner, based only on public numbers."""
+"""Row counts and privacy budgets of the active learner, based only on public numbers."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes
 
 ROUNDING_MARGIN = 1 - Fraction(1, 1 << 50)
-"""Factor on ε and δ before conversion to the budget of the base learner.
+"""Factor applied to ε and δ before they are converted to the budget of the base learner.
 
-Without this margin, the amplified budget, which is rounded up, could exceed the privacy budget.
-"""
+Without this margin, the amplified budget, which is rounded up, could exceed the privacy budget."""
 
 
 @dataclass(frozen=True)
 class SubsamplingPlan:
-    """Numbers of rows and privacy budgets of one query and its fit.
+    """Row counts and privacy budgets of one query and its fit.
 
     Attributes
     ----------
     n_pool, n_queried, n_drawn : int
-        Numbers of rows in the pool, of rows whose labels are queried, and of rows that the base
-        learner receives, labelled or not.
+        Number of rows in the pool, number of rows whose labels are queried, and number of rows,
+        labelled or not, that the base learner receives.
     roles : {"random", "paper"}
-        Which of the drawn rows are queried: a uniformly random choice, or the rows that come first
-        in the pool.
+        Which of the drawn rows are queried: rows chosen uniformly at random, or the rows that come
+        first in the pool.
     base : Event
         Privacy event of the base learner.
     event : Event
@@ -48,7 +47,7 @@ class SubsamplingPlan:
     epsilon: Fraction
 
     def draw_queries(self, ledger: Ledger) -> Codes:
-        """Return the random, increasing positions in the pool of the rows to be labelled."""
+        """Return the positions in the pool, random and increasing, of the rows to be labelled."""
         if self.roles == "random":
             return ledger.subset(self.n_pool, self.n_queried)
         drawn = ledger.subset(self.n_pool, self.n_drawn)  # increasing
@@ -57,9 +56,9 @@ class SubsamplingPlan:
     def draw_unlabelled(self, queried: Codes, ledger: Ledger) -> Codes:
         """Return random unlabelled rows, as positions among the rows that were not queried.
 
-        Together with the queried rows, these rows form a uniformly random subset. With the paper's
-        roles, queried rows come first in the subset, so all unlabelled rows come after the last
-        queried row.
+        Together, the queried and the unlabelled rows form a uniformly random subset. With the
+        paper's roles, queried rows come first in the subset, so all unlabelled rows come after the
+        last queried row.
         """
         n_not_queried = self.n_pool - self.n_queried
         first = 0
@@ -80,7 +79,7 @@ def make_plan(
     transcript_private: bool,
     semi_supervised: bool,
 ) -> SubsamplingPlan:
-    """Return the numbers of rows and the privacy budgets of a query and its fit.
+    """Return the row counts and the privacy budgets of a query and its fit.
 
     Parameters
     ----------
@@ -137,7 +136,7 @@ def make_plan(
 
 
 def _amplified(event: Event, rate: Fraction, roles: str) -> Event:
-    """Return the pool row's privacy event for a base learner that runs `event` on a subset."""
+    """Return the privacy event, for a row of the pool, of running `event` on a subset."""
     return event if rate == 1 else Subsampled(rate, event, roles)
 
 

@@ -14,8 +14,8 @@ def excess_error(
     Parameters
     ----------
     cover_size : int
-        Number of equally likely hypotheses. With a prior, the sum of the weights divided by the
-        smallest weight, rounded up (`Family.effective_size`).
+        Number of equally likely hypotheses. If there is a prior, this is the sum of the weights
+        divided by the smallest weight, rounded up (`Family.effective_size`).
     n : int
         Number (total weight) of the scored rows.
     epsilon : float
@@ -45,28 +45,28 @@ def excess_error(
 
 
 MAX_DRAW_ERRORS = (0.015, 0.015 / 3, 0.015 / 9)
-"""Maximum excess errors of a single draw at which a search has at least 2, 3 and 4 draws."""
+"""Maximum excess errors of a single draw for which a search has at least 2, 3 and 4 draws."""
 
 
 def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
-    """Return the number of draws among which a cover search divides its privacy budget.
+    """Return the number of draws over which a cover search divides its privacy budget.
 
     Parameters
     ----------
     cover_size : int
         Number of equally likely hypotheses in a round.
     n : int
-        Number of scored rows. For weighted rows, their total weight in units of a private row's
-        weight.
+        Number of scored rows. For weighted rows, this is their total weight in units of a private
+        row's weight.
     epsilon : float
         Privacy budget of all rounds together.
 
     Returns
     -------
     int
-        The number is 2 if ``2 ln(cover_size) / (epsilon n)``, the excess error of a single draw, is
-        at most 0.015. The number is 3 if this error is at most a third of 0.015, 4 if it is at most
-        a ninth, and 1 otherwise. The rule is a heuristic that depends only on public numbers.
+        The result is 2 if ``2 ln(cover_size) / (epsilon n)``, the excess error of a single draw, is
+        at most 0.015. It is 3 if this error is at most a third of 0.015, 4 if it is at most a
+        ninth, and 1 otherwise. The rule is a heuristic that depends only on public numbers.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def n_rounds(cover_size: int, n: int, epsilon: float) -> int:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bound on the excess error of a private draw on the scored rows, based on public numbers only.
+    """Bound on the excess error of a private draw on the scored rows, from public numbers only.
 
     The bound applies to the scored rows and is relative to the cover. In contrast, the `guarantee_`
     of an estimator applies to the population and is relative to the entire class.
@@ -101,7 +101,7 @@ class Certificate:
     effective_size: int
 
     def at(self, beta: float) -> float:
-        """Return the excess error bound that holds with probability 1 - beta instead.
+        """Return the excess error bound that instead holds with probability 1 - beta.
 
         The bound is proportional to ln(effective_size / beta), see `excess_error`.
         """

@@ -1,4 +1,4 @@
-"""Growth function and VC dimension, and the resulting sample sizes."""
+"""Growth function, VC dimension and the sample sizes that follow from them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ MAX_VC_DIMENSION = 1 << 16
 """Maximum VC dimension for which sample sizes are computed."""
 
 MAX_EXACT_DIMENSION = 64
-"""Maximum VC dimension at which `log_growth` sums the binomial coefficients of Sauer's bound."""
+"""Maximum VC dimension for which `log_growth` sums the binomial coefficients of Sauer's bound."""
 
 
 class HasGrowth(Protocol):
-    """A hypothesis class that provides a bound on its own growth function."""
+    """A hypothesis class that provides an upper bound on its own growth function."""
 
     def growth(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labellings of m rows by the class."""
@@ -127,7 +127,7 @@ def n_public(
         This number of labelled rows therefore also suffices to learn the class without privacy if
         some rule makes no error.
     constants : {"paper", "tight"}, default="paper"
-        The constants of the paper, or smaller constants.
+        Whether to use the constants of the paper or smaller constants.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     missed : float, default=0.0
-        Radius of the cover on the m rows, if the cover does not represent all dichotomies: the
+        Radius of the cover on the m rows if the cover does not represent all dichotomies: the
         fraction of the rows on which a rule of the class may disagree with the nearest rule of the
         cover.
 
@@ -193,8 +193,8 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
     float
         ``r = 4 (ln(2 / beta) + 2d ln(2em / d)) / m``, capped at 1. Below m = d/2, the radius is 1,
         since Sauer's bound and inequality (1) require 2m >= d. With `missed`, the radius is
-        ``missed + sqrt(missed r) + r`` at half of beta. The formula follows from relative
-        deviations of the disagreements, which have at most ``growth_function(m, d)^2`` dichotomies.
+        ``missed + sqrt(missed r) + r`` at half of beta. The formula follows from relative deviation
+        bounds for the disagreements, which have at most ``growth_function(m, d)^2`` dichotomies.
 
     References
     ----------
@@ -213,7 +213,7 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
 
 
 def _radius(m: int, beta: float, d: int, n_rules: int = 2) -> float:
-    """Return the alpha at which inequality (1) of Alon, Bassily and Moran (2019) is an equality.
+    """Return the alpha for which inequality (1) of Alon, Bassily and Moran (2019) is an equality.
 
     The inequality applies to pairs of rules. With `n_rules` = 1, one of the two rules is fixed.
     """
@@ -221,7 +221,7 @@ def _radius(m: int, beta: float, d: int, n_rules: int = 2) -> float:
 
 
 def population_share_bound(share: float, m: int, beta: float) -> float:
-    """Return an upper bound on a population fraction, given the fraction among m sampled rows.
+    """Return an upper bound on a population fraction, given its value among m sampled rows.
 
     The bound holds with probability 1 - beta. By Chernoff's bound, the fraction among the rows is
     below p - t with probability at most exp(-m t^2 / 2p).
@@ -239,10 +239,10 @@ def population_share_bound(share: float, m: int, beta: float) -> float:
 
 
 def n_uniform(alpha: float, beta: float, d: int) -> int:
-    """Return the number of rows at which all empirical errors are close to the population errors.
+    """Return the number of rows for which all empirical errors are close to population errors.
 
-    The result corresponds to uniform convergence to within alpha over a class. The result is a
-    sample size for learning without privacy, which serves as a baseline for the other sample sizes.
+    The result is the sample size for uniform convergence to within alpha over a class. It also
+    suffices for learning without privacy, and serves as a baseline for the other sample sizes.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def smallest_integer(holds: Callable[[int], bool], start: int = 1) -> int:
 
 
 def log_growth(m: int, d: int) -> float:
-    """Return ln(growth_function(m, d)), or for large d an upper bound in constant time."""
+    """Return ln(growth_function(m, d)) or, for large d, an upper bound in constant time."""
     if m <= d:
         return m * math.log(2)
     if d <= MAX_EXACT_DIMENSION:
@@ -300,7 +300,7 @@ def log_growth(m: int, d: int) -> float:
 
 
 def check_ranges(**arguments: float) -> None:
-    """Raise ValueError unless each keyword argument is in the range implied by its name.
+    """Raise ValueError unless each keyword argument is in the range that its name implies.
 
     alpha, beta and delta must lie in (0, 1), and all other numbers must be positive and finite.
     """

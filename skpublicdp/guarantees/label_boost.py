@@ -1,4 +1,4 @@
-"""Error bounds and sample sizes of LabelBoost and of active learning by subsampling.
+"""Error bounds and sample sizes for LabelBoost and for active learning by subsampling.
 
 The bounds are proved in docs/proofs/label_boost.md.
 """
@@ -18,7 +18,7 @@ LogCount = Callable[[int], float]
 """Function that returns an upper bound on the logarithm of the number of labellings of n rows."""
 
 MAX_BASE_ROWS = 2**60
-"""Number of rows at which the error of a `BaseAccuracy` must be small enough, or a search fails."""
+"""Number of rows at which a search fails if the `BaseAccuracy` error is still too large."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class BaseAccuracy:
         The bound must not increase with n.
     vc_dimension : int
         Upper bound on the VC dimension of the rules that the base learner can return, at least 1.
-        For a histogram, for example, it is the number of cells.
+        For example, the VC dimension of a histogram is its number of cells.
 
     Raises
     ------
@@ -88,7 +88,7 @@ class BaseAccuracy:
         Returns
         -------
         float
-            Bound on the fraction of these rows.
+            Bound on the fraction of the rows on which the base learner makes errors.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class BaseAccuracy:
 
 
 class LabellerDraw(NamedTuple):
-    """Sizes and ε of the exponential mechanism's draw in a round of relabelling.
+    """Sizes and ε of the exponential mechanism's draw in a relabelling round.
 
     Attributes
     ----------
@@ -177,11 +177,12 @@ def labeller_error(
     -------
     float
         A sum of bounds that each fail with probability b = beta / (2 r + 1), for r labellers. Let L
-        denote `log_n_labelings`, and let the first labeller have N rows, s of which are scored. Its
-        terms are ``2 (L(N) + ln(1 / b)) / (epsilon s)`` for the draw (Proposition A.1), plus ``1 /
-        s + sqrt((s + 1) (L(2 s) + ln(2 / b))) / s`` and ``sqrt(ln(1 / b) / (2 s))`` for sampling.
-        For each later labeller, some labelling has no error. The same bound for the draw therefore
-        applies, and `relative_deviation_bound` for pairs of rules extends it to the population.
+        denote `log_n_labelings`, and let the first labeller have N rows, s of which are scored. The
+        terms for the first labeller are ``2 (L(N) + ln(1 / b)) / (epsilon s)`` for the draw
+        (Proposition A.1), plus ``1 / s + sqrt((s + 1) (L(2 s) + ln(2 / b))) / s`` and ``sqrt(ln(1 /
+        b) / (2 s))`` for sampling. For each later labeller, some labelling makes no error. The same
+        bound for the draw therefore applies, and `relative_deviation_bound` for pairs of rules
+        extends it to the population.
 
     References
     ----------
@@ -210,7 +211,7 @@ def labeller_error(
 
 
 def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float) -> float:
-    """Return a bound on how often two rules disagree in the population, given n sampled rows.
+    """Return a bound on the population disagreement of two rules, given n sampled rows.
 
     Parameters
     ----------
@@ -278,8 +279,9 @@ def n_label_boost(
     most_rows : int, optional
         Maximum number of rows that one round can relabel. For `LabelBoostClassifier`, this number
         is 255 with `Rectangles` on two columns, 2048 with `Halfspaces` on two columns, and 11584
-        with `Intervals` or `Rectangles` on one column. It is unlimited with other classes and with
-        `Rectangles` that have few `cuts`. ``None`` means that there is no limit.
+        with `Intervals` or `Rectangles` on one column. With other classes, and with `Rectangles`
+        that have few `cuts`, there is no limit. The default, ``None``, means that the number is
+        unlimited.
 
     Returns
     -------
@@ -300,21 +302,21 @@ def n_label_boost(
     `alpha` and `beta` rejects fewer rows. In the agnostic case, for which the paper states O(·), at
     least 100 ``n_uniform(a / 20, b / 8, d)`` labelled rows are also required. The first labeller,
     which is drawn using one hundredth of these rows, is then within 3 a/20 of the best rule: a/20
-    for the draw, and twice a/20 for sampling. Later rounds imitate the first labeller as in the
-    paper. This argument requires a first round, even if the base learner has enough rows without
-    one. Both numbers are divided by the sampling rate q = (e^epsilon - 1) / (e - 1), at which
-    subsampling each kind of rows results in epsilon. Claim 4.3 of the paper uses q = epsilon / (3 +
-    e).
+    is due to the draw, and twice a/20 is due to sampling. Later rounds imitate the first labeller
+    as in the paper. This argument requires a first round, even if the base learner has enough rows
+    without one. Both numbers are divided by the sampling rate q = (e^epsilon - 1) / (e - 1), at
+    which subsampling each kind of rows results in epsilon. Claim 4.3 of the paper uses q = epsilon
+    / (3 + e).
 
     *The tight constants.* There is one round, with half of epsilon as the parameter of the draw and
     the other half for the base learner. The base learner receives N rows: at least n_base at its
     budget, and enough rows for an error of alpha/4 on these rows to be at most alpha/2 in the
     population (`relative_deviation_bound`). With a `BaseAccuracy`, the base learner's error on N
-    rows at its budget replaces alpha/4. Enough of these rows are labelled for a `labeller_error` of
-    at most alpha/2. For a realizable class, it is also sufficient that `relative_deviation_bound`
-    of the error of the draw is at most alpha/2. The sampling rates q of labelled rows and q' of
-    unlabelled rows solve q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) = e^epsilon - 1 and q' (4
-    e^(epsilon/2) - 1) = e^epsilon - 1.
+    rows at its budget replaces alpha/4. The number of labelled rows is large enough for a
+    `labeller_error` of at most alpha/2. For a realizable class, it is also sufficient that
+    `relative_deviation_bound` of the error of the draw is at most alpha/2. The sampling rates q of
+    labelled rows and q' of unlabelled rows solve q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) =
+    e^epsilon - 1 and q' (4 e^(epsilon/2) - 1) = e^epsilon - 1.
 
     References
     ----------
@@ -365,7 +367,7 @@ def n_labelled_paper(alpha: float, beta: float, d: int) -> int:
     Parameters
     ----------
     alpha, beta : float
-        Error of the base learner, and the probability with which the error may be exceeded.
+        Error of the base learner, and the probability with which it may exceed this error.
     d : int
         VC dimension of the class.
 
@@ -461,7 +463,7 @@ def _check_relabelled(n: int, max_rows: int | None) -> None:
 def n_subsampling(
     n: int, epsilon: float, epsilon_base: float = 1.0, *, roles: str = "random"
 ) -> int:
-    """Return the pool size from which n subsampled rows have a given privacy budget.
+    """Return the pool size for which a subsample of n rows has a given privacy budget.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ MEAN_WEIGHTED_DEVIATION = 11 / 12
 def n_public_lower(
     alpha: float, beta: float, *, pure: bool = False, release: bool | Literal["any"] = False
 ) -> int:
-    """Return a lower bound on the public rows of every semi-private learner of thresholds.
+    """Return a lower bound on the public rows of any semi-private learner of thresholds.
 
     The bound applies to every class of infinite Littlestone dimension.
 
@@ -28,13 +28,13 @@ def n_public_lower(
     ----------
     alpha : float
         Excess error, in (0, 1), over the best rule of the class in every population. For a release,
-        the maximum error of an answer, where answers are fractions in [0, 1].
+        this is the maximum error of an answer, where answers are fractions in [0, 1].
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     pure : bool, default=False
-        Whether the learner is purely differentially private, with δ = 0. The bound then applies to
-        every class that cannot be learned with pure privacy, for example thresholds over infinite
-        domains.
+        Whether the learner satisfies pure differential privacy, that is, δ = 0. The bound then
+        applies to every class that cannot be learned with pure privacy, for example thresholds over
+        infinite domains.
     release : bool or "any", default=False
         Whether the algorithm answers queries instead of learning: all thresholds (True), or all
         queries of a class to which the bound on learners applies ("any", Theorem 15).
@@ -58,9 +58,9 @@ def n_public_lower(
     values below, since the learner of Lemma 17 uses two releases and a noisy count.
 
     The bound applies if ε <= 0.1 and δ <= 1/(100 n^2 ln n) for n private rows, and to every class
-    of infinite Littlestone dimension, for example thresholds on the reals. There are finitely many
-    64-bit numbers. For these numbers, the bound applies to learners with too few private rows to
-    exploit this.
+    of infinite Littlestone dimension, for example thresholds on the reals. The 64-bit numbers,
+    however, form a finite domain. For 64-bit numbers, the bound applies to learners with too few
+    private rows to exploit this.
 
     The paper mixes rows with probability p = 1/(100 m) and states m > 1/(1600 alpha) for beta =
     1/18. The paper's failure probabilities, 1/18 and twice 0.01, add up to more than the required
@@ -95,7 +95,7 @@ def n_public_lower(
 
 
 def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
-    """Return a lower bound on the labelled rows of every learner, private or not.
+    """Return a lower bound on the labelled rows of any learner, private or not.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def n_active_lower(
     pool: int | None = None,
     domain_size: int | None = None,
 ) -> int:
-    """Return a lower bound on the labels of a transcript-private active learner of thresholds.
+    """Return a lower bound on the labels of transcript-private active learners of thresholds.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def n_query_release_lower(
     *,
     delta: float | None = None,
 ) -> int:
-    """Return a lower bound on the private rows of every release of p binary columns.
+    """Return a lower bound on the private rows of any release of p binary columns.
 
     Parameters
     ----------

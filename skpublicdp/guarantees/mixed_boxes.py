@@ -1,4 +1,4 @@
-"""Sample size and error bound of axis-aligned boxes on mixtures of private and public rows."""
+"""Sample size and error bound for axis-aligned boxes on mixtures of private and public rows."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from skpublicdp.guarantees.population import Promise, capped_guarantee
 from skpublicdp.guarantees.ppm import Complexity, compression_error, status_assumption
 
 MAX_AXIS_HALFSPACES = {1: 1400, 2: 1400, 3: 404, 4: 88, 5: 34}
-"""Default number of halfspaces of `PPMHalfspaceClassifier(pool="axes")`, by the number of faces."""
+"""Default number of halfspaces in `PPMHalfspaceClassifier(pool="axes")`, by number of faces."""
 
 DEFAULT_BOX_ALPHA = 0.05
-"""Default share of the public rows on which a box disagrees with the nearest member."""
+"""Default fraction of the public rows on which a box may disagree with the nearest member."""
 
 
 MAX_GROWING_HALFSPACES = 5788
-"""Maximum number of halfspaces of which `PPMHalfspaceClassifier` draws one at a time."""
+"""Size of the largest pool from which `PPMHalfspaceClassifier` draws one halfspace at a time."""
 
 WEIGHT_UNIT = 1 << 20
 """Weights of errors in early draws are integer multiples of 1 / WEIGHT_UNIT."""
 
 MAX_LISTED_FACES = max(MAX_AXIS_HALFSPACES)
-"""Maximum number of faces for which `PPMHalfspaceClassifier` lists all rules."""
+"""Maximum number of faces for which `PPMHalfspaceClassifier` enumerates all rules."""
 
 
 def box_complexity(n_rows: int, n_features: int, faces: int) -> Complexity:
-    """Return the size of the family of boxes whose faces are at values of `n_rows` rows.
+    """Return the size of the family of boxes with faces at values of `n_rows` rows.
 
-    A face has a row, a column and one of two sides, and either label is inside.
+    A face is determined by a row, a column and one of two sides, and either label can be inside.
     """
     log_boxes = math.log(2) + log_growth(2 * n_features * n_rows, faces)
     return Complexity(faces, log_boxes, log_boxes)
@@ -50,9 +50,9 @@ def axis_box_guarantee(
     Parameters
     ----------
     n : int
-        Rows, private and public together, independent draws from the mixture.
+        Number of private and public rows together, which are independent draws from the mixture.
     missed : int
-        Maximum number of public rows between two neighbouring values of the pool.
+        Maximum number of public rows between two neighbouring values in the pool.
     epsilon : float
         Privacy budget of the draw.
     beta : float
@@ -62,15 +62,15 @@ def axis_box_guarantee(
     faces : int
         Maximum number of faces of a box.
     cover_size : int
-        Number of rules, all equally likely.
+        Number of rules, which are all equally likely.
     status_error : float, default=0.0
-        Largest probability that a row of the population is private and has the public label.
+        Maximum probability that a row of the population is private and has the public label.
 
     Returns
     -------
     Promise
-        The sum of four bounds: for faces at public values, for private rows with the public label,
-        for the private draw, and for sampling. Proof: docs/proofs/mixtures.md.
+        The sum of four bounds, which account for faces at public values, for private rows with the
+        public label, for the private draw, and for sampling. Proof: docs/proofs/mixtures.md.
     """
     check_ranges(beta=beta, epsilon=epsilon, d=d)
     beta_share = beta / 3  # the draw, sampling of the rule, and sampling of the best box
@@ -97,13 +97,13 @@ def n_ppm_boxes(
     faces: int = 2,
     public_share: float = 1.0,
 ) -> int:
-    """Return the number of rows that `PPMHalfspaceClassifier(pool="axes")` needs.
+    """Return the number of rows that `PPMHalfspaceClassifier(pool="axes")` requires.
 
     Parameters
     ----------
     alpha : float
-        Excess error in the population, in (0, 1), over the best axis-aligned box that has at most
-        `faces` faces and either label inside.
+        Excess population error, in (0, 1), over the best axis-aligned box that has at most `faces`
+        faces and either label inside.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
@@ -113,26 +113,26 @@ def n_ppm_boxes(
     faces : int, default=2
         `max_intersections` of the classifier, from 1 to 5.
     public_share : float, default=1.0
-        Maximum share of the rows that are public, in (0, 1].
+        Maximum fraction of the rows that are public, in (0, 1].
 
     Returns
     -------
     int
-        Rows needed, private and public together, with the other parameters at their defaults.
+        Number of private and public rows together, if all other parameters have their defaults.
 
     Raises
     ------
     ValueError
-        If no number of rows is enough, since the values at which faces are allowed are too few for
+        If no number of rows suffices because a column has too few possible face positions for
         `alpha`, or if `faces` is out of range.
 
     Notes
     -----
-    The pool has c values of each column, at evenly spaced ranks of the public rows, and M = 2 c d
-    halfspaces. So moving the faces of a box changes it on at most ``public_share * faces / (c -
-    1)`` of the rows. There are at most ``2 growth_function(M, faces)`` rules. For the draw and for
-    sampling the bound is that of `n_ppm`, with k = `faces` and ``N = 2 growth_function(2 d n,
-    faces)``.
+    The pool contains c values of each column, at evenly spaced ranks of the public rows, and M = 2
+    c d halfspaces. Moving the faces of a box to the pool therefore changes the box on at most
+    ``public_share * faces / (c - 1)`` of the rows. There are at most ``2 growth_function(M,
+    faces)`` rules. The bounds for the draw and for sampling are those of `n_ppm`, with k = `faces`
+    and ``N = 2 growth_function(2 d n, faces)``.
 
     Examples
     --------
@@ -175,13 +175,13 @@ def n_ppm_growing_boxes(
     faces: int,
     public_share: float = 1.0,
 ) -> int:
-    """Return the number of rows for boxes with many faces, which are drawn one face at a time.
+    """Return the number of rows for boxes with many faces, drawn one face at a time.
 
     Parameters
     ----------
     alpha : float
-        Error in the population, in (0, 1), if some axis-aligned box with at most `faces` faces
-        makes no error, with either label inside, and the label decides which rows are private.
+        Population error, in (0, 1), if some axis-aligned box with at most `faces` faces makes no
+        error, with either label inside, and the label determines which rows are private.
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
@@ -191,29 +191,29 @@ def n_ppm_growing_boxes(
     faces : int
         Number of faces of the box that makes no error, from 1 to ``2 * d``.
     public_share : float, default=1.0
-        Maximum share of the rows that are public, in (0, 1].
+        Maximum fraction of the rows that are public, in (0, 1].
 
     Returns
     -------
     int
-        Rows needed, private and public together, for `PPMHalfspaceClassifier` with
+        Number of private and public rows together for `PPMHalfspaceClassifier` with
         ``pool="axes"``, ``max_intersections=max(6, math.ceil(faces * math.log(4 / alpha)))``,
         ``alpha=alpha / 4``, ``max_halfspaces=5788`` and the other parameters at their defaults.
 
     Raises
     ------
     ValueError
-        If no number of rows is enough, since too few values of each column are faces for `alpha`,
-        or if a parameter is out of range.
+        If no number of rows suffices because a column has too few possible face positions for
+        `alpha`, or if a parameter is out of range.
 
     Notes
     -----
     Let a = alpha / 4. The learner draws ``m = ceil(faces ln(1 / a))`` faces for each label, at
-    least 6, and spends ε / (2m + 1) on each draw. On the rows the error is then at most a, plus ``m
-    / n`` times the error of one draw, plus that of the last draw, plus ``public_share * m / (c -
-    1)`` for faces at c values of each column. For sampling the bound is that of `n_ppm_boxes` with
-    m faces. Proof: docs/proofs/mixtures.md. For at most five faces, `n_ppm_boxes` needs far fewer
-    rows and allows errors of the best box.
+    least 6, and spends ε / (2m + 1) on each draw. The error on the rows is then at most the sum of
+    a, of ``m / n`` times the error of one draw, of the error of the last draw, and of
+    ``public_share * m / (c - 1)`` for faces at c values of each column. The bound for sampling is
+    that of `n_ppm_boxes` with m faces. Proof: docs/proofs/mixtures.md. With at most five faces,
+    `n_ppm_boxes` requires far fewer rows and also applies if the best box makes errors.
 
     References
     ----------

@@ -17,7 +17,7 @@ from skpublicdp.guarantees.growth import check_ranges
 
 
 class Cuts(NamedTuple):
-    """Resolution of a cover of rules that cut single columns (thresholds, boxes, trees).
+    """Resolution of a cover for rules that cut single columns (thresholds, boxes, trees).
 
     The representative of a rule is obtained by moving each cut of the rule to the nearest cut of
     the cover.
@@ -27,7 +27,7 @@ class Cuts(NamedTuple):
     per_rule : int
         Maximum number of cuts in a rule, or 0 if every rule of the class is in the cover.
     columns : int
-        Number of columns in which cuts are allowed.
+        Number of columns in which rules can have cuts.
     rows : int
         Number of public rows.
     missed : int
@@ -81,7 +81,7 @@ def capped_guarantee(bound: float, reason: str) -> Promise:
 
 
 def dichotomies_radius(m: int, beta: float, growth: int) -> float:
-    """Return the population radius of a cover with one member per dichotomy of m rows.
+    """Return the population radius of a cover that has one member per dichotomy of m rows.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
         Maximum number of cuts in a rule: 1 for a threshold, 2 for an interval, 3 for a tree of
         depth 2.
     columns : int, default=1
-        Number of columns in which cuts are allowed.
+        Number of columns in which rules can have cuts.
     missed : int, default=0
         Maximum number of public rows between a cut and the nearest cut of the cover; 0 if the cover
         has a cut in every gap. It must not depend on the rows.
@@ -139,9 +139,9 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
     float
         ``cuts * t``, capped at 1. No rule disagrees with its representative on a larger fraction of
         the population. If `missed` values of a column lie between two values, the probability mass
-        between the two values is bounded by a Beta(missed + 1, m - missed) variable. This variable
-        exceeds t with probability ``beta / (columns * (m - missed + 1))``, which permits a union
-        bound over all pairs and columns.
+        between those two values is bounded by a Beta(missed + 1, m - missed) variable. Such a Beta
+        variable exceeds t with probability ``beta / (columns * (m - missed + 1))``, which permits a
+        union bound over all pairs and columns.
 
     References
     ----------
@@ -193,7 +193,7 @@ def uniform_error(m: int, beta: float, growth: int) -> float:
 
 
 def sampling_error(n: int, beta: float, size: int) -> float:
-    """Return a bound on the part of the excess error that is due to sampling, for a finite cover.
+    """Return a bound on the sampling part of the excess error for a finite cover.
 
     Parameters
     ----------
@@ -244,8 +244,8 @@ def finite_excess(
         Number of hypotheses, which are all equally likely.
     best_error : float, optional
         Population error of the best rule, or an upper bound, in [0, 1); 0 in the realizable case.
-        This error is an assumption and must not be computed from private rows. By default, nothing
-        is assumed.
+        This error is an assumption and must not be computed from private rows. By default, no
+        assumption is made about the error of the best rule.
 
     Returns
     -------
@@ -296,8 +296,8 @@ def finite_excess(
 def _small_error_excess(n: int, beta: float, epsilon: float, size: int, best_error: float) -> float:
     """Return the small-error bound of `finite_excess`.
 
-    Every t in (0, epsilon/2] gives a valid bound, so inaccurate minimization only makes the bound
-    less tight, not invalid. The bound is quasiconvex in t.
+    Every t in (0, epsilon/2] yields a valid bound, so inaccurate minimization makes the bound less
+    tight but not invalid. The bound is quasiconvex in t.
     """
     max_t = epsilon / 2
     if best_error == 0:
@@ -316,5 +316,5 @@ def _small_error_excess(n: int, beta: float, epsilon: float, size: int, best_err
 
 
 def _tilted_error(t: float, best_share: float, rate: float) -> float:
-    """Return the error p with ``ln(1 - p (1 - exp(-t))) = -rate - t * best_share``."""
+    """Return the error p that solves ``ln(1 - p (1 - exp(-t))) = -rate - t * best_share``."""
     return math.expm1(-rate - t * best_share) / math.expm1(-t)

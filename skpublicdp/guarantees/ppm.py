@@ -1,4 +1,4 @@
-"""Sample sizes and error bounds of `PPMHalfspaceClassifier` (private and public mixtures)."""
+"""Sample sizes and error bounds for `PPMHalfspaceClassifier` (private and public mixtures)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from skpublicdp.guarantees.growth import check_ranges, growth_function, log_grow
 from skpublicdp.guarantees.population import Promise, capped_guarantee
 
 MAX_CONE_FEATURES = 3
-"""Maximum number of features for which the learner draws from cones."""
+"""Maximum number of features with which the learner draws from cones."""
 
 MAX_SUPPORT_POINTS = {1: 1000, 2: 320, 3: 19, 4: 7, 5: 6, 6: 7}
-"""Maximum number of public rows that support halfspaces in `PPMHalfspaceClassifier(pool="paper")`,
-by the dimension of their affine hull. In two and three dimensions they generate 2^26 cones. From
-four dimensions on the table of all intersections sets the limit. From seven on no number fits."""
+"""Maximum number of supporting public rows with ``pool="paper"``, by dimension of their hull.
+
+In two and three dimensions, this number of points generates 2^26 cones. In four to six dimensions,
+the limit is due to the table of all intersections. In seven or more dimensions, no number of points
+is feasible."""
 
 
 MIN_TAIL_PROBABILITY = 1e-290
-"""Smallest tail probability for which a confidence limit is computed, for the range of floats."""
+"""Smallest tail probability, given the range of floats, for which a confidence limit is computed.
+"""
 
 
 def cone_count(supports: int, d: int) -> int:
     """Return the number of cones of d halfspaces through points in general position, 1 <= d <= 3.
 
-    It includes the empty set and the whole space. On a line the cones are the half-lines.
+    The number includes the empty set and the entire space. On a line, the cones are the half-lines.
 
     Parameters
     ----------
@@ -46,33 +49,34 @@ def cone_count(supports: int, d: int) -> int:
 
 
 def support_loss(supports: int, beta: float, d: int) -> float:
-    """Return a bound on the error that is due to a random choice of supporting public rows.
+    """Return a bound on the error due to a random choice of supporting public rows.
 
     Parameters
     ----------
     supports : int
-        Number of public rows that support halfspaces, a uniformly random subset.
+        Number of public rows that support halfspaces; these rows are a uniformly random subset.
     beta : float
-        Probability, in (0, 1), with which the bound may fail, over the choice of the subset.
+        Probability, in (0, 1), over the choice of the subset, with which the bound may fail.
     d : int
-        Dimension of the affine hull of the public rows, at most the number of features.
+        Dimension of the affine hull of the public rows, which is at most the number of features.
 
     Returns
     -------
     float
         ``1 - (beta / C(s, k))^(1 / (s - k))`` for s supports and k = d(d + 1)/2, at most 1. For any
-        rows and any halfspace, some cone errs only on the rows on which the halfspace errs, and on
-        at most this share of the public rows in addition.
+        rows and any halfspace, some cone errs only on the rows on which the halfspace errs, plus at
+        most this fraction of the public rows.
 
     Notes
     -----
-    The cone of Corollary 4.4 for the supports and a given halfspace is a function of k of them. In
-    space these are the point v nearest to the halfspace, the two points of a facet at v that a
-    rotating plane meets first, one further point for an edge at v, and its two neighbours. Further
-    supports inside the cone or the halfspace do not change the cone, and all s - k others lie
-    there. Suppose that a fixed set of k generates a cone that misses a share r of the other public
-    rows. Then the s - k rows contain no missed row with probability at most ``(1 - r)^(s - k)``.
-    There are ``C(s, k)`` sets of k rows (sample compression, Littlestone and Warmuth 1986).
+    The cone of Corollary 4.4 for the supports and a given halfspace is a function of k of the
+    supports. In space, these are the point v nearest to the halfspace, the two points of a facet at
+    v that a rotating plane meets first, one further point for an edge at v, and the two neighbours
+    of this edge. Additional supports inside the cone or the halfspace do not change the cone, and
+    all s - k other supports lie there. Suppose that a fixed set of k rows generates a cone that
+    misses a fraction r of the other public rows. Then the remaining s - k rows contain no missed
+    row with probability at most ``(1 - r)^(s - k)``. There are ``C(s, k)`` sets of k rows (sample
+    compression, Littlestone and Warmuth 1986).
 
     Examples
     --------
@@ -104,11 +108,11 @@ def ppm_guarantee(
     Parameters
     ----------
     n : int
-        Rows, private and public together, independent draws from the mixture.
+        Number of private and public rows together, which are independent draws from the mixture.
     n_public : int
-        Number of public rows among them.
+        Number of public rows among these rows.
     supports : int
-        Number of public rows, chosen at random, that support halfspaces.
+        Number of randomly chosen public rows that support halfspaces.
     epsilon : float
         Privacy budget of the draw.
     beta : float
@@ -116,20 +120,21 @@ def ppm_guarantee(
     d : int
         Number of features.
     cover_size : int
-        Number of rules, all equally likely.
+        Number of rules, which are all equally likely.
     n_dimensions : int
         Dimension of the affine hull of the public rows.
     cones : bool
         Whether the rules are cones instead of all intersections of at most d halfspaces.
     status_error : float, default=0.0
-        Largest probability that a row of the population is private and has the public label.
+        Maximum probability that a row of the population is private and has the public label.
 
     Returns
     -------
     Promise
-        The sum of four bounds: for random supports (`support_loss`), for private rows with the
-        public label, for the private draw, and for sampling. See the agnostic case of `n_ppm` for
-        cones and of `n_ppm_paper` for intersections; for `status_error` docs/proofs/mixtures.md.
+        The sum of four bounds, which account for random supports (`support_loss`), for private rows
+        with the public label, for the private draw, and for sampling. The bounds are those of the
+        agnostic case of `n_ppm` for cones and of `n_ppm_paper` for intersections; for
+        `status_error`, see docs/proofs/mixtures.md.
     """
     check_ranges(beta=beta, epsilon=epsilon, d=d)
     is_random_subset = supports < n_public
@@ -153,14 +158,14 @@ def ppm_guarantee(
 
 
 def status_assumption(status_error: float) -> str:
-    """Return the assumption of a bound about the labels of private rows, in words."""
+    """Return, in words, what a bound assumes about the labels of private rows."""
     if not status_error:
         return "all private rows have the private label"
     return f"at most a share {status_error:g} of them are private and have the public label"
 
 
 class ErrorCounts(NamedTuple):
-    """Errors of a drawn rule on rows that did not generate its family, for `evaluated_guarantee`.
+    """Errors of a drawn rule on rows that did not generate its family.
 
     Attributes
     ----------
@@ -169,13 +174,13 @@ class ErrorCounts(NamedTuple):
     noisy_private_errors : int
         Number of private rows that the rule mislabels, plus discrete Laplace noise.
     noise_scale : Fraction
-        Scale b of the noise: the probability of z is in proportion to exp(-abs(z) / b).
+        Scale b of the noise: the probability of z is proportional to exp(-abs(z) / b).
     n_public : int
         Number of public rows.
     n_held_out : int
         Number of public rows that did not generate halfspaces.
     held_out_errors : int
-        Number of them that the rule mislabels.
+        Number of held-out public rows that the rule mislabels.
     """
 
     n_private: int
@@ -187,10 +192,10 @@ class ErrorCounts(NamedTuple):
 
 
 def evaluated_guarantee(counts: ErrorCounts, beta: float, log_rules: float) -> Promise:
-    """Return a bound on the error of a drawn rule in the mixed population, by counted errors.
+    """Return a bound on a drawn rule's error in the mixed population, using counted errors.
 
-    A bound on the error is a bound on the excess error over the best halfspace, or over any other
-    rule. It holds for any status mechanism.
+    A bound on the error is also a bound on the excess error over the best halfspace, or over any
+    other rule. The bound holds for any mechanism that determines the status of rows.
 
     Parameters
     ----------
@@ -199,15 +204,15 @@ def evaluated_guarantee(counts: ErrorCounts, beta: float, log_rules: float) -> P
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     log_rules : float
-        Natural logarithm of the number of rules that may be drawn, given the public rows that
+        Natural logarithm of the number of rules that can be drawn, given the public rows that
         generate halfspaces.
 
     Returns
     -------
     Promise
-        The largest error at the confidence limits of four numbers, each of which may fail with
-        probability ``beta / 4``: the noise, the error on private rows, the error on public rows and
-        the share of public rows. Proof: docs/proofs/mixtures.md.
+        The maximum error compatible with confidence limits for four numbers, each of which may fail
+        with probability ``beta / 4``: the noise, the error on private rows, the error on public
+        rows and the fraction of public rows. Proof: docs/proofs/mixtures.md.
     """
     check_ranges(beta=beta)
     beta_share = beta / 4
@@ -241,7 +246,7 @@ def evaluated_guarantee(counts: ErrorCounts, beta: float, log_rules: float) -> P
 def laplace_quantile(scale: Fraction, beta: float) -> int:
     """Return the smallest integer t >= 0 with P(Z < -t) <= beta for discrete Laplace noise Z.
 
-    The probability that Z is below -t is ``exp(-(t + 1) / b) / (1 + exp(-1 / b))`` at scale b.
+    At scale b, the probability that Z is below -t is ``exp(-(t + 1) / b) / (1 + exp(-1 / b))``.
     """
     rate = 1 / float(scale)
     # log of the probability that Z < 0; it falls by the rate for each further integer
@@ -250,19 +255,19 @@ def laplace_quantile(scale: Fraction, beta: float) -> int:
 
 
 def upper_binomial_limit(successes: int, n: int, log_beta: float) -> float:
-    """Return the upper confidence limit of a binomial probability of Clopper and Pearson (1934).
+    """Return the upper Clopper-Pearson (1934) confidence limit of a binomial probability.
 
     Parameters
     ----------
     successes, n : int
         Numbers of successes and trials.
     log_beta : float
-        Natural logarithm of the probability, in (0, 1), that the limit may fail.
+        Natural logarithm of the probability, in (0, 1), with which the limit may fail.
 
     Returns
     -------
     float
-        The probability p at which at most this number of successes has probability exp(log_beta);
+        The probability p for which at most this number of successes has probability exp(log_beta);
         1 if all trials are successes, or if exp(log_beta) is below the smallest float.
 
     Examples
@@ -284,12 +289,13 @@ class Complexity(NamedTuple):
     Attributes
     ----------
     compression_size : int
-        Number of rows that determine a rule; k in the Notes of `n_ppm`.
+        Number of rows that determine a rule, denoted by k in the Notes of `n_ppm`.
     log_members : float
-        Natural logarithm of the number of rules, for the union bound over the private draw.
+        Natural logarithm of the number of rules, used in the union bound for the private draw.
     log_reconstructions : float
-        Natural logarithm of N in the Notes of `n_ppm`: the number of ways to build a rule from its
-        k rows, which may also span a flat of lower dimension. For the union bound over the sample.
+        Natural logarithm of N in the Notes of `n_ppm`, which is the number of ways to construct a
+        rule from its k rows, including rows that span a flat of lower dimension. This number is
+        used in the union bound for sampling.
     """
 
     compression_size: int
@@ -298,11 +304,11 @@ class Complexity(NamedTuple):
 
 
 def _complexity(n_rows: int, n_features: int, cones: bool) -> Complexity:
-    """Return the size of the family of rules that `n_rows` rows generate.
+    """Return the size of the family of rules generated by `n_rows` rows.
 
-    The rules are cones, or intersections of at most `n_features` halfspaces. The bound is by sample
-    compression (Littlestone and Warmuth 1986): a rule is a function of k rows, and the other rows
-    are a test set that is independent of it.
+    The rules are either cones or intersections of at most `n_features` halfspaces. The bound uses
+    sample compression (Littlestone and Warmuth 1986): a rule is a function of k rows, and the
+    remaining rows are an independent test set for the rule.
     """
     if cones:
         log_members = math.log(cone_count(n_rows, n_features))
@@ -315,10 +321,10 @@ def _complexity(n_rows: int, n_features: int, cones: bool) -> Complexity:
 
 
 def compression_error(n: int, complexity: Complexity, beta: float) -> float:
-    """Return the bound on the sampling error of rules that k of the n rows determine.
+    """Return the bound on the sampling error of rules determined by k of the n rows.
 
-    The first two terms are for the drawn rule, on the other n - k rows, and the last one for the
-    best halfspace. Each of the two bounds fails with probability `beta`.
+    The first two terms apply to the drawn rule on the other n - k rows, and the last term applies
+    to the best halfspace. Each of the two bounds fails with probability `beta`.
     """
     k = complexity.compression_size
     if n <= k:
@@ -338,57 +344,61 @@ def n_ppm(
     supports: int | Literal["shipped"] | None = "shipped",
     public_share: float = 1.0,
 ) -> int:
-    """Return the number of rows, private and public together, that `PPMHalfspaceClassifier` needs.
+    """Return the number of private and public rows that `PPMHalfspaceClassifier` requires.
 
-    This is for ``pool="paper"`` and ``max_intersections=None``. For ``pool="axes"`` use
-    `n_ppm_boxes`, or `n_ppm_growing_boxes` for more than five faces. An automatic pool has a bound
-    by counted errors only (`evaluation_share`), which no number of rows determines in advance.
+    The number applies to ``pool="paper"`` and ``max_intersections=None``. For ``pool="axes"``, use
+    `n_ppm_boxes`, or `n_ppm_growing_boxes` for more than five faces. For an automatic pool, there
+    is only a bound based on counted errors (`evaluation_share`), which cannot be determined in
+    advance from a number of rows.
 
     Parameters
     ----------
     alpha : float
-        Excess error over the best halfspace in the population, in (0, 1).
+        Excess population error over the best halfspace, in (0, 1).
     beta : float
         Probability, in (0, 1), with which the learner may fail.
     epsilon : float
         Privacy budget.
     d : int
-        Number of features (not the VC dimension, which is one more).
+        Number of features (not the VC dimension, which is d + 1).
     realizable : bool, default=False
         Whether some halfspace makes no error.
     supports : "shipped", int or None, default="shipped"
-        Maximum number of public rows that support halfspaces. ``"shipped"`` is the number of the
-        classifier: 1000, 320, 19, 7, 6 or 7 random public rows in one to six dimensions. An integer
-        is another number, for at most three features. ``None`` means that all public rows support
-        halfspaces, as in the classifier if there are at most that many public rows.
+        Maximum number of public rows that support halfspaces. ``"shipped"`` means the classifier's
+        own number: 1000, 320, 19, 7, 6 or 7 random public rows in one to six dimensions. An integer
+        sets a different number, for at most three features. ``None`` means that all public rows
+        support halfspaces, which is the case in the classifier if there are at most that many
+        public rows.
     public_share : float, default=1.0
-        Maximum share of the rows that are public, in (0, 1]. The loss from a random choice of
-        supports is a share of the public rows, so it is in proportion to this number.
+        Maximum fraction of the rows that are public, in (0, 1]. The loss due to a random choice of
+        supports is a fraction of the public rows, so it is proportional to this number.
 
     Returns
     -------
     int
-        Rows needed. With ``supports=None`` and more than three features it is `n_ppm_paper`.
+        Rows needed. With ``supports=None`` and more than three features, the result is that of
+        `n_ppm_paper`.
 
     Raises
     ------
     ValueError
-        If no number of rows is enough with this number of supports. From four features on this is
-        the case unless `public_share` is below `alpha`. From seven on the classifier has no family
-        of halfspaces.
+        If no number of rows suffices with this number of supports. With four or more features, this
+        is the case unless `public_share` is below `alpha`. With seven or more features, the
+        classifier has no family of halfspaces.
 
     Notes
     -----
-    Up to three features the rule is drawn from ``M(s)`` cones that s supports make: 2 + 2s on a
-    line, 2 + 2s(s - 1)^2 in the plane and 2 + 2s(s - 1)^2 (s - 2)^3 in space. One of them errs on
-    at most c n more rows than the best halfspace, where c is `public_share` times `support_loss` (0
-    if all public rows support halfspaces). The excess error of the draw is ``t = 2 ln(M(s) b /
-    beta) / (epsilon n)``. A cone is determined by k = d(d + 1)/2 rows. Including cones of lower
-    dimension, for supports in a proper flat, there are at most N = 2 M(n) reconstructions, each
-    independent of the other n - k rows. With these numbers, and c + t instead of t, the
-    inequalities are those of `n_ppm_paper`. There b is 3 or 2; with random supports it is one more.
-    The shipped number of supports depends on the dimension of the public rows, which may be smaller
-    than d; c + t is the maximum over all dimensions.
+    With up to three features, the rule is drawn from the ``M(s)`` cones generated by s supports: 2
+    + 2s on a line, 2 + 2s(s - 1)^2 in the plane and 2 + 2s(s - 1)^2 (s - 2)^3 in space. One of
+    these cones errs on at most c n more rows than the best halfspace, where c is `public_share`
+    times `support_loss` (0 if all public rows support halfspaces). The excess error of the draw is
+    ``t = 2 ln(M(s) b / beta) / (epsilon n)``. A cone is determined by k = d(d + 1)/2 rows.
+    Including cones of lower dimension, which occur if the supports lie in a proper flat, there are
+    at most N = 2 M(n) reconstructions, each independent of the other n - k rows. With these
+    numbers, and with c + t instead of t, the inequalities are those of `n_ppm_paper`. In those
+    inequalities, b is 3 or 2; with random supports, it is larger by one. The shipped number of
+    supports depends on the dimension of the public rows, which may be smaller than d; c + t is the
+    maximum over all dimensions.
 
     References
     ----------
@@ -441,7 +451,7 @@ def n_ppm(
 def n_ppm_paper(
     alpha: float, beta: float, epsilon: float, d: int, *, realizable: bool = False
 ) -> int:
-    """Return the number of rows that Algorithm 2 of the paper needs.
+    """Return the number of rows that Algorithm 2 of the paper requires.
 
     Parameters
     ----------
@@ -451,25 +461,24 @@ def n_ppm_paper(
     Returns
     -------
     int
-        Rows needed. The paper has O(·) and defers the proof; see Notes for the constants.
+        Rows needed. The paper only states O(·) and defers the proof; see Notes for the constants.
 
     Notes
     -----
     Let W = ``growth_function(n, d)`` be the number of subsets of at most d rows. The family has at
-    most ``G = growth_function(2 W, d)`` members. The empirical error of one of them is at most the
-    best halfspace's (Corollary 4.4), so the excess error of the draw is ``t = 2 ln(G b / beta) /
-    (epsilon n)``. A member is determined by at most k = d(d + 1) rows: d for each of d halfspaces
+    most ``G = growth_function(2 W, d)`` members. The empirical error of one member is at most that
+    of the best halfspace (Corollary 4.4), so the excess error of the draw is ``t = 2 ln(G b / beta)
+    / (epsilon n)``. A member is determined by at most k = d(d + 1) rows: d for each of d halfspaces
     and, if the public rows lie in a proper affine subspace, d that span it. There are at most N = G
     W reconstructions, each independent of the other n - k rows.
 
-    - Agnostic, b = 3, by Hoeffding's inequality on the n - k rows and once for the best halfspace.
-      The error on the n - k rows exceeds the error on all n by at most k/n: ``t + k/n + sqrt(ln(3 N
-      / beta) / (2 (n - k))) + sqrt(ln(3 / beta) / (2 n)) <= alpha``.
+    - Agnostic case, b = 3: Hoeffding's inequality is applied to the n - k rows, and once to the
+      best halfspace. The error on the n - k rows exceeds the error on all n rows by at most k/n:
     - Realizable, b = 2: the error on the n - k rows is at most t n / (n - k). A Binomial(n, p)
       variable is below n t with probability at most ``exp(-n (sqrt(p) - sqrt(t))^2)``, by
       Chernoff's bound, since the relative entropy is at least the squared Hellinger distance:
       ``sqrt(t n / (n - k)) + sqrt(ln(2 N / beta) / (n - k)) <= sqrt(alpha)``. The result is the
-      agnostic number if that is smaller.
+      number for the agnostic case if that is smaller.
 
     References
     ----------
@@ -496,17 +505,17 @@ def _min_rows(
     supports_by_dimension: dict[int, int] | None = None,
     public_share: float = 1.0,
 ) -> int:
-    """Return the smallest number of rows at which the error bound of `n_ppm` is at most alpha.
+    """Return the smallest number of rows for which the `n_ppm` error bound is at most alpha.
 
     Parameters
     ----------
     alpha, beta, epsilon, d, realizable, public_share
         As for `n_ppm`.
     cones : bool
-        Whether the rules are cones instead of intersections of at most d halfspaces.
+        Whether the rules are cones rather than intersections of at most d halfspaces.
     supports_by_dimension : dict of int to int, optional
-        Number of random public rows that support halfspaces, for each dimension that the affine
-        hull of the public rows may have. By default all public rows support halfspaces.
+        Number of random public rows that support halfspaces, for each possible dimension of the
+        affine hull of the public rows. By default, all public rows support halfspaces.
     """
     d = int(d)  # integers of numpy would overflow
     min_rows = _complexity(1, d, cones).compression_size + 1

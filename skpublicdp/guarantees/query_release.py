@@ -16,10 +16,12 @@ from skpublicdp.guarantees.growth import (
 )
 
 MAX_PMW_ROUNDS = 2048
-"""Maximum number of rounds. More rounds take minutes, and the error bound hardly improves."""
+"""Maximum number of rounds.
+
+A larger number of rounds takes minutes, and the error bound hardly improves."""
 
 PMW_ROUND_CHOICES = (*range(1, 16), *(int(16 * 2 ** (i / 4)) for i in range(29)))
-"""Numbers of rounds to compare: 1 to 15, then 16 to 2048 in steps of a factor of 2^(1/4)."""
+"""Numbers of rounds to compare: 1 to 15, then 16 to 2048 in steps by a factor of 2^(1/4)."""
 
 
 def n_query_release(
@@ -58,9 +60,9 @@ def n_query_release(
         d)`` be the number of dichotomies of the public rows, and X = ``growth_function(H, dual)``
         the number of cells that they generate.
 
-        - *Paper*: m is ``n_public(alpha / 2, beta / 2, d)``. The number is ``200 sqrt(ln X ln(2 /
-          delta)) (ln H + ln(256 ln X / (alpha^2 beta))) / (epsilon alpha^2)``, which is Lemma 7
-          with its constants at half of the paper's alpha and beta.
+        - *Paper*: m is ``n_public(alpha / 2, beta / 2, d)``. The result is(ln X ln(2 / delta)) (ln
+          H + ln(256 ln X / (alpha^2 beta))) / (epsilon alpha^2)``, which is Lemma 7 with its
+          constants at half of the paper's alpha and beta.
         - *Tight*: m is ``n_public(alpha / 4, beta / 2, d, constants="tight")``. The number is the
           smallest n at which the error of the rounds plus ``sqrt(ln(8 H / beta) / 2n)`` for
           sampling is at most 3 alpha/4, each at beta/4. The `guarantee_` of the release is then at
@@ -122,7 +124,7 @@ def n_release_learner(
     d: int,
     dual: int | None = None,
 ) -> int:
-    """Return the number of private rows of a learner based on released label parts.
+    """Return the number of private rows required by a learner based on released label parts.
 
     Parameters
     ----------
@@ -246,9 +248,10 @@ def n_pmw_rows(
     rows_per_person: int = 1,
     enough: float | None = None,
 ) -> int:
-    """Return the number of private rows for which multiplicative weights have a given error bound.
+    """Return the number of private rows for a given error bound of multiplicative weights.
 
-    The bound `error` is the sum of `pmw_error` and `release_sampling_error`, each at beta / 4.
+    The error bound `error` is the sum of `pmw_error` and `release_sampling_error`, each at beta /
+    4.
 
     Parameters
     ----------
@@ -284,7 +287,7 @@ def n_pmw_rows(
 
 
 def min_pmw_error(log_cells: float) -> float:
-    """Return the smallest error bound of multiplicative weights, after all rounds without noise."""
+    """Return the smallest error bound of multiplicative weights: all rounds, without noise."""
     return math.sqrt(max(log_cells, math.log(2)) / (2 * MAX_PMW_ROUNDS))
 
 
@@ -307,7 +310,7 @@ def choose_n_rounds(
     rows_per_person: int = 1,
     alpha: float | None = None,
 ) -> int:
-    """Return the number of multiplicative weights rounds with the smallest error bound.
+    """Return the number of rounds of multiplicative weights with the smallest error bound.
 
     Parameters
     ----------
@@ -332,7 +335,8 @@ def choose_n_rounds(
     Returns
     -------
     int
-        The best of `PMW_ROUND_CHOICES`, or a smaller number if `alpha` requires fewer rounds.
+        The best number in `PMW_ROUND_CHOICES`, or a smaller number if `alpha` requires fewer
+        rounds.
     """
 
     def error(n_rounds: int) -> float:
@@ -349,7 +353,7 @@ def choose_n_rounds(
 
 
 def approximate_round_budget(rounds: int, epsilon: float, rho: float) -> float:
-    """Return the largest ε of one of several rounds, by basic or by zCDP composition.
+    """Return the largest ε that each of several rounds can use, by basic or zCDP composition.
 
     A draw with ε₀ satisfies ε₀²/8-zCDP, so each round can use ε₀ = √(8 ρ / rounds).
     """

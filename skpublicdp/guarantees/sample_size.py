@@ -1,4 +1,4 @@
-"""Sample sizes of private learners."""
+"""Sample sizes for private learners."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def n_finite(
 
 
 def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
-    """Return the smallest ε at which one draw from a public finite family is accurate enough.
+    """Return the smallest ε for which one draw from a public finite family is accurate enough.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
     n : int
         Number of private rows.
     size : int
-        Number of hypotheses, which are all equally likely. For the cover of `SemiPrivateClassifier`
-        on m public rows, the number is at most ``growth_function(m, d)``.
+        Number of hypotheses, which are all equally likely. A cover built by `SemiPrivateClassifier`
+        from m public rows has at most ``growth_function(m, d)`` hypotheses.
 
     Returns
     -------
@@ -149,10 +149,10 @@ def n_private(
     -------
     int
         Number of private rows required in addition to ``n_public(alpha / 2, beta / 2, d,
-        constants=constants)`` public rows. The paper only states O(·). As in its proof, half of
-        alpha and beta is assigned to the cover. The other half is assigned to `n_finite` on a cover
-        with one hypothesis for each dichotomy of the m public rows, at most ``growth_function(m,
-        d)``.
+        constants=constants)`` public rows. The paper only states O(·). As in the paper's proof,
+        half of alpha and half of beta are assigned to the cover. The other halves are assigned to
+        `n_finite` on a cover with one hypothesis for each dichotomy of the m public rows, at most
+        ``growth_function(m, d)``.
 
         If `realizable`, the number of public rows is ``n_public(alpha / 2, beta / 2, d,
         realizable=True, constants=constants)``. Some rule of the cover then has an error of at most
@@ -190,7 +190,7 @@ def n_private(
 
 
 class SampleSize(NamedTuple):
-    """Numbers of labelled and unlabelled private rows that a learner requires.
+    """The numbers of labelled and unlabelled private rows that a learner requires.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ def n_generic_learner(
     -------
     SampleSize
         Numbers of labelled and unlabelled rows. The paper only states O(·). These numbers follow
-        its proof, which divides alpha and beta into fifths. `n_blr_learner` and
+        the paper's proof, which divides alpha and beta into fifths. `n_blr_learner` and
         `n_quantile_learner` apply to the sanitizers of this package and return far smaller numbers.
 
         - Both numbers are at least ``n_uniform(alpha / 5, beta / 5, d)``. The paper states 1250 d /

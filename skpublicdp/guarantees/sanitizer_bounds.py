@@ -13,13 +13,12 @@ from skpublicdp.guarantees.growth import check_ranges, growth_function, smallest
 from skpublicdp.guarantees.sample_size import SampleSize, n_finite
 
 COUNT_SHARE = Fraction(2, 5)
-"""Fraction of a column's privacy budget for the noisy counts.
+"""Fraction of a column's privacy budget that is spent on the noisy counts.
 
-The rest of the budget is divided equally among the levels.
-"""
+The rest of the budget is divided equally among the levels."""
 
 SPURIOUS_PROBABILITY = 0.05
-"""Probability that the noisy count of some empty part of a column exceeds the drop threshold."""
+"""Probability that some empty part of a column has a noisy count above the drop threshold."""
 
 MIN_LEVELS, MAX_LEVELS = 2, 6
 """Minimum and maximum number of levels of medians, for columns with enough rows."""
@@ -28,13 +27,12 @@ UNBOUNDED_PRIOR_RATIO = 100_022
 """Sum of a column's prior candidate weights divided by the smallest weight, without bounds."""
 
 MIN_MEDIAN_SIGNAL = 16
-"""Minimum of n ε at which a column is cut; below it, the drawn medians would be noise."""
+"""Minimum value of n ε for which a column is cut; below it, the drawn medians would be noise."""
 
 TWO_LEVEL_SIGNAL = 128
-"""Value of n ε at which a column has two levels of medians.
+"""Value of n ε for which a column has two levels of medians.
 
-Each additional factor of 4 adds a level.
-"""
+Each additional factor of 4 adds a level."""
 
 MAX_MULTISETS = 1 << 16
 """Maximum number of datasets from which `BLRSanitizer` draws."""
@@ -76,7 +74,7 @@ def max_spurious_mass(n_parts: int, scale: float) -> float:
     """Return the noisy count below which a part of a column is dropped as possibly empty.
 
     Laplace noise exceeds t times its scale with probability approximately exp(-t) / 2. By a union
-    bound over the parts, every empty part is dropped except with probability
+    bound over the parts, all empty parts are dropped except with probability
     `SPURIOUS_PROBABILITY`.
     """
     return scale * math.log(n_parts / (2 * SPURIOUS_PROBABILITY))
@@ -92,7 +90,7 @@ def quantile_error(n: int, beta: float, epsilon: float, odds: float, n_columns: 
     beta : float
         Probability, in (0, 1), with which the bound may fail.
     epsilon : float
-        Privacy budget of all columns, in equal shares.
+        Privacy budget of all columns together, divided into equal shares.
     odds : float
         Sum of the prior weights of the candidates divided by the smallest weight, or an upper
         bound.
@@ -225,7 +223,7 @@ def approximation_error(n_points: int, domain_size: int, n_queries: int) -> floa
 
 
 def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) -> int:
-    """Return the number of points at which the error bound of `BLRSanitizer` is smallest.
+    """Return the number of points for which the error bound of `BLRSanitizer` is smallest.
 
     Parameters
     ----------
@@ -239,8 +237,8 @@ def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) ->
     Returns
     -------
     int
-        The number with the smallest sum of `approximation_error` and the error of the draw, among
-        the numbers with at most 2^16 datasets.
+        Among the numbers of points with at most 2^16 datasets, the number with the smallest sum of
+        `approximation_error` and the error of the draw.
 
     Examples
     --------
@@ -269,7 +267,7 @@ def max_points(domain_size: int) -> int:
 
 
 class BLRSize(NamedTuple):
-    """Sample sizes of `GenericLearnerClassifier` with `BLRSanitizer`.
+    """Sample sizes for `GenericLearnerClassifier` with `BLRSanitizer`.
 
     Attributes
     ----------
@@ -303,16 +301,16 @@ def n_blr_learner(alpha: float, beta: float, epsilon: float, d: int, domain_size
     Returns
     -------
     BLRSize
-        The number of unlabelled rows is chosen to bound `blr_error` of all h ⊕ f by alpha/2 at
-        beta/2, for the number of points that requires the fewest rows. The number of labelled rows
-        is given by `n_finite` at the other halves of alpha and beta, for a cover with one member
-        for each dichotomy of the points. `n_generic_learner` uses the constants of the paper's
-        proof.
+        The number of unlabelled rows is chosen such that `blr_error` for all h ⊕ f is at most
+        alpha/2 at beta/2, using the number of points that requires the fewest rows. The number of
+        labelled rows is given by `n_finite` at the other halves of alpha and beta, for a cover with
+        one member for each dichotomy of the points. `n_generic_learner` uses the constants of the
+        paper's proof.
 
     Raises
     ------
     ValueError
-        If alpha cannot be reached with any number of points that the sanitizer can draw.
+        If alpha cannot be attained with any number of points that the sanitizer can draw.
 
     References
     ----------
@@ -382,17 +380,17 @@ def n_quantile_learner(
     Returns
     -------
     SampleSize
-        The number of unlabelled rows from which every rule is within alpha/2 of the cover, at
-        beta/2. A cut is within `spacing` / 2 of the nearest cut of the cover on s = max(1000, 2 /
-        spacing) synthetic rows, which are within ``quantile_error + 1 / s`` of the population at
-        both ends. The number of labelled rows is given by `n_finite` at the other halves of alpha
-        and beta. The cover has 2 / spacing + 1 cuts in each column and all labels between cuts, all
-        equally likely.
+        The number of unlabelled rows is large enough for every rule to be within alpha/2 of the
+        cover, at beta/2. A cut is within `spacing` / 2 of the nearest cut of the cover on s =
+        max(1000, 2 / spacing) synthetic rows, which are within ``quantile_error + 1 / s`` of the
+        population at both ends. The number of labelled rows is given by `n_finite` at the other
+        halves of alpha and beta. The cover has 2 / spacing + 1 cuts in each column and all labels
+        between cuts, all equally likely.
 
     Raises
     ------
     ValueError
-        If no number of rows suffices for alpha, since a column is cut into at most 64 parts.
+        If no number of rows suffices for alpha, because a column is cut into at most 64 parts.
 
     References
     ----------

@@ -65,7 +65,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     LabelBoost generates labels for a private learner that requires more labelled rows than are
     available. A rule is drawn from all labellings of a few labelled and many unlabelled rows. The
     rule assigns new labels to these rows, and the base learner is fitted to the relabelled rows.
-    The rule depends on private rows and is never released. Random subsampling compensates for the
+    This rule depends on private rows and is never released. Random subsampling compensates for the
     privacy cost of the rule (Algorithms 2 and 3 of [1]_).
 
     Parameters
@@ -76,11 +76,11 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         must protect all rows passed to its `fit` and declare this, see Notes. ``None`` means
         `SemiPrivateClassifier`, which requires few rows and therefore gains the least.
     hypotheses : HypothesisClass, default=None
-        Class of the rules that relabel the rows: `Thresholds`, `Stumps`, `Intervals`, `Rectangles`
-        or `Halfspaces` on one or two columns, `Rectangles` on three columns with at most 2^23 boxes
-        between `cuts`, or `FiniteClass`. Other classes are rejected, see Notes. ``None`` means
-        `Thresholds` for one feature and two labels, and `Stumps` otherwise. With `release_labeler`,
-        any class is accepted, and the default is `DecisionTrees`.
+        Class of the rules used to relabel the rows: the rows: `Thresholds`, `Stumps`, `Intervals`,
+        `Rectangles` or `Halfspaces` on one or two columns, `Rectangles` on three columns with at
+        most 2^23 boxes between `cuts`, or `FiniteClass`. Other classes are rejected, see Notes.
+        ``None`` means `Thresholds` for one feature and two labels, and `Stumps` otherwise. With
+        `release_labeler`, any class is accepted, and the default is `DecisionTrees`.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, interpreted as an exact fraction.
     delta : float, default=0.0
@@ -89,7 +89,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         Target error, in (0, 1): the error that the base learner may have with `n_base` rows. The
         value is also the `alpha` of the default base learner and of a released labeler: some rule
         of the cover disagrees with the best rule of the class on at most approximately this
-        fraction of the public rows. With the paper's constants, the error bound is 11 alpha.
+        fraction of the public rows. With the paper's constants, the error bound equals 11 alpha.
     beta : float, default=0.05
         Probability, in (0, 1), with which the error may exceed the bound. With the paper's
         constants, this probability is 2 beta.
@@ -110,8 +110,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         All possible labels. By default, the labels that occur in `y`; the set of these labels is
         then assumed to be public knowledge.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lower and upper bounds of the features, from public knowledge. If there are no public rows,
-        they are used by a released labeler and by the default base learner.
+        Lower and upper bounds of the features, from public knowledge. A released labeler and the
+        default base learner use the bounds if there are no public rows.
     n_base : int, default=None
         Number of rows with which the base learner, at ε = 1, has an error of at most `alpha`. A
         larger number assigns more rows and a smaller privacy budget to the base learner, and fewer
@@ -153,9 +153,11 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     guarantee_reason_ : str
         The terms of the bound, or the reason why no bound has been proved.
     privacy_ : PrivacyReceipt
-        The privacy cost of the base learner, and of each round together with all later steps.
+        The privacy cost of the base learner, and the combined cost of each round and all later
+        steps.
     labeler_ : SemiPrivateClassifier
-        The classifier that labelled the unlabelled rows. Only available with `release_labeler`.
+        The classifier that assigned labels to the unlabelled rows. Only available with
+        `release_labeler`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -298,8 +300,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             at most one other value.
         X_public : array-like of float, shape (m, n_features), optional
             Separate public rows, for the cover of a released labeler and for base learners whose
-            `fit` has this parameter. In cross-validation, `X_public` must not have as many rows as
-            `X`.
+            `fit` has this parameter. In cross-validation, `X_public` and `X` must have different
+            numbers of rows.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows of `X`, which are used in the same way as `X_public`. The mask is
             safe to use in cross-validation.
@@ -361,7 +363,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         return self
 
     def _base_learner(self, bounds: Any = None) -> Any:
-        """Return `estimator`, or an unfitted `SemiPrivateClassifier` with bounds if it is None."""
+        """Return `estimator`, or if it is None, an unfitted `SemiPrivateClassifier` with bounds."""
         if self.estimator is None:
             beta = float(self.beta) / 2  # the other half is for the relabelling
             return SemiPrivateClassifier(alpha=self.alpha, beta=beta, bounds=bounds)
@@ -373,7 +375,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         return Ledger.from_estimator(self, event=event)
 
     def _relabel_in_rounds(self, rows: LabelledRows, base: Any, ledger: Ledger) -> RowsForBase:
-        """Plan the rounds from public numbers, and return the rows that they label.
+        """Plan the rounds using public numbers, and return the rows labelled in these rounds.
 
         A theorem bounds the total cost of the rounds and the base learner for one row.
         """
@@ -435,7 +437,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         return plan, hypotheses
 
     def _n_base(self) -> int | None:
-        """Return `n_base`, or the number of rows derived from a declared accuracy."""
+        """Return `n_base`, or the number of rows that follows from a declared accuracy."""
         if self.n_base is not None or self.base_accuracy is None:
             return self.n_base
         return self.base_accuracy.n_rows(float(self.alpha), float(self.beta) / 4)
@@ -502,7 +504,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         ledger: Ledger,
         X_public: Any,
     ) -> None:
-        """Set the fitted attributes: the base learner, its guarantee and the receipt."""
+        """Set the fitted attributes, namely the base learner, its guarantee and the receipt."""
         reason = why_no_guarantee(X_public, several=ledger.rows_per_person > 1)
         guarantee = no_guarantee(reason) if reason else labelled.guarantee(fitted, len(labelled.X))
         self.guarantee_, self.guarantee_reason_ = guarantee

@@ -61,8 +61,8 @@ def label_boost_guarantee(
     """Return the guarantee of LabelBoost: the relabelling error plus the base learner's error.
 
     The bound applies to the excess population error over the best rule of `hypotheses`, the class
-    used for relabelling, and may fail with probability `beta`. Without a round, the guarantee is
-    the base learner's own guarantee. With at least one round, the bound requires a
+    used for relabelling, and may fail with probability `beta`. If there are no rounds, the
+    guarantee is that of the base learner. With at least one round, the bound requires a
     `SemiPrivateClassifier` or a declared accuracy of the base learner.
 
     Parameters
@@ -160,7 +160,7 @@ def _disagreement_with_labeller(
     cover_distance : float
         Fraction of the population on which the labeller and some member of the cover disagree.
     beta : float
-        Probability with which the bound may fail, excluding `cover_distance`.
+        Probability with which the bound may fail, not counting failures of `cover_distance`.
     log_pairs : float
         Logarithm of the number of disagreement patterns between a cover member and a labelling on
         the rows.
@@ -183,8 +183,7 @@ def _disagreement_with_labeller(
 def _why_accuracy_does_not_apply(n_base: int, n_rows: int, n_classes: int) -> str:
     """Return why a declared accuracy does not apply to a base learner, or "" if it does.
 
-    `n_base` is the number of the base learner's rows, and `n_rows` is this number without the rows
-    that were added for labels.
+    The base learner has `n_base` rows; `n_rows` excludes the rows that were added for labels.
     """
     if n_base > n_rows:
         return ADDED_ROWS
@@ -215,12 +214,12 @@ def _declared_disagreement(
     epsilon : float
         Privacy budget of the base learner.
     log_labellers : float
-        Logarithm of the number of labellings of 2n rows by the labeller's class, or 0 if the
+        Logarithm of the number of ways in which the labeller's class can label 2n rows, or 0 if the
         labeller does not depend on the rows.
     beta : float
         Probability with which the bound may fail.
     n_samples : int, default=1
-        Number of sampling steps between the population and the rows of the base learner.
+        Number of sampling steps from the population to the rows of the base learner.
     """
     beta_share = beta / (n_samples + 1)
     log_pairs = log_labellers + log_growth(2 * n, accuracy.vc_dimension)
@@ -238,13 +237,13 @@ def released_labeler_guarantee(
     n_rows: int,
     base_accuracy: BaseAccuracy | None = None,
 ) -> Promise:
-    """Return the guarantee with ``release_labeler=True``: labeler error plus base learner error.
+    """Return the guarantee for ``release_labeler=True``: labeler error plus base learner error.
 
     Labeler and base learner are fitted to disjoint rows, so both guarantees hold, each with half of
     `beta`. The base learner's guarantee is relative to the labeler, which makes no error on the
     rows that it labels. Therefore, the sum of both errors is a bound relative to the best rule of
-    the labeler's class. The same applies to a declared accuracy. `n_base` is the number of the base
-    learner's rows, and `n_rows` is this number without the rows that were added for labels.
+    the labeler's class. The same applies to a declared accuracy. The base learner has `n_base`
+    rows; `n_rows` excludes the rows that were added for labels.
     """
     if base_accuracy is not None:
         why = _why_accuracy_does_not_apply(n_base, n_rows, len(labeler.classes_))
@@ -273,7 +272,7 @@ def released_labeler_guarantee(
 def _sum_guarantee(
     relabelling_error: float, base_error: float, beta: float, *, declared: bool = False
 ) -> Promise:
-    """Return the guarantee whose bound is the sum of the errors of relabelling and base learner.
+    """Return a guarantee whose bound is the relabelling error plus the base learner's error.
 
     If the error of the base learner is `declared`, the reason states this.
     """
@@ -323,7 +322,7 @@ def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None
 
 
 def _has_cuts_of(hypotheses: Rectangles, superclass: Rectangles) -> bool:
-    """Return whether two classes of boxes have the same cuts, or the second has all boxes."""
+    """Return whether two classes of boxes have the same cuts, or the second contains all boxes."""
     if superclass.cuts is None:
         return True
     if hypotheses.cuts is None or len(hypotheses.cuts) != len(superclass.cuts):

@@ -31,7 +31,7 @@ class Labelings(ABC):
 
     @abstractmethod
     def labels(self, member: Path) -> Codes:
-        """Return the label codes that one member of the family assigns to all rows."""
+        """Return the label codes that a single member of the family assigns to all rows."""
 
 
 class EnumeratedLabelings(Labelings):
@@ -54,11 +54,11 @@ class SplitLabelings(EnumeratedLabelings):
     X : ndarray of float64, shape (n, n_features)
         Rows. Only the order of the values in each column matters.
     features : sequence of int
-        Columns in which splits are allowed.
+        Columns in which splits can be placed.
     pairs : sequence of (int, int)
-        Codes of the labels above and below a split, which must differ.
+        Label codes above and below a split, which must differ.
     n_classes : int
-        Number of labels. Each label defines one constant labelling.
+        Number of labels. There is one constant labelling for each label.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ def _distinct_splits(ranks: list[Codes], feature: Codes, min_rank: Codes) -> Cod
 
     Each row is assigned a random 64-bit key. A split is hashed by summing the keys of each of its
     two sets and keeping the smaller sum. Splits with equal hashes are then compared exactly. If two
-    of these splits differ, which has probability 2^-64, new keys are drawn.
+    splits with equal hashes differ, which has probability 2^-64, new keys are drawn.
 
     Parameters
     ----------
@@ -159,10 +159,10 @@ def _are_equal_partitions(
 ) -> bool:
     """Return whether each split in `first` partitions the rows like the split in `second`.
 
-    Two splits are equivalent if the rows above the first are exactly the rows above the second, or
-    exactly the rows below the second. To decide this, the smallest and largest ranks in the second
-    split's column are compared with its cut, separately for the rows on either side of the first
-    split. All pairs of splits on the same two columns are processed together.
+    Two splits are equivalent if the rows above the first split are exactly the rows above the
+    second split, or exactly the rows below it. To decide this, the smallest and largest ranks in
+    the second split's column are compared with its cut, separately for the rows on either side of
+    the first split. All pairs of splits on the same two columns are processed together.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _are_equal_partitions(
 
 
 class IntervalLabelings(EnumeratedLabelings):
-    """Labellings by an interval of one feature: 1 on consecutive distinct values, 0 elsewhere.
+    """Labellings by an interval of one feature: 1 for consecutive distinct values, 0 elsewhere.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class IntervalLabelings(EnumeratedLabelings):
         """Return the errors of all intervals and the empty interval on the first ``len(y)`` rows.
 
         The empty interval makes an error on every row with label 1. Including a rank in an interval
-        adds its zeros to the errors and removes its ones.
+        adds an error for each of its zeros and removes one for each of its ones.
         """
         n_ranks = int(self._ranks.max()) + 1
         cells = y * n_ranks + self._ranks[: len(y)]
@@ -264,8 +264,8 @@ class GridLabelings(EnumeratedLabelings):
     def errors(self, y: Codes) -> Integers:
         """Return the errors of all bounding boxes and the empty box on the first ``len(y)`` rows.
 
-        The empty box makes an error on every row with label 1. Including a cell in a box adds its
-        zeros to the errors and removes its ones.
+        The empty box makes an error on every row with label 1. Including a cell in a box adds an
+        error for each of its zeros and removes one for each of its ones.
         """
         n_cells = math.prod(self._shape)
         labelled_cells = self._cell_of_row[: len(y)]
@@ -310,7 +310,7 @@ class GridLabelings(EnumeratedLabelings):
 
 
 class ExplicitLabelings(EnumeratedLabelings):
-    """Distinct labellings by a list of rules.
+    """The distinct labellings produced by a list of rules.
 
     Parameters
     ----------

@@ -56,8 +56,8 @@ class _Strip(NamedTuple):
 class BoxLabelings(Labelings):
     """Labellings by an axis-parallel box: 1 inside, 0 outside.
 
-    Each set of rows that a box cuts out has a unique bounding box, which touches rows on all four
-    sides. The list therefore contains each bounding box once, and the empty box.
+    Each set of rows that can be cut out by a box has a unique bounding box, which touches rows on
+    all four sides. The list therefore contains each bounding box once, and the empty box.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class BoxLabelings(Labelings):
     def family(self, y: Codes) -> Family:
         """Return all boxes with their errors on the first ``len(y)`` rows, whose labels are y.
 
-        The family is a choice among the pairs of a left and a right side. The boxes between the two
-        sides are generated on demand. The last option of the family is the empty box.
+        The family is a choice among the pairs of a left and a right side. The boxes between a left
+        and a right side are generated on demand. The last option in the family is the empty box.
         """
         n_points = len(self._x_ranks)
         labelled_points = self._point_of_row[: len(y)]
@@ -151,17 +151,17 @@ class BoxLabelings(Labelings):
         """Return all boxes with a given left and right side, with their errors.
 
         A box makes an error on every 1 outside and every 0 inside, so its error count is `n_ones`
-        plus the sum of `error_change` over its points. If the points are ordered by height, this
-        sum is a difference of two cumulative sums, one for the lower side and one for the upper
-        side. Within a run, every lower side can be combined with every upper side, so the errors of
-        a run are a `Product` of two leaves.
+        plus the sum of `error_change` over its points. If the points are ordered by height, the sum
+        over the points of a box is a difference of two cumulative sums, one for the lower side and
+        one for the upper side. Within a run, every lower side can be combined with every upper
+        side, so the errors of a run are a `Product` of two leaves.
 
         Parameters
         ----------
         sides : int
             Index of the pair of sides in `_lefts` and `_rights`.
         error_change : ndarray of int64, shape (n_points,)
-            Change in the number of errors if a point is inside: its zeros minus its ones.
+            Change in the number of errors if a point is moved inside: its zeros minus its ones.
         n_ones : int
             Number of rows labelled 1, which is the error count of the empty box.
         """
@@ -185,25 +185,24 @@ MEMBERS_OF_CONSTANTS = 2
 SAFE_DIFFERENCE = 2.0**1000
 """Differences of coordinates below this bound cannot overflow.
 
-Slopes below its inverse may have lost digits due to underflow, so they are compared as fractions.
-"""
+Slopes below the inverse of this bound may have lost digits due to underflow, so they are compared
+as fractions."""
 
 SLOPE_TOLERANCE = 2.0**-48
 """Relative difference below which two slopes are compared as fractions.
 
-The value exceeds the rounding error of a slope, see docs/proofs/label_boost.md.
-"""
+This value exceeds the rounding error of a slope, see docs/proofs/label_boost.md."""
 
 INTEGER_BITS = 25
-"""Maximum bits of integer coordinates at which the float slopes of different directions differ."""
+"""Maximum bits of integer coordinates for which float slopes of different directions differ."""
 
 
 class HalfplaneLabelings(EnumeratedLabelings):
     """Labellings by a line in the plane, with 1 on either side, and the constant labellings.
 
-    A labelling that is not constant is determined by a point and a ray from this point through
-    other points. The label is 1 to the left of the ray's line and, on the line, at the point and
-    behind it.
+    Each non-constant labelling is determined by a point and a ray from this point through other
+    points. The label is 1 to the left of the ray's line and, on the line, at the point and behind
+    it.
 
     Parameters
     ----------
@@ -288,7 +287,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         raise IndexError(f"member must be below the number of labelings; got {member}")
 
     def _lines_through(self, point: int) -> tuple[Codes, NDArray[np.bool_]]:
-        """Return each other point's line through a given point, and its side of that line.
+        """Return the line that joins each other point to a given point, and its side of that line.
 
         Parameters
         ----------
@@ -301,8 +300,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
             Index of the line through each other point. Lines are numbered by their angle, from 0 to
             below π.
         on_lower_ray : ndarray of bool, shape (n_points - 1,)
-            Marks the points on the lower ray of their line. The upper ray is the ray whose angle is
-            the angle of the line.
+            Marks the points on the lower ray of their line. The upper ray has the same angle as its
+            line.
         """
         with np.errstate(over="ignore"):
             dx, dy = np.delete(self._points - self._points[point], point, axis=0).T
@@ -323,7 +322,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         return line_of_point, on_lower_ray
 
     def _is_close_to_next(self, sectors: Codes, slopes: Floats) -> NDArray[np.bool_]:
-        """Return a mask of the sorted directions that may equal the next one, within rounding.
+        """Return a mask of the sorted directions that equal the next direction up to rounding.
 
         For integer coordinates, float slopes are sufficiently accurate and the mask marks equal
         directions.

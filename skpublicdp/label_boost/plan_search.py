@@ -1,4 +1,4 @@
-"""Choice of the rounds, sizes and budgets of LabelBoost from public numbers.
+"""Choice of the number of rounds, sizes and budgets of LabelBoost, using public numbers.
 
 `tight_plan` searches for the smallest error bound. `paper_plan` is the schedule of Algorithm 3 of
 Beimel, Nissim and Stemmer (2015) with its original constants (docs/proofs/label_boost.md).
@@ -42,34 +42,34 @@ EPSILON_STEPS = 64
 """The ε of a draw is a multiple of 1/64, so it is an exact fraction with a small denominator."""
 
 GRID_POINTS = {1: 32, 2: 10}
-"""Grid values of each budget, by the number of rounds; 10^4 and 32^2 pairs take negligible time."""
+"""Number of grid values per budget, by number of rounds; 10^4 and 32^2 pairs are fast to compute.
+"""
 
 NEW_ROW_TENTHS = {1: [10], 2: [1, 3, 5, 8]}
-"""Tenths of the unlabelled rows from which the first round samples, by the number of rounds."""
+"""Tenths of the unlabelled rows from which the first round may sample, by number of rounds."""
 
 MIN_BUDGET, MIN_DRAW_EPSILON = 0.02, 0.05
-"""Smallest ε values in the grid: for all steps after a round, and for the draw of a round."""
+"""Smallest values of ε in the grid, for all steps after a round and for the draw of a round."""
 
 MAX_DRAW_ERROR = 0.5
-"""Maximum error bound of a draw in a proposed round.
+"""Maximum error bound of a draw in a round that the search proposes.
 
-Above this bound, labels may be worse than chance.
-"""
+Above this bound, labels may be worse than chance."""
 
 SAFE_EXPONENT = 600.0
 """Maximum argument of `exp`, which overflows for arguments of 710 and above."""
 
 TINY_COUNT = 1e-9
-"""Value that replaces 0 sampled rows, so that the error bound is huge instead of undefined."""
+"""Value that replaces 0 sampled rows to make the error bound huge instead of undefined."""
 
 ROUND_SHRINKAGE = 100
-"""Inverse sampling rate of each round: one row in 100 is sampled (Algorithm 3, step 2(c))."""
+"""Inverse sampling rate in each round: one in 100 rows is sampled (Algorithm 3, step 2(c))."""
 
 FINAL_SHRINKAGE = 300
-"""Inverse sampling rate for the base learner: one row in 300 is sampled (Algorithm 3, step 3)."""
+"""Inverse sampling rate for the base learner: one in 300 rows is sampled (Algorithm 3, step 3)."""
 
 NEW_ROWS_PER_BASE_ROW = 30_000
-"""Maximum number of new rows of a round, per row of the base learner (Algorithm 3)."""
+"""Maximum number of new rows in a round, per row of the base learner (Algorithm 3)."""
 
 
 def choose_plan(
@@ -140,9 +140,9 @@ def tight_plan(
         Maximum number of rows that one round relabels. At most half of these rows have a label
         before the round.
     must_relabel : bool, default=False
-        Whether to choose zero rounds only if no other plan is possible. The option is needed if the
-        accuracy of the base learner is known for rows labelled by a rule, but not for the original
-        labels.
+        Whether to choose zero rounds only if no other plan is possible. This option is needed if
+        the accuracy of the base learner is known for rows labelled by a rule, but not for the
+        original labels.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def tight_plan(
         (base_epsilon base_rows)``. The error of a round is ``2 L / (ε₀ s) + sqrt(L / (2 s))`` for a
         rule that is drawn with budget ε₀ using s labelled rows, where ``L = log_n_labelings + ln(1
         / beta)``. The first term is the excess error of the draw, and the second term is the
-        sampling error. A round whose first term exceeds 1/2 is excluded.
+        sampling error. Rounds whose first term exceeds 1/2 are excluded.
 
     Notes
     -----
@@ -214,12 +214,12 @@ _UNLIMITED = 2**62  # more rows than there can be; fits an int64
 
 
 class _Proposal(NamedTuple):
-    """Rounds of the best grid point, and the error bound of the fit with these rounds.
+    """The rounds at the best grid point, and the error bound of a fit that uses these rounds.
 
     Attributes
     ----------
     error : float
-        Error bound; infinite if no point of the grid has a bound.
+        Error bound, which is infinite if no point of the grid has a bound.
     rounds : tuple of RelabellingRound
         The rounds, first to last; empty if there is no bound.
     """
@@ -229,18 +229,18 @@ class _Proposal(NamedTuple):
 
 
 class _SearchGrid(NamedTuple):
-    """All combinations of budgets and sizes that the search compares.
+    """The grid of all combinations of budgets and sizes that the search compares.
 
     All arrays have the same shape, with one axis for each quantity that varies.
 
     Attributes
     ----------
     budgets_after : tuple of ndarray of float64
-        For each round, the ε of all later steps. The last entry is the ε of the base learner.
+        For each round, the total ε of all later steps. The last entry is the ε of the base learner.
     draw_steps : tuple of ndarray of float64
         For each round, the ε of its draw in units of 1 / `EPSILON_STEPS`.
     n_new : tuple of ndarray of int64
-        For each round, the number of unlabelled rows from which it samples.
+        For each round, the number of unlabelled rows from which the round samples.
     """
 
     budgets_after: tuple[Floats, ...]
@@ -249,7 +249,7 @@ class _SearchGrid(NamedTuple):
 
 
 def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> _SearchGrid:
-    """Return the search grid: budgets are spaced geometrically, new rows in tenths."""
+    """Return the search grid, in which budgets are spaced geometrically and new rows in tenths."""
     n_points = GRID_POINTS[n_rounds]
     # subsampling permits steps with a larger ε than the fit; exp(300) does not overflow
     max_budget = min(max(4.0, 2 * epsilon), 300.0)
@@ -325,15 +325,15 @@ def _round_error(
     beta: float,
     log_n_labelings: LogLabelingCounts,
 ) -> Floats:
-    """Return a round's error bound as in `tight_plan`, or infinity if the draw is too inaccurate.
+    """Return a round's error bound of `tight_plan`, or infinity if the draw is too inaccurate.
 
     All arrays have the shape of the grid.
 
     Parameters
     ----------
     sampled, n_relabelled : ndarray of int64
-        Number of labelled rows on which the draw is scored, and number of all rows whose labellings
-        are listed.
+        Number of labelled rows used to score the draw, and number of all rows whose labellings are
+        listed.
     draw_epsilon : ndarray of float64
         ε of the draw.
     beta : float
@@ -352,7 +352,7 @@ def _max_sampled(n_rows: Any, budget: Any, budget_after: Any, factor: Any) -> An
     """Return the size of the largest sample of n rows that a round can relabel within a budget.
 
     At sampling rate q, the cost of the round and all later steps is ``ln(1 + q (factor²
-    e^budget_after - 1))``. This equation is solved for the sampling rate.
+    e^budget_after - 1))``. The function solves this equation for the sampling rate.
 
     Parameters
     ----------
@@ -440,8 +440,8 @@ def _check_paper_sizes(
 ) -> None:
     """Raise ValueError unless Algorithm 3 has a bound for these numbers of rows.
 
-    `n` is the number of the base learner's rows. The other parameters are the same as in
-    `paper_plan`.
+    The parameter `n` is the number of rows of the base learner. The other parameters are the same
+    as in `paper_plan`.
     """
     if epsilon > 1:
         raise ValueError(
@@ -470,7 +470,7 @@ def _check_paper_sizes(
 
 
 def _subsample_size(n: int, epsilon: Fraction) -> int:
-    """Return the size of the largest sample of n rows on which ε = 1 costs at most `epsilon`.
+    """Return the size of the largest sample of n rows for which ε = 1 costs at most `epsilon`.
 
     By subsampling amplification, the cost at sampling rate q is ``ln(1 + q (e - 1))``.
     """

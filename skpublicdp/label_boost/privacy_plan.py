@@ -24,7 +24,7 @@ from skpublicdp.guarantees import n_private
 
 @dataclass(frozen=True)
 class RelabellingRound:
-    """Sizes and ε of one round, which samples and relabels both labelled and unlabelled rows.
+    """Sizes and ε of one round, which samples and relabels both kinds of rows.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class RelabellingRound:
 
     @property
     def n_relabelled(self) -> int:
-        """Number of rows with a label at the end of the round."""
+        """Number of labelled rows at the end of the round."""
         return self.sampled_labelled + self.sampled_new
 
 
@@ -83,7 +83,7 @@ class LabelBoostPlan:
 
 
 class RowEpsilons(NamedTuple):
-    """Privacy cost ε of a stage for a row, by the row's status at the start of the stage.
+    """Privacy cost ε of a stage for one row, by the row's status at the start of the stage.
 
     Attributes
     ----------
@@ -129,9 +129,9 @@ def rounds_epsilon(
 ) -> list[RowEpsilons]:
     """Return an upper bound on the ε of each round combined with all later steps.
 
-    The recursion runs from the last round to the first: relabelling increases the ε of the later
-    steps, and subsampling reduces the sum. `base` is the ε of the base learner. The result is in
-    the order of the rounds.
+    The recursion proceeds from the last round to the first: relabelling increases the ε of the
+    later steps, and subsampling reduces the sum. `base` is the ε of the base learner. The results
+    are listed in the order of the rounds.
     """
     labelled, unlabelled = float(base), 0.0
     last_to_first = []
@@ -151,7 +151,7 @@ def rounds_epsilon(
 
 
 def rounds_delta(rounds: tuple[RelabellingRound, ...], base: Fraction) -> list[Fraction]:
-    """Return the δ of each round combined with all later rounds and the base learner's δ `base`.
+    """Return the δ of each round together with all later rounds and the base learner's δ `base`.
 
     Relabelling preserves the δ of the later steps, and subsampling multiplies this δ by the
     sampling rate.
@@ -219,8 +219,8 @@ def _sampling_rate(n_sampled: int, n_rows: int) -> Fraction:
 def n_base_rows(alpha: float, beta: float, n_base: int | None) -> int:
     """Return the number of rows with which the base learner, at ε = 1, has error at most alpha.
 
-    The error may exceed alpha with probability `beta`. If the user did not specify a number,
-    `guarantees.n_private` is used: the number of rows that a `SemiPrivateClassifier` requires for
+    The error may exceed alpha with probability `beta`. If the user did not specify a number, the
+    result is `guarantees.n_private`, the number of rows that a `SemiPrivateClassifier` requires for
     VC dimension 1.
 
     Examples

@@ -30,14 +30,14 @@ from skpublicdp.typing import Codes, Floats
 
 
 class RowsForBase(NamedTuple):
-    """Labelled rows to which the base learner is fitted, and its privacy budget.
+    """Labelled rows used to fit the base learner, and the base learner's privacy budget.
 
     Attributes
     ----------
     X : ndarray of float64, shape (n, n_features)
         Private rows.
     y : ndarray of shape (n,)
-        Labels of the rows, which are private like the rows.
+        Labels of the rows; like the rows, they are private.
     epsilon, delta : float
         Privacy budget of the base learner.
     may_lack_labels : bool
@@ -60,7 +60,7 @@ class RowsForBase(NamedTuple):
     guarantee: Callable[[Any, int], Promise]
 
     def with_every_label(self, base: Any, classes: NDArray[Any], centre: Floats) -> RowsForBase:
-        """Return these rows, with one additional row per label if labels may be missing.
+        """Return these rows, plus one additional row per label if labels may be missing.
 
         A base learner with a parameter `classes` does not need additional rows.
         """
@@ -84,8 +84,8 @@ def rows_for_base_learner(
     rows : LabelledRows
         Rows with and without a label.
     ledger : Ledger
-        Ledger of the entire fit, including the base learner. A theorem bounds its total cost for
-        one row, so the ledger does not add up the costs of the individual draws.
+        Ledger of the entire fit, including the base learner. A theorem bounds the total cost of the
+        fit for one row, so the ledger does not add up the costs of the individual draws.
 
     Returns
     -------
@@ -114,9 +114,9 @@ def rows_for_base_learner(
 
 
 def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) -> list[Codes]:
-    """Return the positions of the unlabelled rows that each round samples.
+    """Return the positions of the unlabelled rows sampled in each round.
 
-    A random part of a random subset is itself a random subset. The rows of all rounds are therefore
+    A random part of a random subset is also a random subset. The rows of all rounds are therefore
     sampled together and divided in random order.
     """
     sizes = [relabelling.sampled_new for relabelling in plan.rounds]
@@ -125,7 +125,7 @@ def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) 
 
 
 def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
-    """Return the public point at which one row of each label is added, shape (n_features,).
+    """Return the public point where one row of each label is added, shape (n_features,).
 
     In each column, the point is the centre of the bounds, the median of the public rows, or zero,
     whichever is available first. The point does not depend on private rows.
@@ -166,7 +166,7 @@ def receipt_assumptions(learner: Any) -> tuple[str, ...]:
 def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: object) -> None:
     """Record the stages of a fit in the receipt, each with the cost of all steps from it onwards.
 
-    The costs apply to one row, and `ledger` is the ledger of the entire procedure.
+    The costs are those for one row, and `ledger` is the ledger of the entire procedure.
     """
     base_epsilon, base_delta = exact_fraction(plan.base_epsilon), exact_fraction(plan.base_delta)
     paper_event = mechanism_event(Fraction(1), plan.delta)  # Lemma 4.6: every stage at ε = 1

@@ -42,7 +42,8 @@ from skpublicdp.typing import Codes, Floats
 RELABELLING_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.1; docs/proofs/label_boost.md"
 
 MAX_INTERVALS = 1 << 26
-"""Maximum number of intervals to enumerate; each interval takes one integer (512 MB in total)."""
+"""Maximum number of intervals to enumerate; each interval requires one integer (512 MB in total).
+"""
 
 MAX_HALFPLANES = 1 << 22
 """Maximum number of halfplanes to enumerate, which takes seconds."""
@@ -53,8 +54,7 @@ MAX_BOX_SIDES = 1 << 15
 MAX_GRID_CELLS = 48
 """Maximum number of cells per column between the cuts of `Rectangles`.
 
-Enumerating the boxes on two columns then takes nine seconds.
-"""
+With this number of cells, enumerating the boxes on two columns takes nine seconds."""
 
 RELABELLING_CLASSES = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, FiniteClass)
 """Hypothesis classes whose labellings of private rows can be listed without duplicates."""
@@ -62,15 +62,13 @@ RELABELLING_CLASSES = (Thresholds, Stumps, Intervals, Rectangles, Halfspaces, Fi
 MAX_COLUMNS = 2
 """Maximum number of columns of boxes and halfspaces whose labellings can be listed.
 
-`Rectangles` with cuts can use three columns.
-"""
+`Rectangles` with cuts can use three columns."""
 
 MAX_GRID_BOXES = 1 << 23
 """Maximum number of boxes between the cuts of three columns, including the empty box.
 
-Counting this number of boxes takes a second and half a gigabyte. Within this limit, each column can
-have 18 cuts.
-"""
+Counting this many boxes takes a second and half a gigabyte of memory. Within this limit, each
+column can have 18 cuts."""
 
 
 def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDArray[Any]) -> None:
@@ -103,7 +101,7 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
 
 
 def _has_few_boxes(hypotheses: HypothesisClass, width: int) -> bool:
-    """Return whether a class consists of boxes on three columns that can all be counted."""
+    """Return whether a class consists of boxes on three columns that are few enough to count."""
     if not isinstance(hypotheses, Rectangles) or width != MAX_COLUMNS + 1:
         return False
     cuts = hypotheses.grid_cuts(width)
@@ -114,8 +112,8 @@ def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | N
     """Return the maximum number of rows whose labellings can be listed in seconds.
 
     None means that there is no limit. For n rows, there are n(n + 1)/2 intervals or pairs of box
-    sides, or n^2 halfplanes. The result is the largest n for which this number is within the
-    maximum of the class. Boxes between few cuts are counted by cells instead of rows.
+    sides, or n^2 halfplanes. The result is the largest n for which this number does not exceed the
+    maximum of the class. If there are few cuts, boxes are counted by cells instead of rows.
     """
     if isinstance(hypotheses, Rectangles):
         width = _width(hypotheses, n_features)
@@ -193,9 +191,9 @@ def relabel(
 ) -> Codes:
     """Return new labels of all rows, from a rule selected by a private draw.
 
-    The exponential mechanism draws one of all labellings of the rows, scored by its errors on the
-    labelled rows. Neither the labelling nor the labels are private by themselves: only the output
-    of a private algorithm that uses them may be released.
+    The exponential mechanism draws one of all labellings of the rows, scored by their errors on the
+    labelled rows. Neither the drawn labelling nor the new labels are private by themselves: only
+    the output of a private algorithm that uses them may be released.
 
     Parameters
     ----------
@@ -226,7 +224,7 @@ def relabel(
 def log_n_labelings(
     hypotheses: HypothesisClass, n_rows: Any, n_features: int, n_classes: int
 ) -> Floats:
-    """Return an upper bound on the log number of labellings, for each number of rows.
+    """Return an upper bound on the logarithm of the number of labellings, per number of rows.
 
     `n_rows` is a number of rows or an array of numbers. The bound depends only on public numbers.
     """
@@ -254,7 +252,7 @@ def log_n_labelings(
 
 
 def _growth_function(hypotheses: HypothesisClass, n_rows: Floats, width: int) -> Floats:
-    """Return the growth function of boxes or halfspaces on `width` columns, elementwise.
+    """Return the growth function, elementwise, of boxes or halfspaces on `width` columns.
 
     Boxes have VC dimension 2 `width`. Halfspaces have 2 sum_{k <= width} C(n - 1, k) dichotomies of
     n points (Cover 1965).
@@ -265,7 +263,7 @@ def _growth_function(hypotheses: HypothesisClass, n_rows: Floats, width: int) ->
 
 
 def _sauer_bound(n_rows: Floats, d: int) -> Floats:
-    """Return Sauer's bound on the dichotomies of n rows by a class of VC dimension d, elementwise.
+    """Return Sauer's bound, elementwise, on the dichotomies of n rows for VC dimension d.
 
     The bound is the sum of the binomial coefficients C(n, k) over k <= d.
     """
@@ -287,6 +285,6 @@ def _width(hypotheses: HypothesisClass, n_features: int) -> int:
 
 
 def _placeholder_sample(classes: NDArray[Any], n_features: int) -> PublicSample:
-    """Return a sample with a single row of zeros, which lets a class check its own settings."""
+    """Return a sample with a single row of zeros, used to let a class check its own settings."""
     names = tuple(f"x{column}" for column in range(n_features))
     return PublicSample(np.zeros((1, n_features)), classes, names)

@@ -74,8 +74,8 @@ class RuleSearch:
         ``tabulate(cover)`` returns the counts of scored rows, from which the cover computes the
         errors of all of its rules.
     ledger : Ledger
-        The draws and the evaluation spend its entire ε, by basic composition, since each drawn rule
-        is released and the next cover may depend on it.
+        The draws and the evaluation spend the ledger's entire ε, by basic composition, since each
+        drawn rule is released and the next cover may depend on it.
     scored : int
         Total weight of the scored rows.
     sensitivity : int
