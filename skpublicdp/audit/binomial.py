@@ -18,12 +18,12 @@ from skpublicdp.audit.sensitivity import log_noise, log_partition_function, memb
 from skpublicdp.typing import Floats
 
 N_THRESHOLDS = 65
-"""Number of quantiles of the statistic that are candidate thresholds."""
+"""Number of quantiles of the statistic used as candidate thresholds."""
 
 
 @dataclass(frozen=True, repr=False)
 class BinomialAudit:
-    """Lower bounds on ε and μ from an attack, and the claimed values.
+    """Lower bounds on ε and μ obtained by an attack, together with the claimed values.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class BinomialAudit:
 
     @property
     def attained(self) -> float:
-        """The lower bound `epsilon`, under the same name as in `Verification`."""
+        """The lower bound `epsilon`, under the name used in `Verification`."""
         return self.epsilon
 
     @property
     def holds(self) -> bool:
-        """Whether both bounds are at most the claimed values."""
+        """Whether neither bound exceeds its claimed value."""
         return self.epsilon <= self.claimed and self.mu <= self.claimed_mu
 
     def __repr__(self) -> str:
@@ -99,13 +99,14 @@ def audit_privacy(
     ----------
     make_estimator : callable
         Function that returns a new estimator with independent randomness (``random_state=None``).
+        independent randomness (``random_state=None``).
     rows, neighbour : dict
         Arguments of `fit` for two datasets that differ in one row.
     statistic : callable, optional
         Function that maps a fitted estimator to a number that tends to be larger for `rows`. The
-        default is the privacy loss of all outputs of the ledger, computed by replay, which is the
-        most powerful statistic. This statistic includes outputs that are not released, so a
-        statistic must be passed if rows have secret random roles.
+        default is the privacy loss of all outputs of the ledger, computed by replaying them, which
+        is the most powerful statistic. Since this statistic includes outputs that are not released,
+        a statistic must be passed if rows have secret random roles.
     n_runs : int, default=500
         Number of fits to each dataset.
     confidence : float, default=0.999
@@ -167,14 +168,14 @@ def audit_privacy(
 
 
 class _TestErrors(NamedTuple):
-    """Errors of a test that detects runs on one of the two datasets.
+    """Error counts of a test that detects runs on one of the two datasets.
 
     Attributes
     ----------
     false_alarms : int
-        Number of detections among the runs on the other dataset.
+        Number of runs on the other dataset that the test incorrectly detects.
     misses : int
-        Number of undetected runs on the dataset itself.
+        Number of runs on the dataset itself that the test does not detect.
     n_runs : int
         Number of runs on each of the two datasets.
     """
@@ -185,10 +186,10 @@ class _TestErrors(NamedTuple):
 
 
 def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[float, bool]:
-    """Return the threshold and the direction (above) of the test with the largest bounds.
+    """Return the threshold and direction (above) of the test with the largest bounds.
 
-    The candidates are quantiles of the statistic in both directions. The candidates are ranked by
-    the bound on μ first, since the bound on ε at a small δ is 0 for most candidates.
+    The candidates are quantiles of the statistic in both directions. The candidates are ranked
+    first by the bound on μ, since the bound on ε at a small δ is 0 for most candidates.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[fl
     candidates = list(itertools.product(thresholds.tolist(), (True, False)))
 
     def mu_and_epsilon(candidate: tuple[float, bool]) -> tuple[float, float]:
-        """Return the bounds on μ and ε for a threshold and a direction."""
+        """Return the bounds on μ and ε for a given threshold and direction."""
         epsilon, mu = _lower_bounds(_test_errors(values, *candidate), delta, confidence)
         return mu, epsilon
 
@@ -211,7 +212,7 @@ def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[fl
 
 
 def _test_errors(values: Floats, threshold: float, above: bool) -> _TestErrors:
-    """Return the errors of a test that compares the statistic with a threshold.
+    """Return the error counts of a test that compares the statistic with a threshold.
 
     Parameters
     ----------
@@ -233,9 +234,9 @@ def _test_errors(values: Floats, threshold: float, above: bool) -> _TestErrors:
 def _lower_bounds(errors: _TestErrors, delta: float, confidence: float) -> tuple[float, float]:
     """Return lower confidence bounds (ε, μ) from the errors of a test.
 
-    With the false alarm rate a and the miss rate b, (ε, δ)-privacy requires 1 - b <= e^ε a + δ and
-    1 - a <= e^ε b + δ, and μ-Gaussian privacy requires μ >= Φ^-1(1 - a) - Φ^-1(b). Both rates are
-    replaced by their upper Clopper-Pearson bounds.
+    Let a be the false alarm rate and b the miss rate. Then (ε, δ)-privacy requires 1 - b <= e^ε a +
+    δ and 1 - a <= e^ε b + δ, and μ-Gaussian privacy requires μ >= Φ^-1(1 - a) - Φ^-1(b). Both rates
+    are replaced by their upper Clopper-Pearson bounds.
     """
     _, alarm_rate = clopper_pearson(errors.false_alarms, errors.n_runs, confidence)
     _, miss_rate = clopper_pearson(errors.misses, errors.n_runs, confidence)
@@ -255,8 +256,8 @@ def _fit_with_loss(
 ) -> tuple[Any, float]:
     """Return a fitted estimator, and the privacy loss ln P / P' of its ledger's outputs.
 
-    P and P' are the probabilities of the outputs on `rows` and on `neighbour`. A replay on
-    `neighbour` provides the inputs on which P' depends.
+    P and P' are the probabilities of the outputs on `rows` and on `neighbour`. The inputs on which
+    P' depends are obtained by a replay on `neighbour`.
     """
     with Recorder() as recorder:
         fitted = make_estimator().fit(**rows)

@@ -1,4 +1,4 @@
-"""All datasets over a tiny domain, and their neighbours."""
+"""All datasets over a tiny domain, and the neighbours of each dataset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from skpublicdp.data.tables import is_frame, take_rows
 
 PersonKinds = tuple[int, ...]
-"""A dataset, given by the kind of the person at each position as an index into `Domain.kinds`."""
+"""A dataset: the kind of the person at each position, as an index into `Domain.kinds`."""
 
 
 class Domain:
@@ -27,14 +27,15 @@ class Domain:
     n : int
         Number of persons.
     rows_per_person : int or None
-        Number of rows of each person, or None if each row is a person and there are no groups.
+        Number of rows of each person, or None if each row represents a person and there are no
+        groups.
     ordered : bool
-        Whether datasets that contain the same persons in different orders are distinct.
+        Whether datasets with the same persons in different orders are distinct.
 
     Attributes
     ----------
     kinds : list of tuple of (int, int or None)
-        All possible persons, each given by the value index and the label index of every row.
+        All possible persons, each represented by the value index and the label index of every row.
     """
 
     def __init__(
@@ -63,10 +64,10 @@ class Domain:
         return itertools.combinations_with_replacement(kinds, self.n)
 
     def sample(self, count: int, rng: np.random.Generator) -> list[PersonKinds]:
-        """Return `count` datasets: one with uneven frequencies of kinds, then random datasets.
+        """Return `count` datasets: one with unequal frequencies of kinds, then random datasets.
 
-        If all kinds have equal frequencies, sums over rows can be 0. Steps that depend on these
-        sums would then not be tested.
+        If all kinds have equal frequencies, sums over rows can be 0. Steps that depend on such sums
+        would then not be tested.
         """
         # quadratic quantiles: low kinds are frequent, high kinds are rare
         shares = (np.arange(self.n) / self.n) ** 2
@@ -83,7 +84,7 @@ class Domain:
     def neighbours(self, data_set: PersonKinds) -> list[PersonKinds]:
         """Return all datasets with one person replaced at the same position.
 
-        If the order is irrelevant, only the first of several equal persons is replaced.
+        If the order is irrelevant, only the first of several identical persons is replaced.
         """
         neighbours: dict[PersonKinds, None] = {}  # an ordered set
         for position, kind in itertools.product(range(self.n), range(len(self.kinds))):
@@ -94,7 +95,7 @@ class Domain:
         return list(neighbours)
 
     def canonical(self, data_set: PersonKinds) -> PersonKinds:
-        """Return the dataset in the form that iteration yields, sorted unless order matters."""
+        """Return the dataset in the form used by iteration, sorted unless order matters."""
         return data_set if self.ordered else tuple(sorted(data_set))
 
     def arguments(self, data_set: PersonKinds) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Enumeration of all outcomes of the draws of a fit, with bounds on their probabilities."""
+"""Enumeration of all outcomes of a fit's draws, with bounds on their probabilities."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from skpublicdp.audit.recorder import Recorder
 from skpublicdp.mechanisms.exponential import probabilities
 
 PRECISION = 96
-"""Precision of probability bounds, in binary digits."""
+"""Precision of the probability bounds, in binary digits."""
 
 
 class TooManyOutcomesError(ValueError):
-    """Raised if there are more combinations of outcomes than allowed."""
+    """Raised if the number of combinations of outcomes exceeds the limit."""
 
 
 class EnumeratedRun(Recorder):
     """Replay of one combination of outcomes, with bounds on its exact probability.
 
     Noise is not enumerated: every noisy table is filled with `NOISY_VALUE`. The privacy loss of the
-    noise follows from the recorded exact inputs.
+    noise is determined by the recorded exact inputs.
 
     Parameters
     ----------
     prefix : tuple
-        Outcomes of the first calls. Later calls use their first possible outcome.
+        The outcomes of the first calls. All later calls use their first possible outcome.
 
     Attributes
     ----------
@@ -43,14 +43,13 @@ class EnumeratedRun(Recorder):
     path : tuple
         Outcomes of this combination, in order.
     unexplored : list of tuple
-        Prefixes of the combinations that branch off after `prefix`.
+        Prefixes of those combinations that branch off after `prefix`.
     """
 
     NOISY_VALUE = 100
     """Value of every cell of a noisy table.
 
-    All runs use the same value, so that they are comparable.
-    """
+    The value is the same in all runs, which makes the runs comparable."""
     MAX_OUTCOMES = 50_000
     """Maximum number of outcomes of a single draw or choice."""
 
@@ -85,7 +84,7 @@ class EnumeratedRun(Recorder):
     def draw_member(
         self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any
     ) -> Any:
-        """Return the path of this combination's member, for a sufficiently small family."""
+        """Return the path of the member in this combination, for a sufficiently small family."""
         self._check_number(family.size)
         try:
             bounds = _cached_probabilities(pickle.dumps((family, epsilon, sensitivity)))
@@ -109,12 +108,12 @@ class EnumeratedRun(Recorder):
         Parameters
         ----------
         kind : {"subset", "order", "indices"}
-            k of n positions without repetition, a permutation of n positions, or k of n positions
-            with repetition.
+            Kind of the choice: k of n positions without repetition, a permutation of n positions,
+            or k of n positions with repetition.
         sizes : tuple of int
             (n, k), or (n,) for a permutation.
         sample, ledger
-            As in the base class, but not used.
+            As in the base class; these parameters are not used.
         """
         possible: Iterable[tuple[int, ...]]
         if kind == "order":
@@ -144,7 +143,7 @@ class EnumeratedRun(Recorder):
 
 @lru_cache(maxsize=4096)
 def _cached_probabilities(pickled: bytes) -> dict[Any, tuple[Fraction, Fraction]]:
-    """Return the probability bounds of all members of a draw, cached by its pickled arguments."""
+    """Return the probability bounds of all members of a draw, cached by pickled arguments."""
     family, epsilon, sensitivity = pickle.loads(pickled)
     return probabilities(family, epsilon, sensitivity, precision=PRECISION)
 
@@ -159,8 +158,8 @@ def enumerate_runs(
     Parameters
     ----------
     code : callable
-        Function that fits an estimator. The return value of the function is stored as `result` of
-        the run.
+        Function that fits an estimator. The function's return value is stored as `result` of the
+        run.
     run_type : type
         `EnumeratedRun` or a subclass.
     max_runs : int, optional

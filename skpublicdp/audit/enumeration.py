@@ -20,17 +20,17 @@ from skpublicdp.audit.verifier import Verifier
 from skpublicdp.typing import Floats
 
 RunsByPath = dict[Any, EnumeratedFit]
-"""Runs of one dataset, by the outcomes of their calls."""
+"""The runs of one dataset, indexed by the outcomes of their calls."""
 
 ProbabilityBounds = dict[bytes, tuple[Any, Any]]
-"""Lower and upper bound on the probability of each observation, by its digest."""
+"""Lower and upper bounds on the probability of each observation, indexed by its digest."""
 
 
 MAX_LOG_RATIO = 700.0
-"""Upper end of the search for ε: larger values overflow in `exp`."""
+"""Upper limit of the search for ε: larger values overflow in `exp`."""
 
 BISECTION_STEPS = 80
-"""Number of bisections of the search for ε, down to the precision of floats."""
+"""Number of bisections in the search for ε, which reaches the precision of floats."""
 
 
 def verify_by_enumeration(verifier: Verifier) -> None:
@@ -72,8 +72,8 @@ def _compare_calls(
     """Compare the mechanism calls of two datasets, for runs with equal outcomes.
 
     If there is noise, the privacy loss of each pair of runs is included in the attained ε.
-    Otherwise, the probabilities are compared elsewhere, and only the ledger entries are checked
-    here.
+    Otherwise, only the ledger entries are checked here, and the probabilities are compared
+    elsewhere.
     """
     if noisy:
         for path, run in runs.items():
@@ -87,7 +87,7 @@ def _compare_calls(
 def _compare_noisy_runs(
     verifier: Verifier, run: EnumeratedFit, neighbour_runs: RunsByPath, path: Any
 ) -> None:
-    """Compare one run with the neighbour's run of equal outcomes, and update the attained ε.
+    """Compare one run with the neighbour's run with equal outcomes, and update the attained ε.
 
     The privacy loss of draws is exact, and the loss of noise is bounded using its sensitivity.
     """
@@ -138,7 +138,7 @@ def _compare_probabilities(
 
 
 def _explain_difference(runs: RunsByPath, neighbour_runs: RunsByPath) -> str:
-    """Return the finding about neighbours whose possible observations differ."""
+    """Return the finding about neighbours with different sets of possible observations."""
     for path, run in runs.items():
         if path in neighbour_runs and run.result.shown != neighbour_runs[path].result.shown:
             difference = first_difference(run.result.shown, neighbour_runs[path].result.shown)
@@ -147,7 +147,7 @@ def _explain_difference(runs: RunsByPath, neighbour_runs: RunsByPath) -> str:
 
 
 def _observation_probabilities(runs: list[Any]) -> ProbabilityBounds:
-    """Return bounds on the probability of each distinct observation, summed over runs."""
+    """Return bounds on the probability of each distinct observation, summed over all runs."""
     bounds: ProbabilityBounds = {}
     for run in runs:
         lower, upper = bounds.get(run.result.digest, (0, 0))

@@ -9,7 +9,7 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import binom
 
 MAX_EPSILON = 50.0
-"""Upper end of the search for ε. No attack on fewer than e^50 rows can prove a larger ε."""
+"""Upper limit of the search for ε. No attack on fewer than e^50 rows can prove a larger ε."""
 
 
 def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]:
@@ -22,7 +22,8 @@ def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]
     n : int
         Number of trials, at least one.
     level : float
-        Confidence level, in (0, 1). Each end fails with probability at most ``(1 - level) / 2``.
+        Confidence level, in (0, 1). Each end of the interval fails with probability at most ``(1 -
+        level) / 2``.
 
     Returns
     -------
@@ -51,8 +52,8 @@ def epsilon_lower_bound(
 ) -> float:
     """Return a lower confidence bound on ε from the number of correct guesses, by bisection.
 
-    Every ε below the bound is rejected: for this ε, the probability of `n_correct` or more correct
-    guesses is below `failure`.
+    Every ε below the bound is rejected, because at this ε the probability of `n_correct` or more
+    correct guesses is below `failure`.
 
     Parameters
     ----------

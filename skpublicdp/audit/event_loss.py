@@ -38,7 +38,7 @@ def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
     Returns
     -------
     list of PrivacyLosses
-        The losses, each of which the claim must cover.
+        The losses; the claim must cover each of them.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
 
 
 def _subsampled(losses: PrivacyLosses, rate: object) -> PrivacyLosses:
-    """Return the losses of a mechanism that is run on each row with probability `rate`."""
+    """Return the losses of a mechanism when each row is included with probability `rate`."""
     epsilons = [_amplified(rate, high) for _, high in losses.ends]
     mu_squared = float(rate) ** 2 * losses.mu_squared  # type: ignore[arg-type]
     return PrivacyLosses([(-epsilon, epsilon) for epsilon in epsilons], mu_squared)

@@ -1,4 +1,4 @@
-"""Canonical form of everything observable about a fit, for exact comparison."""
+"""Canonical form of everything observable about a fit, used for exact comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from skpublicdp.privacy.budget import PrivacyBudget
 
 OBSERVED_METHODS = ("predict", "predict_proba", "decision_function", "transform", "sample")
-"""Methods that are called on every fitted object that has them."""
+"""Methods that are called on every fitted object that provides them."""
 
 OBSERVATION_NAMES = {
     "object": "estimator",
@@ -29,13 +29,12 @@ OBSERVATION_NAMES = {
     "look": "look(estimator)",
     "sample": "estimator.sample(5)",
 }
-"""Names used in findings for the parts of `Observation.shown`; other parts are method names.
-"""
+"""Names used in findings for parts of `Observation.shown`; all other parts are method names."""
 
 SCALAR_TYPES = (type(None), bool, int, str, bytes, complex)
 
 MAX_SHOWN_CHARACTERS = 60
-"""Texts of values are truncated to fewer characters than this in findings."""
+"""Number of characters at which the text of a value is truncated in findings."""
 
 PICKLE_PROTOCOL = 4
 
@@ -96,7 +95,7 @@ def first_difference(first: Form, second: Form) -> str:
     Parameters
     ----------
     first, second : tuple
-        Canonical forms of `Observation.shown`. A difference between errors is described first.
+        Canonical forms of `Observation.shown`. Differences between errors are described first.
 
     Examples
     --------
@@ -118,14 +117,14 @@ def first_difference(first: Form, second: Form) -> str:
 
 
 def _path_step(name: str) -> str:
-    """Return the part of a path that leads to an entry of a container or to an attribute."""
+    """Return the path component that leads to an entry of a container or to an attribute."""
     return f".{name}" if name.isidentifier() else f"[{name}]"
 
 
 def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str) -> str:
-    """Return a description of the first entry in which two arrays differ.
+    """Return a description of the first entry that differs between two arrays.
 
-    If the types or shapes of the arrays differ, these are described instead.
+    If the arrays have different types or shapes, these are described instead.
 
     Parameters
     ----------
@@ -154,7 +153,7 @@ def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str
 
 
 def _readable(form: Form) -> str:
-    """Return the value of a form as a user would write it."""
+    """Return the value of a canonical form as a user would write it."""
     type_name, value = form
     if type_name == "float":
         return f"{float.fromhex(value):.17g}"
@@ -177,7 +176,7 @@ def _short(value: Any) -> str:
 class _CanonicalReader:
     """Reader that computes canonical forms.
 
-    Each object is read once, even if it is referenced repeatedly.
+    Each object is read only once, even if there are several references to it.
     """
 
     def __init__(self) -> None:
@@ -185,7 +184,7 @@ class _CanonicalReader:
         self._references: list[Any] = []  # so that no other object gets the same id
 
     def read(self, value: Any) -> Form:
-        """Return the canonical form of an object: its type name, and its value or its parts."""
+        """Return the canonical form of an object: its type name with its value or its parts."""
         type_name = type(value).__name__
         if isinstance(value, SCALAR_TYPES) and type(value).__module__ == "builtins":
             return type_name, value
@@ -229,7 +228,7 @@ class _CanonicalReader:
         return self._read_all(parts)
 
     def _array_parts(self, array: NDArray[Any]) -> tuple[tuple[str, Form], ...]:
-        """Return the parts of an array: its data type with its shape, and its bytes or objects."""
+        """Return the parts of an array: its data type and shape, and its bytes or objects."""
         content: Any = array.tobytes()
         if array.dtype.hasobject:
             content = self._read_all({"values": tuple(array.ravel().tolist())})
@@ -258,9 +257,9 @@ class Observation:
     Attributes
     ----------
     shown : dict
-        The observed values, by the keys of `OBSERVATION_NAMES` and by method names.
+        The observed values, indexed by the keys of `OBSERVATION_NAMES` and by method names.
     failure : BaseException or None
-        Exception raised by the fit.
+        Exception that the fit raised.
     """
 
     def __init__(self) -> None:
@@ -269,7 +268,7 @@ class Observation:
 
     @contextlib.contextmanager
     def recording_output(self) -> Iterator[None]:
-        """Return a context that records warnings, errors, printed text and log records.
+        """Return a context manager that records warnings, errors, printed text and log records.
 
         An exception inside the context is stored in `failure` instead of being raised.
         """

@@ -27,14 +27,14 @@ SOURCE_SEED = 20
 
 
 class RecordedBits:
-    """Reproducible random bits whose requests are counted.
+    """Source of reproducible random bits that counts its requests.
 
     Parameters
     ----------
     recorder : FitRecorder
         Recorder that counts the requests.
     secure : bool
-        Whether the source replaces a source of the operating system, as opposed to a seeded source.
+        Whether the source replaces one of the operating system, as opposed to a seeded source.
     number : int
         Number of the source within the fit, which is part of its seed.
     """
@@ -56,13 +56,13 @@ class RecordedBits:
         return np.frombuffer(self._generator.bytes(8 * count), dtype="<u8").astype(np.uint64)
 
     def __deepcopy__(self, memo: object) -> RecordedBits:
-        """Report the copy as a fault, since copies repeat the same bits."""
+        """Report copying as a fault, since copies repeat the same bits."""
         self._recorder.faults.append("the source of randomness was copied")
         return self
 
 
 class FitRecorder(Recorder):
-    """Recorder that also checks the source of random bits and the order of budget charges.
+    """Recorder that also checks the source of random bits and when the budget is charged.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class FitRecorder(Recorder):
     def _source(self, random_state: Any = None) -> RandomBits:
         """Return a source of counted random bits, which replaces the ledger's `random_bits`.
 
-        In a public computation, a seeded ledger keeps its seeded source.
+        In a public computation, a seeded ledger keeps its own source.
         """
         if in_public_computation() and random_state is not None:
             return random_bits(random_state)
@@ -121,7 +121,7 @@ class FitRecorder(Recorder):
         original = getattr(source_type, name)
 
         def draw_bits(bits: Any, count: int) -> Any:
-            """Return the original random bits, and add a fault unless public rows need them."""
+            """Return the original random bits, and add a fault unless public rows require them."""
             if bits.secure or not in_public_computation():
                 self.faults.append("randomness did not come from the ledger's source")
             return original(bits, count)
@@ -129,7 +129,7 @@ class FitRecorder(Recorder):
         return draw_bits
 
     def _replacements(self) -> dict[str, Callable[..., Any]]:
-        """Return the base class's replacements of ledger methods, plus one of `Ledger.seed`."""
+        """Return the base class's replacements, plus a replacement of `Ledger.seed`."""
         recorder, original = self, Ledger.seed
 
         def seed(self: Ledger, count: int = 31) -> int | None:
@@ -147,7 +147,7 @@ class FitRecorder(Recorder):
     def record_call(self, kind: str, exact_input: Any, outcome: Any) -> None:
         """Record one call with the number of random bits drawn since the previous call.
 
-        A draw or noise before the budget was charged is added to `faults`.
+        Any draw or noise that precedes the charge to the budget is added to `faults`.
         """
         if self._budget is not None and kind in ("draw", "noise") and not self._budget.ledger:
             self.faults.append(
@@ -159,7 +159,7 @@ class FitRecorder(Recorder):
 
 
 class NoiselessRecorder(FitRecorder):
-    """Recorder without noise, so that later steps depend on the exact integers."""
+    """Recorder that adds no noise, so later steps depend on the exact integers."""
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
         """Return the exact integers instead of noisy integers."""
@@ -167,7 +167,7 @@ class NoiselessRecorder(FitRecorder):
 
 
 class EnumeratedFit(FitRecorder, EnumeratedRun):
-    """Fit with one enumerated combination of outcomes, with the checks of `FitRecorder`."""
+    """Fit with one enumerated combination of outcomes, including the checks of `FitRecorder`."""
 
 
 def _global_states() -> tuple[object, ...]:
@@ -196,7 +196,7 @@ class ObservedFit:
 
     @property
     def digest(self) -> bytes:
-        """Hash of everything observable, used to find equal fits among many."""
+        """Hash of everything observable, used to find equal fits among many fits."""
         return sha256(pickle.dumps(self.shown)).digest()
 
 
@@ -214,11 +214,11 @@ def fit_once(
     make_estimator : callable
         Function that returns a new estimator.
     rows : dict
-        Arguments of `fit` that belong to a dataset.
+        Arguments of `fit` that define a dataset.
     fit_params : dict
         Additional arguments of `fit`. The arguments are copied before the fit.
     X_new : array-like or data frame, shape (n_new, n_features)
-        Rows for the methods of the fitted estimator.
+        Rows that are passed to the methods of the fitted estimator.
     look : callable or None
         Function that returns further observable values of the fitted estimator.
 

@@ -19,8 +19,7 @@ from skpublicdp.typing import Floats
 MAX_LOSS_ATOMS = 1 << 12
 """Maximum number of exact atoms.
 
-If there are more atoms, privacy losses are rounded up to a grid.
-"""
+If there are more atoms, the privacy losses are rounded up to a grid."""
 
 N_GRID_LOSSES = MAX_LOSS_ATOMS // 4
 """Number of steps of the grid for privacy losses."""
@@ -44,14 +43,14 @@ def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
 
 @dataclass
 class PrivacyLosses:
-    """Privacy losses of several mechanism calls, each conditional on the outputs of earlier calls.
+    """Privacy losses of several mechanism calls, each conditional on all earlier outputs.
 
     Attributes
     ----------
     ends : list of (float, float)
-        Smallest and largest loss of each call that is not Gaussian noise.
+        Smallest and largest loss of each call other than Gaussian noise.
     mu_squared : float
-        Sum of the μ² of all Gaussian noise.
+        Sum of the values μ² of all Gaussian noise.
     """
 
     ends: list[tuple[float, float]] = field(default_factory=list)
@@ -62,9 +61,10 @@ class PrivacyLosses:
         return PrivacyLosses([(-high, -low) for low, high in self.ends], self.mu_squared)
 
     def key(self) -> tuple[object, ...]:
-        """Return a hashable key that is equal for losses that compose to the same ε and δ.
+        """Return a hashable key that is equal for losses with the same composed ε and δ.
 
-        The key ignores the order of losses and calls without loss. Values are rounded to 12 digits.
+        The key ignores the order of the losses and any calls without loss. Values are rounded to 12
+        digits.
         """
         rounded = ((round(low, 12), round(high, 12)) for low, high in self.ends)
         nonzero = sorted(pair for pair in rounded if pair != (0.0, 0.0))
@@ -109,7 +109,7 @@ def _mixture_delta(atoms: tuple[Floats, Floats], mu: float, epsilon: float) -> f
 
 
 def _atoms(ends: Iterable[tuple[float, float]]) -> tuple[Floats, Floats]:
-    """Return the distribution of the total loss if each step takes one of its two extreme losses.
+    """Return the distribution of the total loss if each step has one of its extreme losses.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Record and replay of mechanism calls: a recorder between a fit and its ledger.
+"""Recording and replay of mechanism calls, by a recorder between a fit and its ledger.
 
 An estimator obtains private answers only through `Ledger`. If the same answers are replayed in the
-fits of two neighbouring datasets, both fits must agree in everything else (Cebere, Erb,
+fits of two neighbouring datasets, both fits must be identical in all other respects (Cebere, Erb,
 Desfontaines, Bellet and Fitzsimons 2026, arXiv 2602.17454).
 """
 
@@ -22,12 +22,12 @@ LEDGER_SAMPLERS = ("_sample_member", "_sample_noise")
 
 @dataclass(frozen=True, eq=False)
 class MechanismCall:
-    """One call of a mechanism through the ledger.
+    """A single call of a mechanism through the ledger.
 
     Attributes
     ----------
     kind : {"draw", "noise", "subset", "order", "indices", "uniform", "seed"}
-        Kind of the ledger method; a draw is an exponential mechanism.
+        Kind of the ledger method; "draw" refers to an exponential mechanism.
     exact_input : Family, ndarray of int64, int or tuple of int
         Input computed from private rows: the family of a draw, the integers before noise, or the
         sizes of a random choice.
@@ -38,15 +38,15 @@ class MechanismCall:
     event : Event or None
         Privacy event of the ledger entry, or None if there is no entry.
     sensitivity : Sensitivity or int or None
-        Sensitivity, for one person, of the input of a draw or of noise.
+        Sensitivity of the input of a draw or of noise with respect to one person.
     spread : Fraction or None
         Scale of Laplace noise, or variance of Gaussian noise.
     epsilon : Fraction or None
         Privacy parameter of a draw.
     bits : int
-        Number of random bits that were consumed.
+        Number of random bits that the call consumed.
     rows_per_person : int
-        Number of rows per person that the event covers.
+        Number of rows per person that are covered by the event.
     secret : bool
         Whether a single theorem accounts for the entire fit, in which case the draw itself is not
         released.
@@ -66,7 +66,7 @@ class MechanismCall:
 
     @property
     def cost(self) -> Fraction:
-        """Privacy cost, computed from the call itself rather than its ledger entry.
+        """Privacy cost, computed from the call itself instead of its ledger entry.
 
         The cost is ε for a draw or Laplace noise, μ² for Gaussian noise, and 0 for random choices.
         """
@@ -97,14 +97,14 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def unless_public(original: Callable[..., Any], replacement: Callable[..., Any]) -> Any:
-    """Return a replacement for a method of `Ledger`, except for seeded draws from public rows.
+    """Return a replacement for a `Ledger` method, except for seeded draws from public rows.
 
-    Seeded draws are a fixed function of their inputs. Therefore, if a private row affected one of
+    A seeded draw is a fixed function of its inputs. Therefore, if a private row affected one of
     these draws, the fits of neighbours would differ.
     """
 
     def method(self: Ledger, *args: Any, **kwargs: Any) -> Any:
-        """Call the original method in a public computation, and the replacement elsewhere."""
+        """Call the original method in a public computation, and the replacement otherwise."""
         is_public = in_public_computation() and not self.secure
         return (original if is_public else replacement)(self, *args, **kwargs)
 
@@ -112,14 +112,15 @@ def unless_public(original: Callable[..., Any], replacement: Callable[..., Any])
 
 
 class Recorder:
-    """Context that records all mechanism calls, or replays given outcomes in order.
+    """Context manager that records all mechanism calls, or replays given outcomes in order.
 
-    The context patches all ledgers of the process and only supports a single thread.
+    The context manager patches all ledgers of the process and supports only a single thread.
 
     Parameters
     ----------
     outcomes : iterable, optional
-        Outcomes to replay, from an earlier recording. By default, the mechanisms draw new outcomes.
+        Outcomes to replay, from an earlier recording. By default, the mechanisms generate new
+        outcomes.
 
     Attributes
     ----------
@@ -168,8 +169,8 @@ class Recorder:
     def _replacements(self) -> dict[str, Callable[..., Any]]:
         """Return the functions that replace methods of `Ledger`, by name.
 
-        `draw` and `add_noise` store the entry of the call in `_pending`. The samplers, which are
-        called by the original methods, add the numbers and record the call.
+        `draw` and `add_noise` store the entry of the call in `_pending`. The samplers, which the
+        original methods call, add the numbers and record the call.
         """
         recorder = self
         originals = {name: getattr(Ledger, name) for name in (*LEDGER_METHODS, *LEDGER_SAMPLERS)}
@@ -242,7 +243,7 @@ class Recorder:
         }
 
     def record_call(self, kind: str, exact_input: Any, outcome: Any) -> None:
-        """Record one call, with the entry previously stored by `draw` or `add_noise`."""
+        """Record one call, with the entry that `draw` or `add_noise` stored previously."""
         entry = self._pending if kind in ("draw", "noise") else {}
         self.calls.append(MechanismCall(kind, exact_input, outcome, **entry))
         self._pending = {}
@@ -259,7 +260,7 @@ class Recorder:
         return sample(ledger, family, epsilon, sensitivity)
 
     def noise_scale(self, spread: Any) -> Any:
-        """Return the scale (Laplace) or variance (Gaussian) that replaces the ledger's value."""
+        """Return the scale (Laplace) or variance (Gaussian) used in place of the ledger's value."""
         return spread
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:

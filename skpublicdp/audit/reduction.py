@@ -1,4 +1,4 @@
-"""reduce_public_data: reduction of private learning to semi-private learning, for lower bounds."""
+"""reduce_public_data: a reduction from private to semi-private learning, for lower bounds."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def reduce_public_data(
     labelled: bool = False,
     random_state: Any = None,
 ) -> ReducedLearner:
-    """Return a private learner, without public rows, constructed from a semi-private learner.
+    """Return a private learner without public rows that is built from a semi-private learner.
 
     If the semi-private learner were accurate with few public rows, the private learner would also
-    be accurate. However, thresholds have no accurate private learner. Therefore, a semi-private
-    learner of thresholds requires a number of public rows that is at least of order 1/alpha.
+    be accurate. However, thresholds have no accurate private learner. Therefore, the number of
+    public rows that a semi-private learner of thresholds requires is at least of order 1/alpha.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def reduce_public_data(
         Function that accepts a number of rows and a RandomState and returns features of dummy rows,
         shape (n, n_features): D0 of the paper. The labels of dummy rows are fair coin tosses.
     n_private : int
-        Number of private rows of `learner`, including real rows and dummies.
+        Number of private rows that `learner` receives, including real rows and dummies.
     n_public : int
-        Number of public rows of `learner`, all of which are dummies.
+        Number of public rows that `learner` receives, all of which are dummies.
     labelled : bool, default=False
         Whether the public dummies have labels (Remark 1 of the paper).
     random_state : int, RandomState or None, default=None
@@ -126,14 +126,14 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the learner to real rows among dummies, with dummies as public rows.
+        """Fit the learner to real rows mixed with dummies, using dummies as public rows.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
             Private rows. Each row is used at most once, so the result is as private as the learner
-            (Claim 4.5). With ``n_private / (10 n_public)`` rows, as in the paper, the rows run out
-            with probability below 0.01.
+            (Claim 4.5). With ``n_private / (10 n_public)`` rows, as in the paper, the probability
+            of running out of rows is below 0.01.
         y : array-like of shape (n,)
             Labels, with two distinct values unless the learner has a parameter `classes`.
 
@@ -194,10 +194,10 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def _mark_real_rows(n: int, n_real: int, p_real: float, generator: Any) -> NDArray[np.bool_]:
-    """Return a mask of the rows of a sample that are real rather than dummies.
+    """Return a mask that marks the real rows, as opposed to dummies, of a sample.
 
-    Each row is real with probability `p_real`. The sample ends after the last available real row
-    (Algorithm 3, step 2), so the mask has at most n entries.
+    Each row is real with probability `p_real`. The sample ends once the available real rows are
+    used up (Algorithm 3, step 2), so the mask has at most n entries.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Verification by record and replay, for outcomes that cannot be enumerated."""
+"""Verification by recording and replay, for outcomes that cannot be enumerated."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ RANDOM_ROLE_CALLS = ("subset", "order", "indices")
 
 NEIGHBOURS = "neighbouring data sets"
 REPEATED = "two fits of the same rows with the same draws"
-"""The two sides of a replay, as named in findings."""
+"""The two sides of a replay, as they are named in findings."""
 
 AttainedByLosses = dict[tuple[object, ...], tuple[float, float]]
-"""Attained ε and δ of a replay, by the key of its losses."""
+"""Attained ε and δ of each replay, indexed by the key of its losses."""
 
 MAX_NEIGHBOURS = 24
 """Maximum number of neighbours that are compared with one recording."""
 
 N_PAIRED_KINDS = 3
-"""Number of kinds of rows that are replaced in pairs."""
+"""Number of kinds of rows whose members are replaced in pairs."""
 
 
 def verify_by_replay(verifier: Verifier) -> None:
     """Record the fits of sampled datasets, and replay them on themselves and on neighbours.
 
-    The number of datasets is determined by `max_fits`. Each dataset is recorded with and without
-    noise, since exact integers reach branches that noise would hide.
+    The number of datasets is determined by `max_fits`. Each dataset is recorded both with and
+    without noise, since exact integers reach branches that noise would hide.
     """
     domain, verifier.witness = verifier.domain, verifier.witness or REPLAY
     rng = np.random.default_rng(0)
@@ -72,14 +72,14 @@ def _compare_replay(
 ) -> PrivacyLosses | None:
     """Replay the outcomes of a recording on a dataset, and return the losses of its calls.
 
-    The result is None if the two fits make different calls, which is a finding.
+    If the two fits make different calls, this is a finding and the result is None.
 
     Parameters
     ----------
     recorder, fit : FitRecorder, ObservedFit
         The recorder and the fit of the recording.
     data_set : tuple of int
-        Dataset that is fitted with the recorded outcomes.
+        Dataset to be fitted with the recorded outcomes.
     sides : {NEIGHBOURS, REPEATED}
         Name of the two fits in findings.
     """
@@ -110,11 +110,11 @@ def _add_attained(
     losses : PrivacyLosses
         Losses of all calls of the replay.
     random_roles : bool
-        Whether rows had secret random roles. The claim may then depend on the secrecy of the roles,
-        which is absent in a replay with equal roles.
+        Whether rows had secret random roles. In this case, the claim may depend on the secrecy of
+        the roles, which is absent in a replay with equal roles.
     attained_by : dict
-        Results so far, updated in place: equal losses are composed only once, since composition is
-        slow.
+        Results so far, updated in place: since composition is slow, equal losses are composed only
+        once.
     """
     assert verifier.claimed is not None
     epsilon, delta = verifier.claimed
@@ -154,7 +154,7 @@ def _check_additivity(verifier: Verifier, base: PersonKinds, recorder: Any) -> N
     """Check that tables are additive: the contribution of a row does not depend on other rows.
 
     For an additive table f, f(a, b) - f(a', b) - f(a, b') + f(a', b') = 0. The first two rows are
-    equal, so any rounding errors of the two replacements would add up.
+    equal, so that any rounding errors of the two replacements add up.
     """
     n_kinds = len(verifier.domain.kinds)
     for kind in range(min(n_kinds, N_PAIRED_KINDS) if len(base) > 1 else 0):
@@ -180,7 +180,7 @@ def _check_additivity(verifier: Verifier, base: PersonKinds, recorder: Any) -> N
 
 
 def _public_calls(recorder: Any) -> list[tuple[Any, ...]]:
-    """Return the attributes of each call that must not depend on private rows."""
+    """Return those attributes of each call that must not depend on private rows."""
     return [(call.kind, call.name, call.event, call.spread) for call in recorder.calls]
 
 

@@ -1,4 +1,4 @@
-"""Observed changes of mechanism inputs between neighbours, and the resulting privacy loss."""
+"""Changes of mechanism inputs observed between neighbours, and the resulting privacy loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Pr
 from skpublicdp.typing import Floats, Integers
 
 NOISE_SCALE_TOLERANCE = Fraction(1, 1 << 20)
-"""Relative excess of noise that is accepted, since noise scales are rounded up."""
+"""Accepted relative excess of noise, since noise scales are rounded up."""
 
 
 class IncomparableError(Exception):
@@ -25,12 +25,12 @@ class IncomparableError(Exception):
 
 
 def error_range(family: Family, neighbour: Family) -> tuple[Integers, Integers]:
-    """Return the smallest and the largest difference between any member's errors on two datasets.
+    """Return the minimum and maximum difference between any member's errors on two datasets.
 
     Parameters
     ----------
     family, neighbour : Family
-        Families of the same form, with the errors on two neighbouring datasets.
+        Two families of the same form, with the errors on two neighbouring datasets.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def error_range(family: Family, neighbour: Family) -> tuple[Integers, Integers]:
 def _error_ranges(
     families: Iterable[Family], neighbours: Iterable[Family]
 ) -> tuple[list[Integers], list[Integers]]:
-    """Return the lower and the upper ends of `error_range`, for each pair of families."""
+    """Return the lower and upper ends of `error_range` for each pair of families."""
     ranges = [error_range(*pair) for pair in zip(families, neighbours, strict=True)]
     return [low for low, _ in ranges], [high for _, high in ranges]
 
@@ -130,15 +130,15 @@ def log_partition_function(family: Family, rate: float) -> Floats:
 
 
 def _weights(prior: Any) -> Any:
-    """Return prior weights as floats for `logsumexp`; None represents equal weights."""
+    """Return prior weights as floats for `logsumexp`, where None represents equal weights."""
     return None if prior is None else np.asarray(prior, dtype=np.float64)
 
 
 def member_errors(family: Family, path: Any) -> int:
     """Return the error count of one member, given its path in the tree of families.
 
-    The path has the structure of the family: an index for a `Leaf`, a tuple of the factors' paths
-    for a `Product`, and (option, path within the option) for a choice.
+    The path mirrors the structure of the family: an index for a `Leaf`, a tuple of the factors'
+    paths for a `Product`, and (option, path within the option) for a choice.
 
     Examples
     --------
@@ -186,9 +186,9 @@ def add_loss(losses: PrivacyLosses, call: MechanismCall, neighbour_call: Mechani
     Returns
     -------
     float
-        Ratio of the largest loss to the loss that the ledger entry states; at most 1 if the entry
-        is correct. For Gaussian noise, the ratio of the μ² values. Random choices have no privacy
-        loss.
+        Ratio of the largest loss to the loss stated by the ledger entry; at most 1 if the entry is
+        correct. For Gaussian noise, the result is the ratio of the μ² values. Random choices have
+        no privacy loss.
 
     Raises
     ------
@@ -240,14 +240,14 @@ def _add_draw_loss(
 
 
 def _ratio(loss: float, paid: Any) -> float:
-    """Return the loss divided by the loss stated in a ledger entry; infinite without an entry."""
+    """Return a loss divided by the loss that a ledger entry states; infinite without an entry."""
     if not loss:
         return 0.0
     return loss / float(paid) if paid else math.inf
 
 
 def entry_mismatch(call: MechanismCall) -> str:
-    """Return a description of any mismatch between a call and its ledger entry, otherwise ""."""
+    """Return a description of any mismatch between a call and its ledger entry, or ""."""
     if call.kind not in ("draw", "noise"):
         return ""
     if call.event is None:

@@ -15,17 +15,16 @@ from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.typing import Floats
 
 CellPredicate = Callable[[Any, Any], Any]
-"""Function that maps queries and rows to a mask of satisfied queries, (n_queries, n_rows).
-"""
+"""Function that maps queries and rows to a mask of satisfied queries, (n_queries, n_rows)."""
 
 
 class TracingRates(NamedTuple):
-    """Error rates of a tracing attack at one threshold.
+    """Error rates of a tracing attack at a single threshold.
 
     Attributes
     ----------
     threshold : float
-        Rows with a higher score are classified as members.
+        Rows whose score is higher than the threshold are classified as members.
     fpr : float
         False positive rate: fraction of non-members that are classified as members.
     tpr : float
@@ -44,7 +43,7 @@ class TracingRates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TracingAttack:
-    """Membership scores of an attack, their error rates and a lower bound on ε.
+    """Membership scores of an attack, with their error rates and a lower bound on ε.
 
     The scores depend on private rows without noise, so they must not be published.
 
@@ -61,7 +60,7 @@ class TracingAttack:
 
     @property
     def auc(self) -> float:
-        """Probability that a member's score exceeds a non-member's; 1/2 is random guessing."""
+        """Probability that a member's score exceeds a non-member's; 1/2 means random guessing."""
         # Mann-Whitney statistic; ties count one half
         ranks = rankdata(np.concatenate([self.member_scores, self.non_member_scores]))
         n, m = len(self.member_scores), len(self.non_member_scores)
@@ -123,7 +122,7 @@ class TracingAttack:
         )
 
     def epsilon_lower(self, level: float = 0.95, *, delta: float = 0.0) -> float:
-        """Return a lower confidence bound on the release's ε, or 0 if the attack proves no loss.
+        """Return a lower confidence bound on the release's ε; 0 if the attack proves no loss.
 
         Parameters
         ----------
@@ -146,13 +145,14 @@ class TracingAttack:
         Notes
         -----
         Each member is paired with a non-member, and the attacker guesses which of the two was used.
-        Given the pairs, a fair coin toss decided the member of each pair. Given the answers and all
-        earlier coin tosses, a guess about an ε-differentially private release is correct with
+        Given the pairs, a fair coin toss determined the member of each pair. Given the answers and
+        all earlier coin tosses, a guess about an ε-differentially private release is correct with
         probability at most e^ε / (1 + e^ε). The number of correct guesses among r guesses is
         therefore stochastically dominated by Binomial(r, e^ε / (1 + e^ε)) [1]_, and the bound
         follows as in Clopper and Pearson. The attacker may abstain: guesses are made about all
-        pairs, and about the half, the quarter and so on with the largest score differences. Each of
-        these sets of guesses has an equal part of 1 - `level`.
+        pairs, about the half of the pairs with the largest score differences, about the
+        corresponding quarter, and so on. Each of these sets of guesses receives an equal part of 1
+        - `level`.
 
         Members and non-members must be independent rows from one population, in random order. The
         other rows of the data must not depend on which rows are members.
@@ -187,9 +187,9 @@ class TracingAttack:
         Parameters
         ----------
         epsilon : float, default=None
-            If given, the region of rates that ε-differential privacy allows is shaded.
+            If given, the region of rates permitted by ε-differential privacy is shaded.
         name : str, default=None
-            Name of the attacked release in the legend.
+            Name of the attacked release, shown in the legend.
         ax : matplotlib Axes, default=None
             Axes to plot on. If None, a new figure is created.
 
@@ -213,11 +213,11 @@ def tracing_attack(
     reference: Any,
     holds: CellPredicate | None = None,
 ) -> TracingAttack:
-    """Infer from the answers to many queries which rows were used to compute them.
+    """Infer, from the answers to many queries, which rows were used to compute the answers.
 
-    The attacker has the answers, the row of a person, and reference rows from the population. The
-    score of the row measures how far the answers deviate from the population in the direction of
-    this row, relative to the covariance of rows. If there are enough accurate answers, members have
+    The attacker knows the answers, the row of a person, and reference rows from the population. The
+    score of this row measures how far the answers deviate from the population in the direction of
+    the row, relative to the covariance of rows. If there are enough accurate answers, members have
     higher scores (Theorems 13 and 14 of [1]_). With differentially private answers, the attack is
     limited by ε, regardless of the number of queries.
 
@@ -232,7 +232,8 @@ def tracing_attack(
     non_members : array-like or DataFrame, shape (n_non_members, n_features)
         Rows from the same population that were not used in the release.
     reference : array-like or DataFrame, shape (n_reference, n_features)
-        At least two additional rows from the population. More rows make the attack more accurate.
+        At least two additional rows from the population. A larger number of rows makes the attack
+        more accurate.
     holds : callable, default=None
         Function that accepts `Q` and rows and returns which queries hold for which rows, shape
         (n_queries, n_rows). The default is the method `holds` of a fitted release.

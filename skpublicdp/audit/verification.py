@@ -1,4 +1,4 @@
-"""Result of a verification, and the names of the verification methods."""
+"""The result of a verification, and the names of the verification methods."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SAMPLES = "samples"
 ERRORS = "errors"
 
 FLOAT_TOLERANCE = 1e-9
-"""Relative tolerance for attained ε and δ, which are floats."""
+"""Relative tolerance for the attained ε and δ, which are floats."""
 
 
 @dataclass(frozen=True, repr=False)
 class Verification:
-    """Claimed privacy of an estimator, and its attained privacy on tiny datasets.
+    """The claimed privacy of an estimator, and the privacy it attains on tiny datasets.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Verification:
     attained : float
         The smallest ε that holds at the claimed δ for all compared pairs of neighbours. With the
         witness "all outcomes", the value is exact and covers everything observable. Otherwise, the
-        value is computed from the changes of the mechanisms' inputs between neighbours. The value
+        value is computed from the changes in the mechanisms' inputs between neighbours. The value
         is infinite if neighbours are distinguishable with certainty.
     attained_delta : float
         The smallest δ at the claimed ε, computed in the same way.
@@ -39,8 +39,8 @@ class Verification:
     n_data_sets, n_pairs, n_fits : int
         Numbers of datasets, of compared pairs of neighbours, and of fits.
     uses : tuple of dict
-        One dict for each mechanism call: its name (``use``), its ``kind``, and the largest
-        ``share`` of its paid privacy loss that a pair of neighbours attained.
+        One dict for each mechanism call, with its name (``use``), its ``kind``, and the largest
+        ``share`` of its stated privacy loss that a pair of neighbours attained.
     findings : tuple of str
         Descriptions of the violations that were found.
 
@@ -67,7 +67,7 @@ class Verification:
         return not self.findings and self.attained <= self.claimed * (1 + FLOAT_TOLERANCE)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each mechanism call, to create a DataFrame.
+        """Return one dict for each mechanism call, suitable for creating a DataFrame.
 
         Returns
         -------

@@ -42,8 +42,7 @@ EPSILON_STEPS = 64
 """The ε of a draw is a multiple of 1/64, so it is an exact fraction with a small denominator."""
 
 GRID_POINTS = {1: 32, 2: 10}
-"""Number of grid values per budget, by number of rounds; 10^4 and 32^2 pairs are fast to compute.
-"""
+"""Number of grid values per budget, by number of rounds; 10^4 and 32^2 pairs take little time."""
 
 NEW_ROW_TENTHS = {1: [10], 2: [1, 3, 5, 8]}
 """Tenths of the unlabelled rows from which the first round may sample, by number of rounds."""

@@ -52,8 +52,8 @@ class PrivateValue:
     value : float or ndarray
         Estimated value of the metric.
     interval : tuple of float or ndarray of shape (..., 2)
-        Lower and upper ends of the interval. All intervals together contain the population values
-        with probability `level`, over the sampling of the rows and the noise.
+        Lower and upper ends of the interval. All intervals simultaneously contain the population
+        values with probability `level`, over the sampling of the rows and the noise.
     level : float
         Confidence level.
     privacy_ : PrivacyReceipt
@@ -79,10 +79,10 @@ def _release_ledger(
     constraints: dict[str, Any] | None = None,
     **parameters: Any,
 ) -> Ledger:
-    """Check the parameters of a metric function and return the ledger to which it is charged.
+    """Check the parameters of a metric function, and return the ledger that is charged.
 
-    `parameters` are additional parameters of the function. `constraints` are the constraints of
-    these parameters in scikit-learn's format.
+    `parameters` contains additional parameters of the function. `constraints` contains the
+    constraints on these parameters in scikit-learn's format.
     """
     check_score_parameters(
         caller,
@@ -115,7 +115,7 @@ def private_accuracy_score(
         True and predicted labels, both private. Rows whose labels cannot be compared are counted as
         errors.
     epsilon, delta : float, default=1.0 and 0.0
-        Privacy parameters. ``delta=0`` uses discrete Laplace noise, which is smaller here.
+        Privacy parameters. With ``delta=0``, the noise is discrete Laplace, which is smaller here.
     level : float, default=0.95
         Confidence level of the interval.
     random_state : int, Generator, RandomState or None, default=None
@@ -178,8 +178,9 @@ def private_confusion_matrix(
     Returns
     -------
     PrivateValue
-        The value has shape (n_labels, n_labels), and its entries sum to n. The interval has shape
-        (n_labels, n_labels, 2) and applies to the expected counts among n rows of the population.
+        The released matrix; its value has shape (n_labels, n_labels), and the entries sum to n. The
+        interval has shape (n_labels, n_labels, 2) and applies to the expected counts among n rows
+        of the population.
 
     See Also
     --------
@@ -229,7 +230,7 @@ def private_balanced_accuracy_score(
     Returns
     -------
     PrivateValue
-        Value, interval and receipt of the release. The recall of a class without rows is set to
+        Value, interval and receipt of the release. The recall of a class that has no rows is set to
         0.5.
 
     See Also
@@ -269,9 +270,9 @@ def private_roc_auc_score(
     y_true : array-like of shape (n,)
         Private labels. Labels other than `pos_label` are treated as negative.
     y_score : array-like of shape (n,)
-        Private scores. The scores are discretized, and scores in the same bin are ties.
+        Private scores. The scores are discretized, and scores in the same bin are treated as ties.
     pos_label : label, default=1
-        The positive class, which is public.
+        The positive class, which is public information.
     response_method : {"predict_proba", "decision_function"}, default="predict_proba"
         Scale of the scores: probabilities, or log-odds with 0 as the decision threshold.
     epsilon, delta, level, random_state, budget
@@ -372,7 +373,7 @@ def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) ->
 def _estimate(
     statistic: Statistic, table: NoisyTable, level: float, ledger: Ledger
 ) -> PrivateValue:
-    """Return a metric of a released table, with its interval and receipt."""
+    """Return a metric computed from a released table, with its interval and receipt."""
     value = statistic.value(table)
     interval = extend_interval(statistic.interval(table, 1 - level), value)
     return PrivateValue(value, interval, level, ledger.receipt(assumptions=ARRAY_ASSUMPTIONS))

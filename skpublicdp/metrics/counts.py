@@ -31,7 +31,7 @@ from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 
 class RowCounter(Protocol):
-    """Function that sums integers over rows, where each summand depends on a single row."""
+    """Function that sums integers over rows, such that each summand depends on a single row."""
 
     def __call__(self, chunk: Chunk) -> Integers:
         """Return the sums over one batch of streamed rows."""
@@ -42,12 +42,12 @@ class RowCounter(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class ScoredRows:
-    """Labelled rows on which an estimator is scored, with the design effect of their groups.
+    """Labelled rows used to score an estimator, with the design effect of their groups.
 
     Attributes
     ----------
     source : RowSource or None
-        Source of streamed rows, or None for rows in memory.
+        Source of streamed rows; None if the rows are in memory.
     X, y
         Rows and labels in memory. X and y are None for streamed rows.
     n : int
@@ -65,19 +65,19 @@ class ScoredRows:
     design_effect: float
 
     def count(self, counter: RowCounter) -> Integers:
-        """Return the counts of `counter` over all rows, summed over batches for streamed rows."""
+        """Return the counts of `counter` over all rows; streamed rows are summed over batches."""
         if self.source is not None:
             return np.asarray(self.source.fold(counter))
         return counter.count(self.X, self.y, self.n)
 
 
 def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> ScoredRows:
-    """Return the rows to score: the first `max_rows` rows of each person.
+    """Return the rows to score, which are the first `max_rows` rows of each person.
 
     Parameters
     ----------
     X, y
-        Rows and labels, in memory or streamed.
+        Rows and labels, either in memory or streamed.
     groups : array-like of shape (n,), column of streamed rows, or None
         Person identifier of each row, which is public.
     max_rows : int or None
@@ -116,7 +116,7 @@ read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # pytest must n
 
 
 class ExactCounts(NamedTuple):
-    """Exact counts of scored rows, which are private.
+    """Exact counts of scored rows; these counts are private.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class ExactCounts(NamedTuple):
         Number of rows by label and bin. With two labels, row 0 contains the negative label.
     by_label : ndarray of int64, shape (n_labels, 2, n_bins), or (0, 2, n_bins)
         For each of more than two labels, the number of rows with other labels and the number of
-        rows with this label, by the bin of the label's score.
+        rows with this label, by bin of the label's score.
     """
 
     n_correct: Integers
@@ -136,7 +136,7 @@ class ExactCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LabelCounter:
-    """Function that counts correct predictions, and rows by label and bin.
+    """Function that counts correct predictions and counts rows by label and bin.
 
     The counter is a class instead of a closure, which makes it picklable for worker processes.
 
@@ -154,7 +154,7 @@ class LabelCounter:
         Method that returns scores: "predict_proba" or "decision_function". The method is "predict"
         if there are no scores.
     score_bins : ScoreBins or None
-        Bins of the scores, or None if there are more than two labels and no scores.
+        Bins of the scores; None if there are more than two labels and no scores.
     """
 
     estimator: Any
@@ -166,13 +166,16 @@ class LabelCounter:
 
     @property
     def n_scored_labels(self) -> int:
-        """Number of labels with scores. Two labels without a score method are counted as scored."""
+        """Number of labels with scores.
+
+        If there are two labels and no score method, both count as scored.
+        """
         n_labels = len(self.labels)
         return n_labels if n_labels == 2 or (n_labels > 2 and self.response != "predict") else 0
 
     @property
     def table_bins(self) -> ScoreBins | None:
-        """Bins of the table of two labels, or None if the predicted labels are its bins."""
+        """Bins of the table for two labels, or None if the predicted labels serve as its bins."""
         return self.score_bins if len(self.labels) == 2 else None
 
     @property
@@ -183,7 +186,7 @@ class LabelCounter:
 
     @property
     def is_correct(self) -> Mask:
-        """Mask of the table cells whose rows are predicted correctly."""
+        """Mask of the table cells that contain correctly predicted rows."""
         if self.table_bins is None:
             return np.eye(len(self.labels), dtype=bool)
         predicts_positive = self.table_bins.predicts_positive
@@ -228,7 +231,7 @@ class LabelCounter:
         return np.concatenate([[n_correct], table.ravel(), by_label.ravel()]).astype(np.int64)
 
     def _scores(self, X: Any, n: int) -> Floats:
-        """Return the score of the positive label of two labels, shape (n,).
+        """Return the score of the positive label, if there are two labels, shape (n,).
 
         The score is 0 if there is no score method.
         """
@@ -243,7 +246,7 @@ class LabelCounter:
         return scores if column == 1 else -scores
 
     def _label_scores(self, X: Any, n: int) -> list[Floats]:
-        """Return the score of each of more than two labels, each of shape (n,)."""
+        """Return the score of each label, if there are more than two, each of shape (n,)."""
         scores = call_estimator(self.estimator, self.response, X, n, width=len(self.labels))
         columns = [self.score_labels.index(label) for label in self.labels]
         return [score_column(self.response, scores[:, column]) for column in columns]
@@ -251,7 +254,7 @@ class LabelCounter:
     def _count_by_label(
         self, codes: Codes, score_bins: ScoreBins, label_scores: list[Floats]
     ) -> Integers:
-        """Return the numbers of other rows and own rows of each label, by the bin of its score."""
+        """Return, for each label, the numbers of other rows and own rows by bin of its score."""
         return np.stack(
             [
                 contingency_table(

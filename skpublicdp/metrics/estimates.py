@@ -1,4 +1,4 @@
-"""Metrics as ratios of sums over the cells, or over pairs of cells, of a noisy table."""
+"""Metrics that are ratios of sums over the cells, or pairs of cells, of a noisy table."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ N_CALIBRATION_BINS = 8
 """Number of bins of a calibration curve."""
 
 MIN_CLASS_Z = 2
-"""A class is used without clipping if its size exceeds this many noise standard deviations."""
+"""A class is not clipped if its size exceeds this number of noise standard deviations."""
 
 PSEUDO_ROWS = 0.25
 """Pseudo-count added to the first and last bin of each class, which keeps variances positive."""
 
 MIN_SHRINKAGE = 0.75
-"""Smallest factor on the noise variance that corrects for gradients at noisy counts.
+"""Minimum factor applied to the noise variance to correct for gradients at noisy counts.
 
-The unhalved factor is at least 1/2, so half of its step is at least 3/4 (docs/proofs/scores.md).
-"""
+The unhalved factor is at least 1/2, so half of its step is at least 3/4 (docs/proofs/scores.md)."""
 
 
 class Statistic(Protocol):
@@ -40,11 +39,11 @@ class Statistic(Protocol):
         """Return the estimate, which is a number or an array for metrics with several values."""
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
-        """Return the ends of intervals, (..., 2), which each fail with probability `failure`."""
+        """Return intervals of shape (..., 2), each of which fails with probability `failure`."""
 
 
 class _PairSums(NamedTuple):
-    """Sums over all pairs of a positive and a negative row, with their gradients in the counts.
+    """Sums over all pairs of a positive and a negative row, and their gradients in the counts.
 
     Attributes
     ----------
@@ -70,13 +69,14 @@ class TwoSampleUStatistic:
     Attributes
     ----------
     kernel : ndarray of shape (n_bins, n_bins)
-        Kernel value of a pair, by the bin of its positive row and the bin of its negative row.
+        Kernel value of a pair, indexed by the bin of its positive row and the bin of its negative
+        row.
     """
 
     kernel: Floats
 
     def gradients_and_sums(self, counts: Floats) -> _PairSums:
-        """Return the sums over pairs of rows, for counts of shape (2, n_bins), negatives first."""
+        """Return the sums over pairs of rows for counts of shape (2, n_bins), negatives first."""
         negative, positive = counts
         positive_gradient, negative_gradient = self.kernel @ negative, positive @ self.kernel
         numerator_gradient = np.concatenate([negative_gradient, positive_gradient])
@@ -149,7 +149,7 @@ class TwoSampleUStatistic:
 
 
 class _SamplingVariance(NamedTuple):
-    """Sampling variance of a U-statistic, with its degrees of freedom.
+    """Sampling variance of a U-statistic, together with its degrees of freedom.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class _SamplingVariance(NamedTuple):
 def roc_auc_kernel(n_bins: int) -> TwoSampleUStatistic:
     """Return the U-statistic of the area under the ROC curve.
 
-    Two rows in the same bin contribute 1/2.
+    A pair of rows in the same bin contributes 1/2.
     """
     all_pairs = np.ones((n_bins, n_bins))
     return TwoSampleUStatistic((np.tril(all_pairs) + np.tril(all_pairs, -1)) / 2)
@@ -188,9 +188,9 @@ class RatioMetrics:
     Attributes
     ----------
     numerator, denominator : ndarray of shape (..., n_labels, n_bins)
-        Weights of the cells in both sums, between 0 and 1. The leading axes enumerate the ratios.
+        Weights of the cells in both sums, between 0 and 1. The leading axes index the ratios.
     default : ndarray of shape (...,)
-        Value of the ratio if its denominator is 0.
+        Value of the ratio if the denominator is 0.
     unbiased : bool
         Whether estimates use the unbiased counts instead of the nonnegative counts.
     """
@@ -246,7 +246,7 @@ def confusion_shares(n_labels: int, score_bins: ScoreBins | None) -> RatioMetric
 def recalls(n_labels: int) -> RatioMetrics:
     """Return the ratios for the recall of each class, shape (n_labels,).
 
-    The recall of a class without rows is 0.5.
+    The recall of a class that has no rows is 0.5.
     """
     identity = np.eye(n_labels)
     numerator = identity[:, :, None] * identity[:, None, :]
@@ -268,8 +268,9 @@ class MeanRecall:
     def interval(self, table: NoisyTable, failure: float) -> Floats:
         """Return the two ends of a confidence interval, shape (2,).
 
-        By the union bound, all recalls are simultaneously in their intervals except with
-        probability `failure`. The mean recall is then in the mean of the intervals.
+        By the union bound, all recalls are simultaneously contained in their intervals except with
+        probability `failure`. In this case, the mean recall is contained in the mean of the
+        intervals.
         """
         return np.asarray(
             recalls(self.n_labels).interval(table, failure / self.n_labels).mean(axis=0)
@@ -277,7 +278,7 @@ class MeanRecall:
 
 
 def balanced_accuracy_statistic(n_labels: int, score_bins: ScoreBins | None) -> Statistic:
-    """Return balanced accuracy: a U-statistic for two classes with score bins, else mean recall."""
+    """Return balanced accuracy: a U-statistic for two classes with score bins, or mean recall."""
     return MeanRecall(n_labels) if score_bins is None else balanced_accuracy_kernel(score_bins)
 
 
@@ -316,7 +317,7 @@ def brier_scores(centers: Floats) -> RatioMetrics:
 
 
 def calibration_bins(n_bins: int) -> Floats:
-    """Return which consecutive score bins are merged into each bin of the calibration curve.
+    """Return which consecutive score bins are merged to form each calibration bin.
 
     The shape is (n_calibration_bins, n_bins).
     """

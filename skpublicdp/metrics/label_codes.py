@@ -17,7 +17,7 @@ from skpublicdp.data.tables import count_rows
 from skpublicdp.typing import Codes, Floats
 
 _NUMERIC_KINDS = "biuf"
-"""Numpy dtype kinds of booleans, integers and floats."""
+"""Kinds of NumPy dtypes for booleans, integers and floats."""
 
 ESTIMATOR_FAILED = (
     "{method} of the estimator must return one {content} per row of X; it failed or returned "
@@ -27,7 +27,7 @@ ESTIMATOR_FAILED = (
 
 
 def check_lengths(**columns: Any) -> int:
-    """Return the common number of rows of all containers, or raise ValueError if they differ."""
+    """Return the number of rows shared by all containers, or raise ValueError if they differ."""
     counts = {name: _count_entries(name, column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -72,7 +72,7 @@ def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
 
 
 def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
-    """Replace unknown true labels with a wrong class, so that they are counted as errors.
+    """Replace each unknown true label with a wrong class, so it is counted as an error.
 
     The wrong class is the class that follows the predicted class. An unknown prediction is replaced
     with the class that follows the true label.
@@ -82,7 +82,7 @@ def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Cod
 
 
 def contingency_table(codes: Codes, bins: Codes, shape: tuple[int, int]) -> NDArray[np.int64]:
-    """Return the number of rows in each cell of a table of `shape` (n_labels, n_bins)."""
+    """Return the number of rows in each cell of a table with `shape` (n_labels, n_bins)."""
     flat = np.bincount(codes * shape[1] + bins, minlength=shape[0] * shape[1])
     return flat.reshape(shape).astype(np.int64)
 
@@ -104,7 +104,7 @@ def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
 
 
 def score_column(name: str, scores: Any) -> Floats:
-    """Return scores as a float array of shape (n,), or raise an error that contains no score."""
+    """Return scores as floats of shape (n,); an error message never contains a score."""
     return np.asarray(call_or_raise(_as_float_column, scores, error=unreadable(name)))
 
 
@@ -118,7 +118,7 @@ def outcome_column(name: str, outcomes: Any) -> Floats:
 
 
 def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | None = None) -> Any:
-    """Return the result of an estimator's method on private rows.
+    """Return the result of applying an estimator's method to private rows.
 
     Warnings are suppressed, and any error is replaced with an error that contains no private value.
     The result must have shape (n,), or (n, width) if `width` is given.

@@ -15,7 +15,7 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class LabelMean:
-    """Weighted sum, over labels, of a statistic of each label's table.
+    """Weighted sum, over all labels, of a statistic of each label's table.
 
     Attributes
     ----------
@@ -24,8 +24,8 @@ class LabelMean:
     weights : ndarray of shape (n_labels,)
         Weight of each label.
     confusion : NoisyTable or None
-        Confusion matrix from which the weights are estimated, as fractions of rows by true label.
-        None if the weights are fixed.
+        Confusion matrix used to estimate the weights, as fractions of rows by true label. None
+        means that the weights are fixed.
     """
 
     statistic: Statistic
@@ -50,10 +50,10 @@ class LabelMean:
         """Return the two ends of a confidence interval, shape (2,).
 
         Distances from the estimate to the ends are combined like standard errors (MOVER, Zou and
-        Donner 2008). The noise of different labels is nearly uncorrelated, so the distances due to
-        noise are added in squares. Labels share their rows, so the distances due to sampling are
-        added linearly, which covers any correlation. An interval that ends at 0 or 1 may be
-        truncated, so its entire distance is added linearly.
+        Donner 2008). Since the noise of different labels is nearly uncorrelated, the squares of the
+        distances due to noise are added. All labels are evaluated on the same rows, so the
+        distances due to sampling are added linearly, which covers any correlation. An interval that
+        ends at 0 or 1 may be truncated, so its entire distance is added linearly.
         """
         values = self.values(tables)
         ends = self.intervals(tables, failure)
@@ -71,7 +71,7 @@ class LabelMean:
         return np.asarray(self.weights @ values + distance * np.array([-1, 1]))
 
     def _weight_variance(self, values: Floats) -> float:
-        """Return the variance of the weighted sum of given values with the estimated weights."""
+        """Return the variance of a weighted sum of given values with the estimated weights."""
         if self.confusion is None:
             return 0.0
         n_labels, n = len(self.weights), self.confusion.n

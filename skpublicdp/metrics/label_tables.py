@@ -1,7 +1,7 @@
-"""Release of one table for each of more than two labels: own rows and other rows by score.
+"""Release of one table per label, for more than two labels: own and other rows by score.
 
-A row is counted once among the own rows of its label, and once among the other rows of every other
-label. Counts of own rows have a lower sensitivity, so they are measured separately.
+Each row is counted once among the own rows of its label, and once among the other rows of every
+other label. Counts of own rows have a lower sensitivity, so they are measured separately.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skpublicdp.typing import Integers
 def release_label_tables(
     exact: Integers, own_noise: Noise, other_noise: Noise, ledger: Ledger, confusion: NoisyTable
 ) -> tuple[NoisyTable, ...]:
-    """Release a table for each label, with its other rows and own rows by the bin of its score.
+    """Release a table for each label: its other rows and own rows by the bin of its score.
 
     Each table is consistent with the label's number of rows in the confusion matrix.
 
@@ -32,7 +32,7 @@ def release_label_tables(
     exact : ndarray of int64, shape (n_labels, 2, n_bins)
         Exact private counts.
     own_noise, other_noise : Gaussian or Pure
-        Privacy costs of the own rows and of the other rows, which determine the noise scales.
+        Privacy costs of counting the own rows and the other rows, which determine the noise scales.
     ledger : Ledger
         Ledger to which the release is charged.
     confusion : NoisyTable

@@ -21,43 +21,42 @@ COUNT_SENSITIVITY, TABLE_SENSITIVITY = Sensitivity(1, 1), Sensitivity(2, 2)
 TARGET_NOISE_RATIO = 0.3
 """Target noise (standard deviation) of the number of correct predictions, in units of √n.
 
-The sampling error is up to 0.5 √n.
-"""
+The sampling error is up to 0.5 √n."""
 
 MIN_ACCURACY_SHARE, MAX_ACCURACY_SHARE = 0.1, 0.8
 """Minimum and maximum share of the budget for the number of correct predictions."""
 
 ACCURACY_SHARE_DENOMINATOR = 64
 LABEL_SHARE_DENOMINATOR = 256
-"""Denominators of budget shares, which keep privacy parameters short fractions."""
+"""Denominators of budget shares, chosen so that privacy parameters remain short fractions."""
 
 
 def others_sensitivity(n_labels: int) -> Sensitivity:
-    """Return the sensitivity of the counts of the other rows of each label.
+    """Return the sensitivity of the counts of each label's other rows.
 
-    A row is among the other rows of n_labels - 1 labels. A replacement decreases one cell of each
-    of these labels by 1, and increases the same number of cells by 1.
+    Each row belongs to the other rows of n_labels - 1 labels. A replacement decreases one cell of
+    each of these labels by 1, and increases the same number of cells by 1.
     """
     return Sensitivity(2 * (n_labels - 1), 2 * (n_labels - 1))
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyCount:
-    """Released number of correct predictions among n rows, with its noise.
+    """The released number of correct predictions among n rows, with its noise.
 
     Attributes
     ----------
     value : int
-        Exact count plus exact noise.
+        The exact count plus exactly sampled noise.
     n : int
         Number of rows.
     noise : Measurement
-        The released measurement, with the scale of its noise.
+        The released measurement, including its noise scale.
     event : Noise
         Privacy cost of the noise, which determines the noise distribution.
     design_effect : float
-        Design effect of cluster sampling, Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. The sampling
-        variance is multiplied by this factor.
+        Design effect of cluster sampling, which is Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. The
+        sampling variance is multiplied by this factor.
     """
 
     value: int
@@ -74,14 +73,14 @@ class NoisyCount:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """Released counts by label and bin, adjusted to the released totals without bias.
+    """Released counts by label and bin, adjusted without bias to match the released totals.
 
     Attributes
     ----------
     counts : ndarray of shape (n_labels, n_bins)
         Noisy counts, which may be negative.
     nonnegative : ndarray of shape (n_labels, n_bins)
-        The nearest table without negative counts and with the same totals, in Euclidean distance.
+        The nearest table, in Euclidean distance, that has no negative counts and the same totals.
     n : int
         Number of rows.
     variance : ndarray of shape (n_labels,)
@@ -89,8 +88,8 @@ class NoisyTable:
     total_variance : float
         Noise variance of the total of the first group.
     groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
-        Groups of cells whose totals were adjusted: all cells, or two groups with released totals,
-        such as correct and incorrect predictions. All cells of a group have the same noise
+        Groups of cells whose totals were adjusted: either all cells, or two groups with released
+        totals, such as correct and incorrect predictions. All cells of a group have the same noise
         variance.
     event : Noise
         Privacy event, as in `NoisyCount`.
@@ -129,7 +128,7 @@ class NoisyTable:
         return np.asarray(self.event.excess_kurtosis * (cell_part + total_part))
 
     def without_noise(self) -> NoisyTable:
-        """Return the same counts without noise, for intervals that only reflect sampling."""
+        """Return the same counts without noise, for intervals that reflect only sampling."""
         return replace(self, variance=np.zeros_like(self.variance), total_variance=0.0)
 
     def _sum_by_label(self, u: Floats) -> Floats:
@@ -139,8 +138,8 @@ class NoisyTable:
     def _cell_weights(self, u: Floats) -> Floats:
         """Return the coefficient of each cell's noise in u · counts.
 
-        The adjustment subtracts the mean noise of a group from its cells, so the mean weight of the
-        group is subtracted here.
+        The adjustment subtracts the mean noise of a group from each of its cells, so the mean
+        weight of the group is subtracted here.
         """
         weights = np.array(u)
         for group in self.groups:
@@ -148,7 +147,7 @@ class NoisyTable:
         return weights
 
     def _total_weight(self, u: Floats) -> Floats:
-        """Return the coefficient in u · counts of the noise of the first group's total.
+        """Return the coefficient, in u · counts, of the noise of the first group's total.
 
         This noise is added in equal parts to the cells of the first group, and subtracted from the
         other cells, since both totals sum to the number of rows.
@@ -163,7 +162,7 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     """Return the share of the budget for the number of correct predictions.
 
     The share is the geometric mean of `MAX_ACCURACY_SHARE` and the share at which the noise is
-    `TARGET_NOISE_RATIO` · √n, clipped to the allowed range. The noise of both releases therefore
+    `TARGET_NOISE_RATIO` · √n, clipped to the allowed range. As a result, the noise of both releases
     decreases as the budget grows.
 
     Parameters
@@ -197,8 +196,8 @@ class SplitNoise(NamedTuple):
     table : Gaussian or Pure
         Budget for the table by label and bin.
     own, other : Gaussian or Pure, or None
-        Budgets for the own rows and the other rows of each label, by the label's score. None unless
-        there are scores for more than two labels.
+        Budgets for the own rows and the other rows of each label, counted by the label's score.
+        None unless there are more than two labels with scores.
     """
 
     accuracy: Noise
@@ -237,7 +236,7 @@ def split_noise(ledger: Ledger, n: int, n_scored_labels: int) -> SplitNoise:
 
 
 def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
-    """Raise ValueError if the noise is too large to be sampled, before the budget is charged."""
+    """Raise ValueError, before the budget is charged, if the noise is too large to be sampled."""
     if not noise_is_representable(noise, sensitivity):
         raise ValueError("epsilon is too small: the noise is too large to be drawn.")
 
@@ -262,7 +261,7 @@ def release_contingency_table(
     is_correct: Mask | None = None,
     count: NoisyCount | None = None,
 ) -> NoisyTable:
-    """Release the number of rows with each label in each bin, consistent with known totals.
+    """Release the number of rows with each label in each bin, matching the known totals.
 
     Within each group of cells, the unbiased counts are shifted by a constant to match the total of
     the group: the number of rows, or the numbers of correct and incorrect predictions.
@@ -280,7 +279,8 @@ def release_contingency_table(
     is_correct : ndarray of bool, shape (n_labels, n_bins), optional
         Mask of the cells of correct predictions.
     count : NoisyCount, optional
-        Released number of correct predictions. The count must be given together with `is_correct`.
+        The released number of correct predictions. The count must be given together with
+        `is_correct`.
     """
     flat, shape = exact.ravel(), exact.shape
     name = f"{noise.noise_name} on counts by label and bin"
@@ -312,7 +312,7 @@ def adjust_to_totals(
 ) -> tuple[Floats, Floats]:
     """Return unbiased and nonnegative noisy counts that match given totals of groups of cells.
 
-    Shifting all cells of a group equally is the least-squares adjustment to the group's total. The
+    The least-squares adjustment to a group's total shifts all cells of the group equally. The
     nonnegative counts sum to the clipped totals.
     """
     counts, nonnegative = values.copy(), values.copy()

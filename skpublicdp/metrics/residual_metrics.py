@@ -1,7 +1,7 @@
 """Metrics of a regressor as ratios of noisy sums, with confidence intervals.
 
-Polynomials in the residual r and the outcome z are coefficient arrays with the axes of `NoisySums`.
-The formulas are derived in docs/proofs/scores.md.
+Polynomials in the residual r and the outcome z are represented by coefficient arrays with the axes
+of `NoisySums`. The formulas are derived in docs/proofs/scores.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ RESIDUAL_METRICS = ("r2", "rmse", "mae")
 
 
 def residual_value(metric: str, sums: NoisySums) -> float:
-    """Return the estimate of a metric. R² is 0 if the outcomes do not vary beyond the noise."""
+    """Return the estimate of a metric.
+
+    R² is set to 0 if the outcomes do not vary beyond the noise.
+    """
     numerator, denominator = (sums.total(part) for part in _parts(metric, sums))
     if metric == "r2":
         variation = denominator - numerator
@@ -61,10 +64,10 @@ def _parts(metric: str, sums: NoisySums) -> tuple[Floats, Floats]:
 
 
 def _sampling_variance(difference: Floats, sums: NoisySums) -> float:
-    """Return an estimate of the sampling variance of the sum of a mean-zero polynomial.
+    """Return an estimate of the sampling variance of a sum of a mean-zero polynomial.
 
-    The estimate is the sum of the squared polynomial. One standard deviation of the noise is added
-    to make the interval wide enough for any true variance.
+    The estimate is the sum of the squared polynomial over the rows. One standard deviation of the
+    noise is added, which makes the interval wide enough for any true variance.
     """
     square = convolve2d(difference, difference)[: MAX_POWER + 1, : MAX_POWER + 1]
     noise = math.sqrt(sums.covariance(square, square))
@@ -72,7 +75,7 @@ def _sampling_variance(difference: Floats, sums: NoisySums) -> float:
 
 
 def _from_ratio(metric: str, ratio: Floats, sums: NoisySums) -> Floats:
-    """Return the metric that is a monotone function of a given ratio of sums."""
+    """Return the metric, which is a monotone function of a given ratio of sums."""
     width = sums.bounds[1] - sums.bounds[0]
     if metric == "r2":
         # A / (A + B) becomes 1 - A / B

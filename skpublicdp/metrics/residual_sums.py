@@ -21,15 +21,13 @@ MAX_POWER = 4
 POWERS = np.array([(2, 0), (1, 0), (4, 0), (0, 1), (0, 2), (0, 3), (0, 4), (2, 1), (2, 2)])
 """Powers (a, b) of the released sums of rᵃ zᵇ, for the residuals r and outcomes z of `scaled_rows`.
 
-The metrics require powers up to 2, and their sampling variances require the other powers.
-"""
+The metrics require powers up to 2, and their sampling variances require the other powers."""
 
 SUM_UNITS = np.array([1 << 20] + [1 << 19] * 8)
-"""Integers that represent 1 in each sum.
+"""The integer that represents 1 in each sum.
 
 The sum of squared residuals has twice the weight of the other sums, since it has the largest
-relative noise.
-"""
+relative noise."""
 
 SUM_RANGES = SUM_UNITS // [1, 1, 1, 1, 4, 4, 16, 1, 4]
 """Range of the summands of each sum, for r in [0, 1] and z in [-1/2, 1/2]."""
@@ -37,9 +35,9 @@ SUM_RANGES = SUM_UNITS // [1, 1, 1, 1, 4, 4, 16, 1, 4]
 SUM_SENSITIVITY = Sensitivity(3 * (1 << 20) + len(SUM_UNITS), int((SUM_RANGES**2).sum()))
 """Sensitivity of the sums to replacing one row.
 
-All sums together change by at most 3 units of the first sum, plus 1 for each sum due to rounding
-(docs/proofs/scores.md). Squares are bounded by the squares of the ranges.
-"""
+Replacing one row changes all sums together by at most 3 units of the first sum, plus 1 for each sum
+due to rounding (docs/proofs/scores.md). The squared changes are bounded by the squares of the
+ranges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +78,7 @@ def scaled_rows(
     """Return residuals in [0, 1] and outcomes in [-1/2, 1/2], in units of the width of the bounds.
 
     Outcomes and predictions are clipped to the bounds. If the outcome or the prediction is missing,
-    the residual is 1 and the outcome is in the middle.
+    the residual is set to 1 and the outcome to the middle of its range.
     """
     low, high = bounds
     clipped, prediction = np.clip(outcomes, low, high), np.clip(predicted, low, high)
@@ -92,15 +90,15 @@ def scaled_rows(
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """Released sums of rᵃ zᵇ, with their noise variances.
+    """Released sums of rᵃ zᵇ, together with their noise variances.
 
     Arrays have the axes a and b, each of length MAX_POWER + 1. The noise terms of all sums are
-    independent. The sum with a = b = 0 is the number of rows, without noise.
+    independent. The sum for a = b = 0 is the number of rows and has no noise.
 
     Attributes
     ----------
     sums : ndarray of shape (5, 5)
-        Noisy sums; 0 for sums that are not released.
+        Noisy sums; entries for sums that are not released are 0.
     variances : ndarray of shape (5, 5)
         Noise variances of the sums.
     bounds : tuple of float

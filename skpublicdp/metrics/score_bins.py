@@ -1,6 +1,6 @@
 """Histogram bins of classifier scores.
 
-The bins depend only on public numbers, not on private rows.
+The bins depend on public numbers but not on private rows.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
 
 @dataclass(frozen=True, eq=False)
 class ScoreBins:
-    """Histogram bins of a score. A score that equals an edge is in the bin below the edge.
+    """Histogram bins of a classifier's scores.
+
+    A score that equals an edge belongs to the bin below the edge.
 
     Attributes
     ----------
     edges : ndarray of shape (n_bins - 1,)
         Edges between neighbouring bins, in increasing order.
     first_positive : int
-        Index of the first bin whose rows are predicted to be positive.
+        Index of the first bin in which rows are predicted to be positive.
     centers : ndarray of shape (n_bins,) or None
-        Midpoint of each bin if scores are probabilities, otherwise None.
+        Midpoint of each bin if the scores are probabilities, otherwise None.
     """
 
     edges: Floats
@@ -44,7 +46,7 @@ class ScoreBins:
 
     @property
     def predicts_positive(self) -> Mask:
-        """Whether the rows of each bin are predicted to be positive, shape (n_bins,)."""
+        """For each bin, whether its rows are predicted to be positive, shape (n_bins,)."""
         return np.arange(self.n_bins) >= self.first_positive
 
     def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
@@ -70,7 +72,7 @@ class ScoreBins:
 
 
 PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)
-"""Bins for an estimator without scores. All scores are 0, so the bins are the predicted labels."""
+"""Bins for an estimator without scores. All scores are 0, so the predicted labels serve as bins."""
 
 
 def make_score_bins(
@@ -78,7 +80,7 @@ def make_score_bins(
 ) -> ScoreBins:
     """Return the histogram bins of the scores.
 
-    The number of bins increases as the noise of a count decreases relative to the number of rows.
+    The less noise a count has relative to the number of rows, the more bins there are.
 
     Parameters
     ----------

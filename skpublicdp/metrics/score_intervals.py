@@ -17,11 +17,11 @@ from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 from skpublicdp.typing import Floats
 
 BINOMIAL_TAIL_SDS = 12
-"""Standard deviations of a binomial count beyond which its probability is neglected."""
+"""Number of standard deviations of a binomial count beyond which its probability is neglected."""
 
 
 def agresti_coull_rows(failure: float) -> float:
-    """Return z² / 4, half of the pseudo-count z² / 2 of Agresti and Coull (1998).
+    """Return z² / 4, which is half of the pseudo-count z² / 2 of Agresti and Coull (1998).
 
     Here z is the two-sided normal quantile of `failure`, the probability that an interval misses.
     """
@@ -36,14 +36,14 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
     count : NoisyCount
         Noisy number of correct predictions on independent rows.
     failure : float
-        Probability that the interval misses the true value. Each tail has half of this probability,
-        except for accuracies near 0 or 1 for which one tail is empty. In this case, the other tail
-        has the entire probability.
+        Probability that the interval misses the true value. Each tail receives half of this
+        probability, except for accuracies so close to 0 or 1 that one tail is empty. In this case,
+        the other tail receives the entire probability.
 
     Returns
     -------
     tuple of float
-        Ends of the set of accuracies that an exact test at this level does not reject.
+        Ends of the set of accuracies that are not rejected by an exact test at this level.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
     """
 
     def accuracy_with_cdf(value: int, level: float) -> float:
-        """Return the accuracy at which P(noisy count <= value) is `level`, clipped to [0, 1]."""
+        """Return the accuracy for which P(noisy count <= value) is `level`, clipped to [0, 1]."""
 
         def excess(accuracy: float) -> float:
             return _noisy_binomial_cdf(value, accuracy, count) - level
@@ -85,8 +85,8 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
 def _noisy_binomial_cdf(value: int, accuracy: float, count: NoisyCount) -> float:
     """Return P(noisy count <= value) if predictions are correct with probability `accuracy`.
 
-    All rows of one person are assumed to be equal. The count is therefore n / n_units times a
-    binomial variable, for n / design_effect independent units.
+    All rows of a person are assumed to have the same result. The count is therefore n / n_units
+    times a binomial variable, for n / design_effect independent units.
     """
     n_units = max(int(count.n / count.design_effect), 1)
     mean, variance = n_units * accuracy, n_units * accuracy * (1 - accuracy)
@@ -118,11 +118,11 @@ def ratio_interval(
     numerator_weights, denominator_weights : ndarray of shape (..., n_labels * n_bins)
         Weights of the cells in both sums.
     totals : pair of ndarray of shape (...,)
-        Estimates of the numerators and of the denominators.
+        Estimates of the numerators and the denominators.
     failure : float
         Probability that each interval misses the true value.
     sampled_counts : ndarray of shape (n_labels * n_bins,)
-        Nonnegative counts, from which the sampling variance is estimated.
+        Nonnegative counts used to estimate the sampling variance.
     pseudo_rows : float, default=0
         Pseudo-count added to the numerator, and again to the denominator for rows outside the
         numerator.
@@ -136,7 +136,7 @@ def ratio_interval(
     denominator = np.asarray(totals[1]) + 2 * pseudo_rows
 
     def covariance(u: Floats, v: Floats) -> Floats:
-        """Return the covariance of two weighted sums, due to noise and sampling."""
+        """Return the covariance of two weighted sums that is due to noise and sampling."""
         return np.asarray(table.covariance(u, v) + table.design_effect * ((u * v) @ sampled_counts))
 
     a, b, c = (

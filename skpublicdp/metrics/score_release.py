@@ -72,7 +72,7 @@ def private_scores(
     """Release all metrics of a fitted classifier or regressor on private rows.
 
     For a classifier, rows are counted by label and score bin, and exact noise is added to the
-    counts. The bins do not depend on private rows. Accuracy, ROC curve, calibration and the other
+    counts. The bins are independent of private rows. Accuracy, ROC curve, calibration and the other
     metrics are computed from the noisy counts, so the total privacy cost of all metrics is ε. For a
     regressor, R² and the errors are computed from noisy sums of powers of the residuals and
     outcomes.
@@ -80,7 +80,7 @@ def private_scores(
     Parameters
     ----------
     estimator : classifier or regressor
-        Public estimator or pipeline, fitted to other rows, with or without privacy.
+        Public estimator or pipeline that was fitted to other rows, with or without privacy.
     X : array-like, DataFrame or streamed rows
         Private rows in any container that the estimator accepts. For streamed rows (`open_rows`,
         Dask), predictions are made batch by batch, with few batches in memory at a time.
@@ -90,9 +90,9 @@ def private_scores(
     epsilon : float, default=1.0
         Privacy budget ε > 0 of the release.
     delta : float, default=0.0
-        Privacy budget δ in [0, 1). With 0, the noise is discrete Laplace, which is smaller at the
-        same ε for the few counts released here. A positive δ uses Gaussian noise, which costs less
-        in a `PrivacyBudget` with δ > 0.
+        Privacy budget δ in [0, 1). If δ is 0, the noise is discrete Laplace, which is smaller at
+        the same ε for the few counts released here. If δ is positive, the noise is Gaussian, which
+        costs less in a `PrivacyBudget` with δ > 0.
     pos_label : label, default=None
         Positive class of the curves; the default is the last class. With more than two classes, the
         release contains one-versus-rest curves for each class.
@@ -113,8 +113,8 @@ def private_scores(
         Person identifier of each row, for `max_rows_per_group`. The identifiers are public.
     max_rows_per_group : int, default=None
         Protects people instead of individual rows: at most this number of rows of each person is
-        counted, and the noise accounts for all of these rows. Intervals assume that all rows of a
-        person are equal.
+        counted, and the noise accounts for all of these rows. The intervals assume that all rows of
+        a person are equal.
     random_state : int, Generator, RandomState or None, default=None
         None uses the operating system's secure generator, which the privacy guarantee requires.
         Other values are only intended for tests.
@@ -228,7 +228,7 @@ def _score_classifier(
     ledger: Ledger,
     assumptions: tuple[str, ...],
 ) -> PrivateScores:
-    """Return the private scores of a classifier whose counter has no score bins yet."""
+    """Return the private scores of a classifier whose counter does not have score bins yet."""
     noise = split_noise(ledger, rows.n, counter.n_scored_labels)
     _check_noise(noise, ledger, len(counter.labels))
     ledger.read(rows.n)
@@ -296,7 +296,7 @@ def _label_counter(
 def check_score_parameters(
     caller: str, extra_constraints: dict[str, Any], **parameters: Any
 ) -> None:
-    """Check the parameters of a metric function: common parameters and its own parameters."""
+    """Check the parameters of a metric function, both the common ones and its own."""
     constraints = SPENDING_PARAMETERS | {"delta": DELTA} | extra_constraints
     check_values(constraints, parameters, caller=caller)
 
@@ -316,7 +316,7 @@ def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
 def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
     """Return the estimator's method for scores, or "predict" if no scores are used.
 
-    Decision functions with more than two labels may compare pairs of labels, so they are only used
+    Decision functions with more than two labels may compare pairs of labels, so they are used only
     on request.
     """
     if n_labels == 1 or requested == "predict":

@@ -1,4 +1,4 @@
-"""`make_private_scorer`: scorers for scikit-learn for which every call is a private release."""
+"""`make_private_scorer`: scikit-learn scorers that make a private release at every call."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def make_private_scorer(
     metric : {"accuracy", "balanced_accuracy", "roc_auc"}
         Metric to release.
     epsilon, delta : float, default=1.0 and 0.0
-        Privacy parameters of each call, for the rows that it scores.
+        Privacy parameters of each call, which apply to the rows that the call scores.
     random_state : int, Generator, RandomState or None, default=None
         None uses the operating system's secure generator, which the privacy guarantee requires.
         With a seed, each call within a process draws new noise, and parallel workers start from
         copies of the seed.
     budget : PrivacyBudget, default=None
         Privacy budget that is charged by each call before noise is drawn. Copies of the scorer,
-        such as those made by searches, charge the same budget.
+        such as those made by searches, charge the same privacy budget.
 
     Returns
     -------
@@ -107,8 +107,8 @@ def make_private_scorer(
     Notes
     -----
     A search over 20 settings and 5 folds calls the scorer 100 times. Folds share no rows, so the
-    privacy loss of each person corresponds to 20 calls. The budget adds up all 100 calls, since it
-    has no information about the folds.
+    privacy loss of each person corresponds to 20 calls. Since the budget has no information about
+    the folds, it adds up all 100 calls.
 
     Examples
     --------

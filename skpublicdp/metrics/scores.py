@@ -1,4 +1,4 @@
-"""`PrivateScores`: all metrics of one release, with simultaneous confidence intervals."""
+"""`PrivateScores`: all metrics from one release, with simultaneous confidence intervals."""
 
 from __future__ import annotations
 
@@ -34,35 +34,33 @@ from skpublicdp.typing import Floats
 
 FAILURE_SHARES = {"accuracy": 0.6, "roc_auc": 0.32, "balanced_accuracy": 0.02, "brier": 0.02}
 RESIDUAL_FAILURE_SHARES = {"r2": 0.4, "rmse": 0.3, "mae": 0.3}
-"""Share of the total failure probability 1 - level that the interval of each metric may use."""
+"""Share of the total failure probability 1 - level assigned to the interval of each metric."""
 
 LABEL_FAILURE_SHARES = FAILURE_SHARES | {
     "roc_auc": 0.16,
     "roc_auc_weighted": 0.04,
     "roc_auc_per_class": 0.12,
 }
-"""The corresponding shares with more than two labels.
+"""The corresponding shares if there are more than two labels.
 
-The areas of all labels have equal parts of their share.
-"""
+The areas of all labels receive equal parts of their share."""
 
 OTHER_FAILURE_SHARE = 0.04
 """Joint share of all entries of the confusion matrix and all points of curves."""
 
 TABLE_METRICS = {"balanced_accuracy", "confusion_matrix"}
-"""Metrics that are computed from the table of all labels.
+"""Metrics computed from the table of all labels.
 
-With more than two labels, each label has a table for its curves.
-"""
+With more than two labels, each label has a table for its curves."""
 
 LABEL_MEANS = {"roc_auc": 1, "roc_auc_weighted": 1, "roc_auc_per_class": 1, "brier": 2}
-"""Metrics that combine the tables of more than two labels, with their maximum values."""
+"""Metrics that combine the tables of more than two labels, and their maximum values."""
 
 
 class PrivateScores:
-    """Metrics of a classifier or regressor and their intervals, computed from one private release.
+    """Metrics of a classifier or regressor, with intervals, computed from one private release.
 
-    Instances are returned by `private_scores`. The object only contains noisy counts or sums, so
+    Instances are returned by `private_scores`. The object contains only noisy counts or sums, so
     further metrics are post-processing and cost no ε. Values are estimates for the population from
     which the scored rows were drawn. If there are few rows, or rows of only one class, the
     intervals are wide and no error is raised.
@@ -150,8 +148,8 @@ class PrivateScores:
     def roc_auc(self) -> float:
         """Area under the ROC curve. Scores in the same bin are counted as ties.
 
-        With more than two classes, the mean of the one-versus-rest areas of all classes, as in
-        scikit-learn's `roc_auc_score` with ``multi_class="ovr"``.
+        With more than two classes, this is the mean of the one-versus-rest areas of all classes, as
+        in scikit-learn's `roc_auc_score` with ``multi_class="ovr"``.
         """
         return float(self._value("roc_auc"))
 
@@ -194,7 +192,7 @@ class PrivateScores:
         Parameters
         ----------
         threshold : float
-            Decision threshold. The nearest value in `thresholds_` is used.
+            Decision threshold. The value in `thresholds_` that is nearest to it is used.
         pos_label : label, default=None
             The positive class, which is compared with all other classes. The default is the
             positive class of the release.
@@ -242,7 +240,7 @@ class PrivateScores:
         Returns
         -------
         precision, recall : ndarray of shape (n_thresholds + 1,)
-            Values at each threshold, followed by 1 and 0.
+            Precision and recall at each threshold, followed by 1 and 0.
         thresholds : ndarray of shape (n_thresholds,)
             Thresholds in increasing order. Rows with scores above a threshold are predicted
             positive.
@@ -263,7 +261,7 @@ class PrivateScores:
         Returns
         -------
         prob_true, prob_pred : ndarray of shape (n_bins,)
-            Fraction of positive rows and mean predicted probability in up to eight bins.
+            The fraction of positive rows and the mean predicted probability, in up to eight bins.
         """
         table = self._table_for("calibration_curve", pos_label)
         return self._value("calibration_curve", pos_label), self._mean_predictions(table)
@@ -300,11 +298,11 @@ class PrivateScores:
         Returns
         -------
         tuple of float or ndarray
-            The two ends of the interval. For a matrix or a curve, an array with one additional axis
-            of length 2. The array contains an interval for each entry of the confusion matrix or
-            class of `roc_auc_per_class`, for the true positive rate at each false positive rate of
-            `roc_curve`, for each precision of `precision_recall_curve` except the last, or for each
-            `prob_true` of `calibration_curve`.
+            The two ends of the interval. For a matrix or a curve, the result is an array with one
+            additional axis of length 2. The array contains an interval for each entry of the
+            confusion matrix or class of `roc_auc_per_class`, for the true positive rate at each
+            false positive rate of `roc_curve`, for each precision of `precision_recall_curve`
+            except the last, or for each `prob_true` of `calibration_curve`.
 
         Raises
         ------
@@ -372,7 +370,7 @@ class PrivateScores:
         return "\n".join(lines)
 
     def _table_for(self, metric: str, pos_label: Any = None) -> NoisyTable:
-        """Return the noisy table that a metric requires, or raise AttributeError."""
+        """Return the noisy table required by a metric, or raise AttributeError."""
         if metric not in self.metrics_ or self._table is None:
             raise self._absent(metric)
         if metric in TABLE_METRICS:
@@ -386,13 +384,13 @@ class PrivateScores:
         return self._label_tables[classes.index(pos_label)] if self._label_tables else self._table
 
     def _count_for(self, metric: str) -> NoisyCount:
-        """Return the number of correct predictions, or raise AttributeError if not released."""
+        """Return the number of correct predictions, or raise AttributeError without a release."""
         if self._count is None:
             raise self._absent(metric)
         return self._count
 
     def _sums_for(self, metric: str) -> NoisySums:
-        """Return the sums of a regressor, or raise AttributeError if not released."""
+        """Return the sums of a regressor, or raise AttributeError if they are not released."""
         if self._sums is None:
             raise self._absent(metric)
         return self._sums
@@ -448,7 +446,7 @@ class PrivateScores:
     def _mean_predictions(self, table: NoisyTable) -> Floats:
         """Return the mean predicted probability of each calibration bin of a table.
 
-        For an empty bin, the mean of its bin centers is used.
+        For an empty bin, the result is the mean of its bin centers.
         """
         assert self._score_bins is not None
         assert self._score_bins.centers is not None
@@ -475,8 +473,7 @@ class PrivateScores:
         """Return the failure probability of each interval of a metric.
 
         The shares of the metrics available in this release are scaled up to sum to 1. All entries
-        and points of metrics without a separate share have equal parts of the remaining
-        probability.
+        and points of the remaining metrics share the rest of the probability equally.
         """
         if self._sums is not None:
             return (1 - level) * RESIDUAL_FAILURE_SHARES[metric]
@@ -501,9 +498,10 @@ class PrivateScores:
         2).
 
         Since the ROC curve is monotone, the lower band follows from the intervals at single
-        thresholds. At a false positive rate f, the curve is at least the lower end of the true
-        positive rate at every threshold whose false positive rate is at most f, according to the
-        upper end of its interval. The upper band is constructed symmetrically.
+        thresholds. At a false positive rate f, consider every threshold whose false positive rate
+        is at most f, according to the upper end of its interval. The curve is at least the lower
+        end of the true positive rate at each of these thresholds. The upper band is constructed
+        symmetrically.
         """
         (low_fpr, high_fpr), (low_tpr, high_tpr) = intervals.swapaxes(1, 2)
         fpr, tpr, _ = self.roc_curve(pos_label)

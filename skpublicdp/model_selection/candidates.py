@@ -1,4 +1,4 @@
-"""Candidates of a search: settings of a learner and of the preceding pipeline steps."""
+"""Candidates of a search: settings of a learner and of the pipeline steps before it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from skpublicdp.privacy.seeds import has_seed
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 SEARCH_PARAMETERS = ("epsilon", "delta", "budget", "random_state", "classes", "max_rows_per_group")
-"""Learner parameters that the search sets itself."""
+"""Learner parameters that are set by the search itself."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One setting of the parameter grid, with its unfitted learner and pipeline.
+    """One setting from the parameter grid, with its unfitted learner and pipeline.
 
     Attributes
     ----------
     params : dict
-        Parameter names and values, as in the grid.
+        Parameter names and values, as given in the grid.
     pipeline : Pipeline or None
         Unfitted pipeline whose last step is the learner, or None if there is only a learner.
     learner : classifier
         The unfitted private classifier.
     features : tuple
-        Settings of the steps before the learner, as a hashable key. Candidates with equal keys have
-        identical features, which are computed only once.
+        Settings of the steps before the learner, used as a hashable key. Candidates with equal keys
+        have identical features, which are computed only once.
     """
 
     params: dict[str, Any]
@@ -51,7 +51,7 @@ class Candidate:
 
     @property
     def is_semi_private(self) -> bool:
-        """Whether the learner is a `SemiPrivateClassifier`, whose setting one draw can choose."""
+        """Whether the learner is a `SemiPrivateClassifier`, so one draw can choose its setting."""
         return isinstance(self.learner, SemiPrivateClassifier)
 
     def with_learner(self, **settings: Any) -> Candidate:
@@ -59,7 +59,7 @@ class Candidate:
         return replace(self, learner=clone(self.learner).set_params(**settings))
 
     def assemble(self, steps: list[tuple[str, Any]], learner: Any) -> Any:
-        """Return the pipeline of fitted steps and learner, or just the learner if it is alone."""
+        """Return a pipeline of fitted steps and learner, or the learner if there are no steps."""
         if self.pipeline is None:
             return learner
         fitted_steps = dict(steps)
@@ -72,7 +72,7 @@ class Candidate:
 
 
 class FittedCandidate(NamedTuple):
-    """The chosen candidate with its fitted learner.
+    """The chosen candidate, together with its fitted learner.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ def is_active_step(step: Any) -> bool:
 
 
 def fits_no_private_rows(step: Any) -> bool:
-    """Return whether a step is only fitted to public rows, or does not need a fit."""
+    """Return whether a step is fitted only to public rows, or does not need to be fitted."""
     return isinstance(step, PublicFit) or not get_tags(step).requires_fit
 
 
@@ -102,7 +102,7 @@ def is_scikit_learn_class(step: Any) -> bool:
 
 
 def may_couple_rows(step: Any) -> bool:
-    """Return whether a stateless step's result for a row may depend on other rows.
+    """Return whether the result of a stateless step for a row may depend on other rows.
 
     Among scikit-learn's classes, this is only possible for a `FunctionTransformer` with a
     user-defined function. A unary numpy ufunc processes each value separately.
@@ -171,7 +171,7 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
 
 
 def _check_learner(learner: Any) -> None:
-    """Raise an error unless a learner is private and leaves the parameters of the search unset."""
+    """Raise an error unless a learner is private and leaves the search's parameters unset."""
     check_base(learner)
     seeded_names = [
         name

@@ -1,4 +1,4 @@
-"""Static checks of pipelines: unprotected steps, repeated fits, seeds and coupled rows."""
+"""Static checks of pipelines for unprotected steps, repeated fits, seeds and coupled rows."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from skpublicdp.preprocessing import PublicFit
 UNDECLARED_PROTECTION = (
     "these declare no protection, and are assumed to satisfy the (ε, δ) charged to them"
 )
-"""Assumption about learners without `protects_all_rows`, stated in the receipt of a search."""
+"""Assumption, stated in the receipt of a search, about learners without `protects_all_rows`."""
 
 ROWWISE_STEPS = "these steps are assumed to transform each row independently of other rows"
-"""Assumption about steps with a user-defined function, stated in the receipt of a search."""
+"""Assumption, stated in the receipt of a search, about steps with a user-defined function."""
 
 
 class Finding(NamedTuple):
@@ -60,10 +60,10 @@ class Finding(NamedTuple):
 def check_pipeline(pipeline: Any) -> list[Finding]:
     """List the steps of a pipeline that use private rows without protection, or more than once.
 
-    The pipeline is not fitted: the findings only depend on the types and parameters of its steps.
+    The pipeline is not fitted: the findings depend only on the types and parameters of its steps.
     Nested estimators of meta-estimators, such as `StackingClassifier`, are also checked. The list
-    also includes models and seeds of the meta-estimators themselves, functions that may compute a
-    row from other rows, previously fitted steps, a `memory` that writes private rows to disk, and
+    also includes models and seeds of the meta-estimators themselves, functions that may use other
+    rows to compute a row, previously fitted steps, a `memory` that writes private rows to disk, and
     pipelines that do not transform the `X_public` passed to `fit`.
 
     Parameters
@@ -74,8 +74,8 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
     Returns
     -------
     list of Finding
-        Step, problem and remedy of each finding. The list is empty if each step declares
-        protection.
+        The step, the problem and the remedy of each finding. The list is empty if each step
+        declares protection.
 
     See Also
     --------
@@ -103,12 +103,12 @@ def check_pipeline(pipeline: Any) -> list[Finding]:
 
 
 def unprotected_line(estimators: Iterable[Any], meaning: str) -> tuple[str, ...]:
-    """Return a receipt line "meaning: steps" for the unprotected steps, or an empty tuple."""
+    """Return the receipt line "meaning: steps" for unprotected steps, or an empty tuple."""
     return _receipt_line(estimators, meaning, "unprotected")
 
 
 def coupling_line(estimators: Iterable[Any]) -> tuple[str, ...]:
-    """Return a receipt line for the steps that may compute a row from other rows, or ()."""
+    """Return a receipt line for the steps that may use other rows to compute a row, or ()."""
     return _receipt_line(estimators, ROWWISE_STEPS, "coupling")
 
 
@@ -124,7 +124,7 @@ def _receipt_line(estimators: Iterable[Any], meaning: str, kind: str) -> tuple[s
 
 
 def _root_name(estimator: Any) -> str:
-    """Return the name of the outermost estimator in findings, which is empty for a pipeline."""
+    """Return the name of the outermost estimator in findings; for a pipeline, it is empty."""
     return "" if isinstance(estimator, Pipeline) else type(estimator).__name__
 
 
@@ -147,7 +147,7 @@ def _untransformed_public_rows(pipeline: Pipeline) -> list[Finding]:
 
 
 class _Issue(NamedTuple):
-    """A privacy problem of a step, with its kind.
+    """A privacy problem of a step, together with the kind of the problem.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ def _path(name: str, nested_name: str) -> str:
 
 
 def _is_protected(step: Any) -> bool:
-    """Return whether a step's fit uses no private rows or protects its rows."""
+    """Return whether a step's fit either uses no private rows or protects its rows."""
     # hasattr(step, ...) would query the inner estimator of FrozenEstimator and other delegates
     declares = hasattr(type(step), "protects_all_rows") or "protects_all_rows" in vars(step)
     if _is_from_this_package(step) or (declares and step.protects_all_rows is True):
@@ -252,7 +252,7 @@ def _is_from_this_package(step: Any) -> bool:
 
 
 def _is_private(estimator: Any) -> bool:
-    """Return whether an estimator, or a nested estimator, is fitted with a privacy budget."""
+    """Return whether an estimator or one of its nested estimators has a privacy budget."""
     if _is_protected(estimator) and "epsilon" in _parameters(estimator):
         return True
     return any(map(_is_private, _inner_estimators(estimator)))
@@ -284,7 +284,7 @@ def _cache_issues(pipeline: Pipeline, name: str) -> Iterator[_Issue]:
 
 
 def _coupling_issue(step: Any, name: str, function: str = "") -> _Issue:
-    """Return the issue of a step whose function may compute a row from other rows.
+    """Return the issue of a step whose function may use other rows to compute a row.
 
     `function` is the function's name in the finding; the default is the class name of the step.
     """
@@ -310,7 +310,7 @@ def _earlier_fit_issue(step: Any, name: str) -> _Issue:
 
 
 def _package_step_issues(step: Any, name: str) -> Iterator[_Issue]:
-    """Yield the issues of coupled rows and of earlier fits within a step from this package."""
+    """Yield the issues of coupled rows and of earlier fits in a step from this package."""
     if not _is_from_this_package(step):
         return
     for nested_name, nested_step in _nested_estimators(step):
@@ -322,7 +322,7 @@ def _package_step_issues(step: Any, name: str) -> Iterator[_Issue]:
 
 
 def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
-    """Yield the issues of a meta-estimator with a private nested estimator, and nested issues."""
+    """Yield the issues of a meta-estimator around a private estimator, and nested issues."""
     class_name, parameters = type(wrapper).__name__, _parameters(wrapper)
     learner = _private_name(wrapper)
     is_prefitted = uses_earlier_fit(wrapper, parameters)
@@ -363,7 +363,7 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
 def _nested_issues(wrapper: Any, name: str, *, is_prefitted: bool) -> list[tuple[str, _Issue]]:
     """Return the issues of the estimators nested in a meta-estimator, with their names.
 
-    If a meta-estimator does not fit nested estimators, only its final estimator is checked.
+    If a meta-estimator does not fit its nested estimators, only its final estimator is checked.
     """
     nested_issues: list[tuple[str, _Issue]] = []
     for nested_name, nested_step in _nested_estimators(wrapper):
@@ -389,8 +389,8 @@ def _repeated_fit_issues(
     name, learner : str
         Name of the meta-estimator, and class of its private estimator.
     seeds : bool
-        Whether the meta-estimator sets seeds. The noise is then known, regardless of the number of
-        fits.
+        Whether the meta-estimator sets seeds. In this case, the noise is known, regardless of the
+        number of fits.
     nested : bool
         Whether a nested estimator also repeats fits.
     """

@@ -1,4 +1,4 @@
-"""A single draw by the exponential mechanism over the rules of all candidates of a search.
+"""A single draw with the exponential mechanism from the rules of all candidates of a search.
 
 A cover is a finite set of rules that approximates a hypothesis class. Each candidate has its own
 cover. The draw is made from the union of the covers, so it selects a candidate and its rule
@@ -33,14 +33,14 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 FAMILY_DRAW_NAME = "choice of a candidate and its rule: exponential mechanism, one exact draw"
 FAMILY_DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.md"
-"""Receipt entry with the name and proof of the draw."""
+"""Receipt entry that contains the name and the proof of the draw."""
 
 UNEQUAL_PUBLIC_WEIGHTS = "candidates have different total weights of labelled public rows"
 """Reason in `guarantee_reason_` for a missing accuracy guarantee."""
 
 
 class CandidateRule(Hypothesis):
-    """A classification rule of one candidate, which uses that candidate's features.
+    """A classification rule of one candidate, which operates on that candidate's features.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class CandidateRows:
     X : ndarray of float64, shape (n, n_features)
         Features after the candidate's steps.
     weights : ndarray of int64, shape (n,)
-        1 for a private row and `public_weight` for a public row.
+        Weight of each row: 1 for a private row and `public_weight` for a public row.
     n_private : int
         Number of private rows.
     y_public : ndarray of intp
@@ -86,7 +86,7 @@ class CandidateRows:
 
 
 class CandidateCover(Cover):
-    """The cover of one candidate, as a member of the union of all candidates' covers.
+    """The cover of one candidate, used as a member of the union of all candidates' covers.
 
     Different candidates have different features for the same row. The covers of a union therefore
     receive row indices instead of features, and each cover looks up its own features.
@@ -100,8 +100,8 @@ class CandidateCover(Cover):
     scored : CandidateRows
         The rows on which rules are scored, with the candidate's features.
     rate : float, optional
-        ε / 2. If given, the influence of public rows on the candidate's total probability is
-        removed; see `_score_offset`. By default, this influence is kept.
+        ε / 2. If given, the effect of public rows on the candidate's total probability is removed;
+        see `_score_offset`. By default, this effect is kept.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class CandidateCover(Cover):
         self.score_offset = 0 if rate is None else self._score_offset(rate)
 
     def _score_offset(self, rate: float) -> int:
-        """Return how much public rows decrease the log normaliser, in units of one error.
+        """Return by how much public rows decrease the log normaliser, in units of one error.
 
         This offset is subtracted from all error counts of the candidate. Public rows then only
-        shift probability among the rules of a candidate. Between candidates, public rows change the
-        odds by at most e^rate, since the offset is rounded down to an integer.
+        shift probability between the rules of the same candidate. Public rows change the odds
+        between candidates by at most e^rate, since the offset is rounded down to an integer.
         """
         public_rows = slice(self.scored.n_private, None)
         X, weights = self.scored.X[public_rows], self.scored.weights[public_rows]
@@ -130,7 +130,7 @@ class CandidateCover(Cover):
 
     @property
     def refinable_members(self) -> Cover:
-        """The coarse cover that is searched first, before it is refined around a drawn rule."""
+        """The coarse cover, which is searched before it is refined around a drawn rule."""
         return self._with_cover(self.cover.refinable_members)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
@@ -159,7 +159,7 @@ class CandidateCover(Cover):
         return self.cover.tabulate(self.scored.X[rows], y, weights * self.scored.weights[rows])
 
     def family(self, table: Integers) -> Family:
-        """Return the rules with their error counts, reduced by the score offset."""
+        """Return the rules and their error counts, reduced by the score offset."""
         family = self.cover.family(table)
         if not self.score_offset:
             return family
@@ -176,8 +176,8 @@ class CandidateCover(Cover):
 def log_normalizer(family: Family, rate: float) -> Floats:
     """Return ln Σ prior · exp(-rate · errors), the log normaliser of the exponential mechanism.
 
-    The value is computed in floats, and only for families of public rows. No exact probability
-    depends on this value.
+    The value is computed in floats, and only for families of public rows. No exact probability is
+    computed from this value.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def log_normalizer(family: Family, rate: float) -> Floats:
 
 
 class _PreparedCandidate(NamedTuple):
-    """A candidate whose inputs have been read and whose cover has been built, without using ε.
+    """A candidate whose inputs have been read and whose cover has been built, without spending ε.
 
     Attributes
     ----------
@@ -238,9 +238,9 @@ class _PreparedCandidate(NamedTuple):
 
 
 class CandidateFamily:
-    """Candidates that are settings of `SemiPrivateClassifier`, fitted by one exact draw.
+    """Candidates that are settings of `SemiPrivateClassifier` and are fitted by one exact draw.
 
-    The draw is made among the rules of all candidates.
+    The draw selects one of the rules of all candidates.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ class CandidateFamily:
         return _PreparedCandidate(learner, dataset, learner._cover(dataset), scored)
 
     def fit(self, ledger: Ledger) -> FittedCandidate:
-        """Draw a candidate and its rule, and spend the entire ε of a ledger."""
+        """Draw a candidate together with its rule, and spend the entire ε of a ledger."""
         search = self._search(ledger)
         drawn = search_cover(search, beta=self._beta)
         rule = drawn.hypothesis
@@ -317,8 +317,8 @@ class CandidateFamily:
     def _search(self, ledger: Ledger) -> RuleSearch:
         """Return the union of the candidates' covers, and the rows on which its rules are scored.
 
-        All candidates have the same rows and labels, but different features. The rules of the union
-        are therefore scored on row indices, with which each candidate looks up its own features.
+        All candidates have the same rows and labels, but different features. The rules in the union
+        are therefore scored on row indices, which each candidate uses to look up its own features.
         """
         scored, public_weight = self._prepared[0].scored, self._prepared[0].public_weight
         rate: float | None = None
@@ -358,7 +358,7 @@ class CandidateFamily:
                 return no_guarantee(reason)
 
         def cover_error(beta: float) -> float | None:
-            """Return the maximum of the covers' error bounds, which fails with probability beta."""
+            """Return the maximum of all covers' error bounds, which fails with probability beta."""
             beta /= len(self._prepared)  # union bound
             errors = [
                 prepared.learner._cover_error(prepared.cover, prepared.dataset, beta)

@@ -1,4 +1,4 @@
-"""Choice among several kinds of candidates: private trials, one draw, and the final fit.
+"""Choice among several kinds of candidates, by private trials, one draw and a final fit.
 
 A kind is fitted as a unit: either a `CandidateFamily`, whose single draw chooses among its
 candidates and their rules, or a `SingleCandidate`.
@@ -27,7 +27,7 @@ from skpublicdp.privacy.ledger import Ledger
 
 SEARCH_PROOF = "docs/proofs/search.md"
 MAX_CHOICE_LOSS, CHOICE_FAILURE = 0.005, 0.05
-"""Target excess error of the drawn kind, as a fraction of the rows, and its failure probability."""
+"""Target excess error of the drawn kind (a fraction of the rows), and its failure probability."""
 
 
 class SingleCandidate:
@@ -83,7 +83,7 @@ class SingleCandidate:
 
 
 class BudgetSplit(NamedTuple):
-    """Shares of the (ε, δ) of a search among several kinds.
+    """Shares of a search's (ε, δ) among the steps of a choice between several kinds.
 
     Attributes
     ----------
@@ -101,12 +101,12 @@ class BudgetSplit(NamedTuple):
 
 
 def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
-    """Split the budget of a ledger among trials, choice and final fit.
+    """Split a ledger's budget among the trials, the choice and the final fit.
 
     Trials and choice together receive a fraction `share` of the budget. The ε of the choice is the
-    smaller of two values: an equal part, and the ε at which the exponential mechanism has an excess
-    error of at most `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`. The trials receive
-    equal parts of the remaining budget.
+    smaller of two values: an equal share, and the ε for which the exponential mechanism has an
+    excess error of at most `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`. The trials
+    receive equal parts of the remaining budget.
     """
     search_share = exact_fraction(share)
     equal_epsilon = ledger.epsilon * search_share / (n_kinds + 1)
@@ -128,9 +128,9 @@ def fit_chosen_kind(
     ledger: Ledger,
     share: float,
 ) -> FittedCandidate:
-    """Privately choose one of several kinds, and fit it.
+    """Privately choose one of several kinds and fit it.
 
-    1. Trials: each kind is fitted with an equal part of (ε, δ).
+    1. Trials: each kind is fitted with an equal share of (ε, δ).
     2. Choice: one kind is drawn by the exponential mechanism. The score of a kind is the number of
        private rows that its trial misclassifies.
     3. Final fit: the drawn kind is fitted again, with the rest of (ε, δ).
@@ -145,7 +145,7 @@ def fit_chosen_kind(
     rows : SearchRows
         Rows of the search.
     ledger : Ledger
-        Ledger of the search, which has no events yet.
+        Ledger of the search, which does not contain any events yet.
     share : float
         Share of the budget for trials and choice, in (0, 1).
     """

@@ -24,8 +24,7 @@ from skpublicdp.privacy.ledger import public_computation
 SCREENING_LEVEL = 0.05
 """Family-wise level of the sign tests.
 
-The level bounds the probability that the best candidate is excluded.
-"""
+This level bounds the probability that the best candidate is excluded."""
 
 
 def screen_candidates(
@@ -37,7 +36,7 @@ def screen_candidates(
     cv: int,
     n_jobs: int | None,
 ) -> list[int]:
-    """Return the indices of the candidates that labelled public rows do not exclude.
+    """Return the indices of the candidates that are not excluded by labelled public rows.
 
     Each candidate is cross-validated on the public rows as if these rows were private. The
     candidate's ε is scaled to keep n ε constant, since accuracy depends on this product. A
@@ -92,9 +91,9 @@ def screen_candidates(
 
 
 def _is_worse(mistakes: NDArray[np.bool_], best_mistakes: NDArray[np.bool_], level: float) -> bool:
-    """Return whether a candidate makes significantly more errors than the best, by a sign test.
+    """Return whether a candidate makes significantly more errors than the best candidate.
 
-    Only rows on which exactly one of the two candidates makes an error are counted.
+    The test only counts rows on which exactly one of the two candidates makes an error.
     """
     n_losses = int((mistakes & ~best_mistakes).sum())
     n_wins = int((best_mistakes & ~mistakes).sum())
@@ -113,7 +112,7 @@ def _public_mistakes(
     epsilon: float,
     delta: float,
 ) -> NDArray[np.bool_]:
-    """Return the mask of the labelled public rows that one cross-validation fit misclassifies.
+    """Return a mask of the labelled public rows misclassified by one cross-validation fit.
 
     The learner is fitted to the training fold. The mask is False for rows outside the test fold.
 
@@ -130,7 +129,7 @@ def _public_mistakes(
     classes : ndarray of shape (n_classes,)
         All labels.
     split : pair of ndarray of intp
-        Indices of training and test rows among the labelled rows.
+        Indices of the training and the test rows among the labelled rows.
     epsilon, delta : float
         Privacy budget of the fit.
     """

@@ -44,14 +44,14 @@ from skpublicdp.rules.population_guarantee import (
 
 
 class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, BaseEstimator):
-    """Hyperparameter search over private classifiers, with one (ε, δ) in total.
+    """Hyperparameter search over private classifiers that costs one (ε, δ) in total.
 
     Candidates that are settings of `SemiPrivateClassifier` (`alpha`, `hypotheses`, `public_weight`,
     preceding `PublicFit` steps) form one family: a single exact draw chooses the setting *and* its
     rule. Every other candidate, such as a setting of boosting, is a separate kind. If there are
     several kinds, each kind is fitted in a trial with a share of ε. One kind is drawn according to
-    the errors of the trials, and is then fitted with the rest of ε. Candidates that are excluded by
-    labelled public rows are not tried. If only one candidate remains, the choice costs no ε.
+    the errors of the trials and is then fitted with the remaining ε. Candidates that are excluded
+    by labelled public rows are not tried. If only one candidate remains, the choice costs no ε.
 
     Parameters
     ----------
@@ -60,16 +60,16 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         pipeline that ends with such a classifier. The preceding steps must be `PublicFit` steps or
         steps that do not need a fit.
     param_grid : dict or list of dict
-        Settings to try, as in `GridSearchCV`. Parameters of the search itself, such as `epsilon`,
-        are not allowed.
+        Settings to try, in the same format as in `GridSearchCV`. Parameters of the search itself,
+        such as `epsilon`, are not allowed.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of the entire `fit`, interpreted as an exact fraction.
     delta : float, default=0.0
-        Privacy budget δ of the entire `fit`. It is used by candidates with a parameter `delta`. A
-        single draw does not use δ.
+        Privacy budget δ of the entire `fit`. Candidates with a parameter `delta` use it. A single
+        draw does not use δ.
     selection_share : float, default=0.23
         Share of ε and δ, in (0, 1), for the trials of several kinds and the choice among them. With
-        the default, the search costs 1.3 times the ε of the final fit. A single draw does not use
+        the default, the search costs 1.3 times the ε of the final fit. A single draw does not need
         this share.
     cv : int, default=5
         Number of folds for the initial comparison of candidates on the labelled public rows.
@@ -84,10 +84,10 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
         Protects people instead of individual rows. `fit` then requires `groups` and uses at most
-        this number of rows of each person.
+        `max_rows_per_group` rows of each person.
     budget : PrivacyBudget, default=None
-        Privacy budget, which is charged once. If too little budget remains, an error is raised
-        before any private row is read.
+        Privacy budget, which is charged once per search. If too little budget remains, an error is
+        raised before any private row is read.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         candidates, as in `SemiPrivateClassifier`. The same bound applies to the chosen candidate.
         ``None`` if no bound has been proved.
     guarantee_reason_ : str
-        The terms of the bound, or the reason why there is no bound, in one sentence.
+        One sentence that states the terms of the bound, or the reason why there is no bound.
     classes_ : ndarray, shape (n_classes,)
         The sorted labels.
     privacy_ : PrivacyReceipt
@@ -212,7 +212,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         is_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Choose a setting and fit it, with (ε, δ) in total.
+        """Choose a setting and fit it, spending (ε, δ) in total.
 
         Parameters
         ----------
@@ -222,7 +222,8 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
             Labels. For rows marked by `is_public`, -1 (or ``"-1"`` among string labels) means
             "unlabelled", unless -1 is the label of some private row or one of `classes`.
         X_public : array-like or DataFrame, shape (m, n_features), optional
-            Separate public rows. In cross-validation, `X_public` must not have as many rows as `X`.
+            Separate public rows. In cross-validation, `X_public` and `X` must have different
+            numbers of rows.
         y_public : array-like, shape (m,), optional
             Labels of `X_public`, where -1 has the same meaning as in `y`. By default, `X_public`
             has no labels.
@@ -309,7 +310,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
             learner.guarantee_, learner.guarantee_reason_ = guarantee
 
     def _inner_estimator(self) -> Any:
-        """Return the estimator to which methods are delegated, the chosen estimator after `fit`."""
+        """Return the estimator to which methods are delegated: after `fit`, the chosen one."""
         return getattr(self, "best_estimator_", None) or self.estimator
 
     def __sklearn_tags__(self) -> Any:
@@ -321,7 +322,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     def _open_ledger(self, candidates: list[Candidate]) -> Ledger:
         """Return a ledger for (ε, δ).
 
-        The plan is a single draw if one draw chooses among all candidates.
+        The plan consists of a single draw if one draw chooses among all candidates.
         """
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         if all(candidate.is_semi_private for candidate in candidates):
@@ -329,7 +330,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         return Ledger.from_estimator(self, event=mechanism_event(epsilon, delta))
 
     def _screen(self, candidates: list[Candidate], rows: SearchRows) -> tuple[list[int], str]:
-        """Return the indices of the candidates that remain after screening, and `chosen_by_`."""
+        """Return the indices of the candidates left after screening, and `chosen_by_`."""
         if len(candidates) == 1:
             return [0], "only candidate"
         remaining = screen_candidates(
@@ -348,7 +349,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     def _choose_and_fit(
         self, candidates: list[Candidate], positions: list[int], rows: SearchRows, ledger: Ledger
     ) -> FittedCandidate:
-        """Choose privately among the candidates at the given indices, and fit the chosen one."""
+        """Choose privately among the candidates at given indices, and fit the chosen candidate."""
         family_positions = [index for index in positions if candidates[index].is_semi_private]
         kinds: list[CandidateFamily | SingleCandidate] = [
             SingleCandidate(index, candidates[index], rows)
@@ -393,7 +394,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
 
 
 def _guarantee(learner: Any) -> Promise:
-    """Return the bound on the excess error that a fitted learner states itself."""
+    """Return the excess error bound that a fitted learner itself states."""
     bound = getattr(learner, "guarantee_", None)
     return Promise(bound, getattr(learner, "guarantee_reason_", no_guarantee(NO_THEOREM).reason))
 

@@ -1,4 +1,4 @@
-"""Inputs of a search: validated, split into private and public rows, and transformed by steps."""
+"""Inputs of a search, validated, split into private and public rows, and transformed by steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skpublicdp.preprocessing import PublicFit, stack_public_rows
 
 
 def _with_declared_types(X: Any, table: Table | None) -> Any:
-    """Return validated rows in their original container, or None if there are no rows.
+    """Return validated rows in their original container, or None if there are none.
 
     A list has no declared types, so its values are read as numbers.
     """
@@ -45,9 +45,9 @@ class TransformedRows:
     Attributes
     ----------
     steps : list
-        Fitted steps before the learner, with their names.
+        Fitted steps before the learner, together with their names.
     X
-        Private rows, with at most `max_rows_per_group` rows per person.
+        Private rows, at most `max_rows_per_group` for each person.
     X_public
         All public rows, or None.
     """
@@ -126,7 +126,7 @@ class SearchRows:
     def _public_labels(self) -> NDArray[Any] | None:
         """Return the labels of all public rows, with -1 for unlabelled rows, or None.
 
-        If -1 is itself a label, unlabelled rows cannot be marked. In this case, no public label is
+        If -1 is itself a label, it cannot mark unlabelled rows. In this case, no public label is
         used.
         """
         if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
@@ -140,7 +140,7 @@ class SearchRows:
         return labels
 
     def features(self, candidate: Candidate) -> TransformedRows:
-        """Return the rows after a candidate's steps, which are fitted to public rows.
+        """Return the rows transformed by a candidate's steps, which are fitted to public rows.
 
         The result is cached by the settings of the steps.
         """
@@ -149,7 +149,7 @@ class SearchRows:
         return self._cache[candidate.features]
 
     def check_steps(self, candidate: Candidate) -> None:
-        """Raise an error if a step computes a public row from other public rows.
+        """Raise an error if a step uses other public rows to compute a public row.
 
         No private row is read, so a rejected search is not charged to the budget.
 
@@ -184,7 +184,7 @@ class SearchRows:
             rows, error = call_silently(fitted.transform, rows)
 
     def _transform(self, candidate: Candidate) -> TransformedRows:
-        """Fit the steps of a candidate to public rows, and transform all rows with these steps."""
+        """Fit a candidate's steps to public rows, and transform all rows with these steps."""
         X, X_public = self._X, self._X_public
         steps = []
         for name, step in candidate.steps:

@@ -55,11 +55,11 @@ class _PublicTrainingSplitter(BaseCrossValidator):
         Parameters
         ----------
         X : array-like, shape (n, n_features)
-            Rows, of which only the number is used.
+            Rows; only their number is used.
         y : array-like, shape (n,), optional
-            Labels. Folds do not depend on the labels; see Raises.
+            Labels. The folds do not depend on the labels; see Raises.
         groups : array-like, shape (n,), optional
-            Person identifier of each row. The private rows of a person are tested together.
+            Person identifier of each row. All private rows of a person are in the same test set.
         is_public : array-like of bool, shape (n,), optional
             Marks the public rows, which are in the training set of every split.
         is_labelled : array-like of bool, shape (n,), optional
@@ -73,7 +73,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
         Raises
         ------
         ValueError
-            If there are too few rows to test on, if `y` contains -1 and other labels but no mask is
+            If there are too few testable rows, if `y` contains -1 and other labels but no mask is
             given, or if the index of a pandas mask differs from the index of a DataFrame `X`.
         """
         self._check()
@@ -92,7 +92,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
     @abstractmethod
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
-        """Yield the test set of each split, as indices into the testable rows.
+        """Yield the test set of each split as indices into the testable rows.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
     _MIN_SPLITS = 1
 
     def _too_few_units_error(self, n_units: int, needed: int) -> ValueError:
-        """Return the error for fewer testable units (rows or persons) than a split requires."""
+        """Return the error for fewer testable units (rows or persons) than a split needs."""
         return ValueError(
             f"{type(self).__name__} needs at least {needed} private rows (or persons) with a label "
             f"to test on; got {n_units}."
@@ -124,12 +124,12 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
 
 class PublicKFold(_PublicTrainingSplitter):
-    """K-fold splits of the labelled private rows. Public rows are always training rows.
+    """K-fold splits of the labelled private rows. Public rows always belong to the training set.
 
-    scikit-learn's splitters assign public rows to test folds. Fits may then have no public rows,
-    and unlabelled rows (-1) are counted as errors. The default splitter for classifiers also
-    stratifies by private labels. In contrast, the folds of this class depend only on the number of
-    rows and on the masks.
+    scikit-learn's splitters assign public rows to test folds. As a result, a fit may have no public
+    rows, and unlabelled rows (-1) are counted as errors. The default splitter for classifiers also
+    stratifies by the private labels. In contrast, the folds of this class depend only on the number
+    of rows and on the masks.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class PublicKFold(_PublicTrainingSplitter):
 
 
 class PublicShuffleSplit(_PublicTrainingSplitter):
-    """Random test sets of labelled private rows. Public rows are always training rows.
+    """Random test sets of labelled private rows. Public rows always belong to the training set.
 
     Parameters
     ----------
@@ -252,10 +252,10 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
 
 
 def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, int]:
-    """Return the unit of each testable row, and the number of units.
+    """Return the unit of each testable row, and the total number of units.
 
-    A unit is a person, or a single row without `groups`. Units are numbered in order of first
-    occurrence.
+    A unit is a person, or a single row without `groups`. Units are numbered in the order in which
+    they first occur.
     """
     if groups is None:
         return np.arange(len(rows)), len(rows)
@@ -274,7 +274,7 @@ def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, in
 
 
 def _check_no_unlabelled_rows(name: str, y: Any) -> None:
-    """Raise ValueError if `y` contains -1 and two other labels: then -1 marks unlabelled rows."""
+    """Raise ValueError if `y` contains -1 and two other labels: -1 then means unlabelled."""
     labels = label_column(y)
     unlabelled = is_unlabelled(labels)
     real_labels = labels[~unlabelled]

@@ -1,7 +1,7 @@
 """Facts about scikit-learn's meta-estimators that `check_pipeline` uses.
 
-For each meta-estimator, they describe its own computations on private rows, the number of times it
-fits each nested estimator, and whether it sets seeds in its clones.
+For each meta-estimator, these facts describe its own computations on private rows, the number of
+times it fits each nested estimator, and whether it sets seeds in its clones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, PredefinedSplit
 
 FIT_ALONE = "fit {learner} without it"
 PUBLIC_FIT = "wrap it in PublicFit"
-"""Remedies that several meta-estimators share."""
+"""Remedies shared by several meta-estimators."""
 
 OWN_FITS: dict[str, tuple[str, str]] = {
     "CalibratedClassifierCV": (
@@ -47,7 +47,7 @@ OWN_FITS: dict[str, tuple[str, str]] = {
 """Problem and remedy, by class name, of meta-estimators that use private rows themselves."""
 
 UNKNOWN_N_FITS = "k"
-"""Placeholder for a number of fits that the parameters do not determine."""
+"""Placeholder for a number of fits that cannot be determined from the parameters."""
 
 N_FITS: dict[str, str] = {
     "BaggingClassifier": UNKNOWN_N_FITS,
@@ -79,8 +79,7 @@ SEEDS: dict[str, str] = {
 }
 """Meta-estimators that set the `random_state` of their clones.
 
-All other meta-estimators leave `random_state` unchanged.
-"""
+All other meta-estimators leave `random_state` unchanged."""
 
 
 class OwnFit(NamedTuple):
@@ -150,7 +149,7 @@ def folds_may_depend_on_labels(wrapper: Any, parameters: dict[str, Any]) -> bool
 
 
 def n_fits(wrapper: Any, parameters: dict[str, Any]) -> str | None:
-    """Return how often each nested estimator is fitted to the same rows, as text.
+    """Return, as text, how often each nested estimator is fitted to the same rows.
 
     The result is `UNKNOWN_N_FITS` if the parameters do not determine the number, and None for
     unknown classes.
@@ -170,12 +169,12 @@ def seed_problem(wrapper: Any) -> str:
 
 
 def uses_earlier_fit(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Return whether a meta-estimator uses nested estimators that were previously fitted."""
+    """Return whether a meta-estimator uses previously fitted nested estimators."""
     return fits_nothing(wrapper, parameters) or str(parameters.get("cv")) == "prefit"
 
 
 def fits_nothing(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Return whether a meta-estimator fits nothing and only uses fitted estimators."""
+    """Return whether a meta-estimator only uses fitted estimators and fits nothing itself."""
     name = _scikit_learn_name(wrapper)
     return name == "FrozenEstimator" or (
         name == "SelectFromModel" and parameters.get("prefit") is True

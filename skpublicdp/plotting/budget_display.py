@@ -1,4 +1,4 @@
-"""BudgetDisplay: remaining privacy budget after each fit."""
+"""BudgetDisplay: the privacy budget that remains after each fit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from skpublicdp.plotting.display import LIGHT, PUBLIC, RELEASED, Display, check_
 from skpublicdp.privacy.budget import PrivacyBudget
 
 MAX_ANNOTATED_NAMES = 12
-"""Maximum number of annotated spender names; if there are more, names are omitted."""
+"""Maximum number of spender names to annotate; if there are more, all names are omitted."""
 
 
 @dataclass(eq=False, repr=False)
 class BudgetDisplay(Display):
-    """Display of the remaining privacy budget after each fit.
+    """Display of the privacy budget that remains after each fit.
 
-    Create a display with `from_budget`. All displayed information is public. The budget that is
-    available for another fit depends on its mechanism, see `PrivacyBudget.remaining`.
+    Create a display with `from_budget`. All displayed information is public. How much of the budget
+    is available for another fit depends on the mechanism of that fit, see
+    `PrivacyBudget.remaining`.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ class BudgetDisplay(Display):
     epsilon, delta : float
         The total privacy budget.
     who : list of str, default=None
-        Name of the spender of each fit. In a sequence of fits by the same spender, only the first
+        Name of the spender for each fit. In a sequence of fits by the same spender, only the first
         fit is annotated.
 
     Attributes
@@ -42,7 +43,7 @@ class BudgetDisplay(Display):
     line_ : matplotlib StepPatch
         The remaining ε after each fit.
     cap_ : matplotlib Line2D
-        Line that marks the total budget.
+        The line that marks the total budget.
 
     See Also
     --------
@@ -77,8 +78,8 @@ class BudgetDisplay(Display):
         Parameters
         ----------
         budget : PrivacyBudget
-            The budget to display. For the budget of a group, the display shows the remaining budget
-            of this group.
+            The budget to display. For a group's budget, the display shows the remaining budget of
+            that group.
         ax : matplotlib Axes, default=None
             Axes to plot on. If None, a new figure is created.
         **kwargs : dict

@@ -1,4 +1,4 @@
-"""Base class of all displays, with the shared colours, margins and matplotlib check."""
+"""Base class of all displays, with shared colours and margins and the check for matplotlib."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 RELEASED, PUBLIC, LIGHT, GREY = "#0072b2", "#d55e00", "#c6dff0", "#808080"
-"""Colours that remain distinguishable with colour vision deficiency."""
+"""Colours that remain distinguishable for people with colour vision deficiency."""
 
 AXIS_MARGIN = 0.05
 """Margin on each side of an axis, as a fraction of the range of the data."""
 
 
 class Display:
-    """Base class of displays with one panel.
+    """Base class of displays that have a single panel.
 
-    The fields of a display are the numbers to be drawn. A class method such as `from_estimator`
+    The fields of a display contain the numbers to be drawn. A class method such as `from_estimator`
     computes these numbers from a fitted object and calls `plot`, which can be called repeatedly.
     """
 

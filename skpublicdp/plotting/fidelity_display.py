@@ -1,4 +1,4 @@
-"""FidelityDisplay: differences between synthetic rows and the underlying release."""
+"""FidelityDisplay: differences between synthetic rows and the release they were drawn from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skpublicdp.plotting.display import GREY, RELEASED, Display, check_matplotli
 from skpublicdp.query_release import FidelityReport
 
 AXIS_FACTOR = 1.5
-"""Factor by which log-scaled axes extend beyond the smallest and the largest number."""
+"""Factor by which log-scaled axes extend beyond the smallest and the largest value."""
 
 
 @dataclass(eq=False, repr=False)
@@ -41,7 +41,7 @@ class FidelityDisplay(Display):
     figure_ : matplotlib Figure
         The figure that contains the axes.
     points_ : matplotlib PathCollection
-        The points, one for each table.
+        The points, with one point for each table.
 
     See Also
     --------
@@ -69,7 +69,7 @@ class FidelityDisplay(Display):
 
     @classmethod
     def from_report(cls, report: FidelityReport, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the display of a report.
+        """Draw the display for a report.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class FidelityDisplay(Display):
         return display.plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the display, on log scales.
+        """Draw the display on logarithmic scales.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Heat map of a pair term, with equal adjacent bins joined."""
+"""Heat map of a pair term, in which equal adjacent bins are joined."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from skpublicdp.data.schema import MISSING, OTHER
 from skpublicdp.plotting.display import PUBLIC, RELEASED
 
 MAX_ANNOTATED_COLUMNS = 5
-"""Maximum number of columns of a heat map with text annotations in its cells."""
+"""Maximum number of columns for which the cells of a heat map have text annotations."""
 
 MAX_JOINED_NAMES = 3
-"""Maximum number of joined categories that are all named.
+"""Maximum number of joined categories that are all listed by name.
 
-If there are more categories, only the first is named.
-"""
+If there are more categories, only the first is listed by name."""
 
 MAX_TICK_CHARACTERS = 30
-"""Number of characters of tick labels that fit side by side below a heat map."""
+"""Number of tick label characters that fit side by side below a heat map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +45,14 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """A pair term for one target, with equal adjacent bins joined.
+    """A pair term for one target, in which equal adjacent bins are joined.
 
     Attributes
     ----------
     x, y : Side
         The two columns. The column with fewer joined bins comes first.
     scores, deviations : ndarray of float64, shape (n_joined of x, n_joined of y)
-        Scores of the pair and their standard deviations.
+        Scores of the pair, and the standard deviations of these scores.
     """
 
     x: Side
@@ -65,7 +64,7 @@ class HeatMap:
 def heat_map(pair: Pair, target: int) -> HeatMap:
     """Return the heat map of a pair, joining bins with equal scores and standard deviations.
 
-    Bins for other and missing values are omitted if they contain no public row.
+    Bins for other values and for missing values are omitted if they contain no public row.
 
     Parameters
     ----------
@@ -128,7 +127,7 @@ def _join_bins(
 
 
 def _joined_name(names: list[str]) -> str:
-    """Return the tick label of joined categories: all names, or one name and a count of others."""
+    """Return the tick label of joined categories: all names, or one name and a count."""
     if len(names) > MAX_JOINED_NAMES:
         return f"{names[0]} and {len(names) - 1} others"
     return ", ".join(names)
@@ -140,7 +139,7 @@ def draw_pair(
     """Draw a pair term as coloured cells with their scores and the half-widths of their bands.
 
     With more than `MAX_ANNOTATED_COLUMNS` columns, cells are not annotated. Instead, cells whose
-    band contains 0 are hatched.
+    band includes 0 are hatched.
 
     Parameters
     ----------
@@ -149,7 +148,7 @@ def draw_pair(
     joined : HeatMap
         Pair term with joined bins.
     max_score : float
-        Absolute score with the strongest colour.
+        Absolute score that is drawn in the strongest colour.
     band_deviations : int
         Half-width of a band, in standard deviations.
     label : str

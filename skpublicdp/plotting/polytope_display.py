@@ -1,4 +1,4 @@
-"""PolytopeDisplay: decision region of a polytope rule with two features."""
+"""PolytopeDisplay: the decision region of a polytope rule with two features."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ POINT_STYLES = ((PUBLIC, "o"), ("0.35", "x"))
 
 @dataclass(eq=False, repr=False)
 class PolytopeDisplay(Display):
-    """Display of a rule with two features: its region, its edges and public points.
+    """Display of a rule with two features, showing its region, its edges and public points.
 
     Create a display with `from_estimator`. The rule is public, since it was drawn with differential
-    privacy. The points are shown without protection: **pass public rows only**.
+    privacy. The displayed points are not protected: **pass public rows only**.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class PolytopeDisplay(Display):
     region_ : matplotlib Polygon or None
         The shaded region.
     edges_ : list of matplotlib Line2D
-        One line for each edge of the region within the limits.
+        The lines, one for each edge of the region within the limits.
     points_ : list of matplotlib PathCollection
         The points, with one collection for each label.
 
@@ -229,7 +229,7 @@ class PolytopeDisplay(Display):
 
 
 def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return public points as floats of shape (n, 2), and their labels, or None if not given."""
+    """Return public points as floats of shape (n, 2) and their labels, or None if not given."""
     if X is None:
         return None, y
     X = check_array(X, dtype=np.float64)
@@ -244,9 +244,9 @@ def _check_points(X: Any, y: Any) -> tuple[Any, Any]:
 def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floats, Any]:
     """Return the vertices of a rule's region within limits, shape (n, 2), and its label.
 
-    The label is the prediction inside the region, or None if there is only one label. Except for
-    some boxes and some rules of more than five halfspaces, it is the label other than
-    `private_label`.
+    The label is the prediction inside the region, or None if there is only one label. This is the
+    label other than `private_label`, except for some boxes and for some rules with more than five
+    halfspaces.
     """
     private_label = estimator.classes_[-1]
     if estimator.private_label is not None:
@@ -265,7 +265,7 @@ def find_region(estimator: PPMHalfspaceClassifier, limits: Floats) -> tuple[Floa
 
 
 def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
-    """Return the ordered vertices of a rectangle intersected with halfspaces.
+    """Return, in order, the vertices of the intersection of a rectangle and halfspaces.
 
     The rectangle is clipped by one halfspace after another (Sutherland and Hodgman 1974).
 
@@ -281,7 +281,7 @@ def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     Returns
     -------
     ndarray of float, shape (n_vertices, 2)
-        Vertices of the intersection; there are none if it is empty.
+        Vertices of the intersection, which has none if it is empty.
 
     Examples
     --------

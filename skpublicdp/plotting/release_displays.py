@@ -1,4 +1,4 @@
-"""Displays of query releases beside public rows: a CDF, and the marginal of one column."""
+"""Displays that compare query releases with public rows: a CDF and a column's marginal."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from skpublicdp.query_release.queries.bin_edges import bin_labels
 from skpublicdp.typing import Floats
 
 MAX_HIDDEN_SHARE = 0.001
-"""Maximum fraction of the distribution beyond each side of a CDF display."""
+"""Maximum fraction of the distribution that lies beyond each side of a CDF display."""
 
 N_GRID_POINTS = 512
-"""Number of points at which the curves are evaluated, in addition to their jumps."""
+"""Number of points at which the curves are evaluated, not counting their jumps."""
 
 MAX_DISPLAY_BINS = 16
 """Maximum number of bins of a numeric column, if the release has no bins."""
 
 MARGINAL_BAR_THICKNESS = 0.4
-"""Thickness of a bar, as a fraction of the space for a category."""
+"""Thickness of a bar, as a fraction of the space available for a category."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -56,10 +56,10 @@ class ReleaseDisplay(Display):
 
 @dataclass(eq=False, repr=False)
 class CDFDisplay(ReleaseDisplay):
-    """Display of a released CDF beside the CDF of the public rows.
+    """Display of a released CDF together with the CDF of the public rows.
 
     Create a display with `from_estimator`. The release is public, since it was computed with
-    differential privacy. Rows passed to the display are shown without protection: **pass public
+    differential privacy. Any rows passed to the display are shown without protection: **pass public
     rows only**.
 
     Parameters
@@ -160,8 +160,8 @@ class CDFDisplay(ReleaseDisplay):
         ImportError
             If matplotlib is not installed.
         ValueError
-            If the column is not numeric, if it is not specified although there are several columns,
-            or if the limits are not two increasing numbers.
+            If the column is not numeric, if there are several columns but none is specified, or if
+            the limits are not two increasing numbers.
         """
         check_matplotlib(f"{cls.__name__}.from_estimator")
         check_is_fitted(release)
@@ -238,11 +238,11 @@ class CDFDisplay(ReleaseDisplay):
 
 @dataclass(eq=False, repr=False)
 class MarginalDisplay(ReleaseDisplay):
-    """Display of the released marginal of one column beside the marginal of the public rows.
+    """Display of a column's released marginal together with the marginal of the public rows.
 
     Create a display with `from_estimator`. The release is public, since it was computed with
-    differential privacy. Rows passed to the display are shown without protection: **pass public
-    rows only**. There are no error bars, since no valid error bars are known for marginals.
+    differential privacy. Any rows passed to the display are shown without protection: **pass public
+    rows only**. The display has no error bars, since no valid error bars are known for marginals.
 
     Parameters
     ----------
@@ -423,7 +423,7 @@ def released_label(release: PAPQueryRelease) -> str:
 
 
 def _numeric_position(display: str, release: PAPQueryRelease, column: str | int | None) -> int:
-    """Return the position of the column that a `CDFDisplay` draws, after checking its kind."""
+    """Return the position of the column to be drawn by a `CDFDisplay`, after checking its kind."""
     schema = release._schema
     if column is None and len(schema.columns) > 1:
         raise ValueError(
@@ -464,7 +464,7 @@ def error_band(release: PAPQueryRelease, x: Floats, position: int) -> Floats | N
 
 
 def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
-    """Return increasing numbers at which a CDF with jumps is evaluated for a line plot.
+    """Return increasing numbers at which to evaluate a CDF with jumps for a line plot.
 
     The numbers are a grid within the limits and, for each jump, its position and the preceding
     float, which makes the line vertical at the jump.
@@ -482,9 +482,9 @@ def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Fl
 
 
 def find_cuts(release: PAPQueryRelease, position: int) -> Floats:
-    """Return the cuts between the bins in which a numeric column of a release is drawn.
+    """Return the cuts between the bins used to draw a numeric column of a release.
 
-    The cuts are the cuts of the release if it has bins, and quantiles of the released values
+    These are the cuts of the release if it has bins, and quantiles of the released values
     otherwise.
     """
     cuts: Floats | None = release._released.queries.bin_cuts(position)
@@ -494,7 +494,7 @@ def find_cuts(release: PAPQueryRelease, position: int) -> Floats:
 
 
 def released_marginal(release: PAPQueryRelease, position: int, cuts: Floats | None) -> Floats:
-    """Return the released fraction of rows in each category of a column, or between its cuts."""
+    """Return the released fraction of rows in each category, or between the cuts, of a column."""
     marginal: Floats | None = release._released.answers.column_marginal(position)
     if marginal is not None:
         return marginal

@@ -1,6 +1,6 @@
-"""report: a model card or release card of a fitted estimator as a single HTML page.
+"""report: a model card or release card for a fitted estimator, as a single HTML page.
 
-The headings are the topics of NIST SP 800-226, in their original order.
+The headings follow the topics of NIST SP 800-226, in their original order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COLLECTION_NOTE = (
 )
 
 MAX_LABELS_DRAWN = 4
-"""Maximum number of labels whose shape functions are drawn."""
+"""Maximum number of labels for which shape functions are drawn."""
 
 SYNTHETIC_ROWS = "Synthetic rows; sample() returns them."
 
@@ -73,11 +73,11 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     """Write a model card, or the release card of released answers, as a single HTML page.
 
     The page does not depend on any other file. The page displays the model with figures, followed
-    by the headings of NIST SP 800-226: privacy parameters, unit of privacy, algorithms, utility,
-    bias, query model, threat model, implementation, data security and data collection. All content
-    was released with differential privacy, comes from public rows or is a setting. The seed is
-    omitted, since it must stay secret. The origin of the rows, the intended use and the accuracy of
-    the model must be added by the user.
+    by sections on the topics of NIST SP 800-226: privacy parameters, unit of privacy, algorithms,
+    utility, bias, query model, threat model, implementation, data security and data collection. All
+    content was released with differential privacy, was computed from public rows, or is a setting.
+    The seed is omitted, since it must stay secret. The user must add the origin of the rows, the
+    intended use and the accuracy of the model.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def _page(title: str, sections: list[str]) -> str:
 
 
 def _describe_steps(steps: list[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the HTML section about pipeline steps before the learner, or nothing without steps."""
+    """Yield the HTML section about the pipeline steps before the learner, if there are any."""
     if steps:
         yield "<h2>Steps before the learner</h2>"
         texts = (describe_fitted(step) or type(step).__name__ for _, step in steps)
@@ -219,7 +219,7 @@ def _describe_steps(steps: list[tuple[str, Any]]) -> Iterator[str]:
 
 
 def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
-    """Yield sentences about uses of private rows that the learner's receipt does not cover.
+    """Yield sentences about uses of private rows that are not covered by the learner's receipt.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def _utility_limits(estimator: Any) -> Iterator[str]:
 
 
 def _bias(receipt: PrivacyReceipt) -> Iterator[str]:
-    """Yield sentences about groups of people whose results may be less accurate."""
+    """Yield sentences about groups of people for whom the results may be less accurate."""
     yield "Results may be less accurate for groups with few rows. This is not tested."
     if receipt.n_public:
         yield (
@@ -278,7 +278,7 @@ def _bias(receipt: PrivacyReceipt) -> Iterator[str]:
 
 
 def _threats(receipt: PrivacyReceipt) -> Iterator[str]:
-    """Yield sentences about trust assumptions and the possible knowledge of an attacker."""
+    """Yield sentences about trust assumptions and about what an attacker may know."""
     yield (
         "Central model: the person who ran the fit had access to all rows and is trusted. The "
         "guarantee holds against anybody who sees the result, even if they know all other rows."
@@ -296,7 +296,7 @@ def _public_exposure(receipt: PrivacyReceipt) -> Iterator[str]:
 
 
 def _figures(estimator: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the figures of an estimator as (figure, alternative text)."""
+    """Yield the figures of an estimator as pairs (figure, alternative text)."""
     inner = inner_estimator(estimator)
     if hasattr(estimator, "shapes_"):
         if estimator.pairs_ or any(shape.deviations.any() for shape in estimator.shapes_):

@@ -1,4 +1,4 @@
-"""Displays of ROC curves, for a release with a confidence band and for a tracing attack."""
+"""Displays of ROC curves for a release, with a confidence band, and for a tracing attack."""
 
 from __future__ import annotations
 
@@ -147,9 +147,9 @@ class TracingDisplay(Display):
     auc : float
         Area under the curve.
     epsilon : float, default=None
-        If given, the region of rates that ε-differential privacy allows is shaded.
+        If given, the region of rates permitted by ε-differential privacy is shaded.
     name : str, default=None
-        Name of the attacked release in the legend.
+        Name of the attacked release, shown in the legend.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class TracingDisplay(Display):
     line_ : matplotlib Line2D
         The curve.
     band_ : matplotlib PolyCollection or None
-        Region of the rates that ε-differential privacy allows.
+        The region of rates permitted by ε-differential privacy.
 
     See Also
     --------
@@ -200,11 +200,11 @@ class TracingDisplay(Display):
         Parameters
         ----------
         attack : TracingAttack
-            An attack with its scores.
+            An attack together with its scores.
         epsilon : float, default=None
-            If given, the region of rates that ε-differential privacy allows is shaded.
+            If given, the region of rates permitted by ε-differential privacy is shaded.
         name : str, default=None
-            Name of the attacked release in the legend.
+            Name of the attacked release, shown in the legend.
         ax : matplotlib Axes, default=None
             Axes to plot on. If None, a new figure is created.
 

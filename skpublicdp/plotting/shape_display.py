@@ -1,4 +1,4 @@
-"""ShapeDisplay: shape functions and pair terms of a boosting model, with noise bands."""
+"""ShapeDisplay: the shape functions and pair terms of a boosting model, with noise bands."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ BAND_DEVIATIONS = 2
 """Half-width of a noise band, in standard deviations."""
 
 SHAPE_BAR_THICKNESS = 0.7
-"""Thickness of a bar, as a fraction of the space for a category."""
+"""Thickness of a bar, as a fraction of the space available for a category."""
 
 MISSING_SPACE = 0.28
-"""Width of the area for the score of missing values, as a fraction of the numeric axis."""
+"""Width of the area that shows the score of missing values, as a fraction of the numeric axis."""
 
 Limits = tuple[float, float]
 """Smallest and largest value on an axis."""
@@ -44,15 +44,15 @@ class ShapeDisplay:
     Create a display with `from_estimator`. All displayed content was released with differential
     privacy or comes from public rows. A numeric column is drawn as a step function, and a
     categorical column is drawn as one bar per category. Missing values are drawn separately if they
-    occur in public rows. Bands and error bars represent two posterior standard deviations of a
-    score, relative to an average public row. A pair, which is the contribution of trees with two
-    columns, is drawn as a heat map. Its cells show the score and the band. In maps with many cells,
-    cells less than two standard deviations from 0 are hatched instead.
+    occur in public rows. Bands and error bars extend two posterior standard deviations of a score,
+    relative to an average public row. A pair term, which is the contribution of trees with two
+    columns, is drawn as a heat map. If a heat map has many cells, cells less than two standard
+    deviations from 0 are hatched instead.
 
     Parameters
     ----------
     shapes : sequence of Shape or Pair
-        Terms to draw, one per panel, as in `shapes_` and `pairs_` of the model.
+        Terms to draw, with one panel for each, as in `shapes_` and `pairs_` of the model.
     limits : sequence of pair of float or None, default=None
         Limits of each step function; the default is one bin width beyond its cuts.
     target : int, default=0
@@ -123,7 +123,8 @@ class ShapeDisplay:
             A fitted model.
         features : str, int or sequence of these or of pairs of these, default=None
             Names or positions of columns, in the order of the panels; a tuple of two columns is a
-            pair. The default is the six most important columns and pairs, in descending order.
+            pair. The default is the six most important columns and pairs, in descending order of
+            importance.
         target : label, default=None
             Label in `classes_` whose log-odds are drawn; for two labels, the default is the second
             label. The target is required if there are more than two labels. The target must be None
@@ -248,7 +249,7 @@ class ShapeDisplay:
         return grid.ravel()[: len(self.shapes)]
 
     def _panel_height(self, shape: Shape | Pair) -> float:
-        """Return the height of a panel in inches, which grows with its cell rows or bars."""
+        """Return the height of a panel in inches, which depends on its number of rows or bars."""
         if isinstance(shape, Pair):
             return 1.0 + 0.28 * len(heat_map(shape, self.target).y.cells)
         if len(shape.cuts):  # a step function has no bars
@@ -256,9 +257,9 @@ class ShapeDisplay:
         return 0.8 + 0.22 * len(self._bar_order(shape))
 
     def _bar_order(self, shape: Shape) -> list[int]:
-        """Return the positions of the drawn bins of a column, by increasing score.
+        """Return the positions of a column's drawn bins, in order of increasing score.
 
-        Bins for other and missing values are omitted if they contain no public row.
+        Bins for other values and for missing values are omitted if they contain no public row.
         """
         scores = shape.scores[self.target]
         shown_bins = [
@@ -276,7 +277,7 @@ class ShapeDisplay:
         step_kwargs: dict[str, Any],
         band_kwargs: dict[str, Any],
     ) -> dict[str, Any]:
-        """Draw a step function with its band, and the score of missing values beside it."""
+        """Draw a step function and its band, with the score of missing values beside them."""
         axes.set_title(shape.name)
         scores = shape.scores[self.target]
         half_widths = BAND_DEVIATIONS * shape.deviations[self.target]
@@ -340,13 +341,14 @@ class ShapeDisplay:
     def _add_legend(self, *, outside: bool) -> None:
         """Add one legend for all bands and error bars.
 
-        The symbol of the legend is the band of the first step function, or the first error bar if
-        there is none.
+        The legend symbol is the band of the first step function, or the first error bar if there is
+        none.
 
         Parameters
         ----------
         outside : bool
-            Whether the legend is placed below all panels instead of in the panel of its symbol.
+            Whether the legend is placed below all panels instead of in the panel that contains its
+            symbol.
         """
         handles = [(axes, band) for axes, band in zip(self.axes_, self.bands_, strict=True) if band]
         if not handles:
@@ -358,7 +360,7 @@ class ShapeDisplay:
         owner.legend([handle], [BAND_LABEL], frameon=False, fontsize="small", loc=location)
 
     def _share_limits(self) -> None:
-        """Set equal score limits in all panels of single columns, so that they are comparable."""
+        """Set the same score limits in all panels of single columns, to make them comparable."""
         lows, highs = [], []
         for shape in self.shapes:
             if isinstance(shape, Pair):
@@ -376,10 +378,11 @@ class ShapeDisplay:
 
 
 def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]:
-    """Return up to three (position, text) ticks for the axis of a date column.
+    """Return up to three ticks (position, text) for the axis of a date column.
 
-    Ticks are placed at the cuts nearest to 1/6, 1/2 and 5/6 of the axis. The text is the upper end
-    of the bin below the cut, without the time of day. For a column of numbers, the list is empty.
+    Ticks are placed at the cuts nearest to 1/6, 1/2 and 5/6 of the axis. The text of a tick is the
+    upper end of the bin below the cut, without the time of day. For a numeric column, the list is
+    empty.
 
     Parameters
     ----------
@@ -409,8 +412,8 @@ def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]
 def find_limits(cuts: Floats, values: Floats | None = None) -> Limits:
     """Return the axis limits of a shape function: one bin width beyond the first and last cut.
 
-    If public `values`, shape (m,), are given, the limits do not exceed the smallest and largest
-    value.
+    If public `values`, shape (m,), are given, the limits do not extend beyond the smallest and the
+    largest value.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Selection of the shape functions, pairs and labels of a boosting model to draw."""
+"""Selection of the shape functions, pairs and labels of a boosting model to be drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skpublicdp.boosting.terms import term_importance
 
 Boosting = SemiPrivateBoostingClassifier | SemiPrivateBoostingRegressor
 Feature = str | int | tuple[str | int, str | int]
-"""A column given by name or position, or a pair of columns."""
+"""A column, given by name or position, or a pair of columns."""
 
 MAX_PANELS = 6
 """Maximum number of columns and pairs that are drawn by default."""
@@ -23,7 +23,7 @@ MAX_PANELS = 6
 def find_shapes(
     clf: Boosting, features: str | int | Sequence[Feature] | None
 ) -> list[Shape | Pair]:
-    """Return the shape functions and pair terms to draw.
+    """Return the shape functions and pair terms that are to be drawn.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def find_shapes(
 def column_position(clf: Boosting, feature: Any) -> int:
     """Return the position in `shapes_` of a column given by name or position.
 
-    A member of a one-hot column represents the entire column.
+    A member of a one-hot column selects the entire column.
     """
     names = [shape.name for shape in clf.shapes_]
     source_names = [column.name for column in clf._binner.source_columns]
@@ -90,14 +90,14 @@ def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
 
 
 class ScoreSelection(NamedTuple):
-    """Scores of a model that are to be drawn.
+    """The scores of a model that are to be drawn.
 
     Attributes
     ----------
     target : int
         Index of the target, which is the first axis of the scores.
     sign : {1, -1}
-        Factor on the scores.
+        Factor by which the scores are multiplied.
     label : str
         Label of the axis, which names the quantity to which scores are added.
     """
@@ -110,7 +110,7 @@ class ScoreSelection(NamedTuple):
 def find_target(clf: Boosting, target: Any) -> ScoreSelection:
     """Return the scores to draw for a label of a classifier, or for a regressor.
 
-    A binary classifier only has scores of the second label; the scores of the first label have the
+    A binary classifier has scores only for the second label; the scores of the first label have the
     opposite sign.
     """
     if not hasattr(clf, "classes_"):
