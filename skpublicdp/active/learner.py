@@ -151,7 +151,7 @@ class SubsamplingActiveLearner(
     See Also
     --------
     SemiPrivateClassifier : The default base learner.
-    skpublicdp.guarantees.n_subsampling : Pool size that a base learner's budget needs.
+    skpublicdp.guarantees.n_subsampling : Pool size required for the base learner's budget.
 
     Notes
     -----

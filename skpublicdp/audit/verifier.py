@@ -1,4 +1,4 @@
-"""A single verification: its fits, the checks of each fit, and the results so far."""
+"""A single verification, with its fits, the checks of each fit, and the results so far."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Verifier:
     Attributes
     ----------
     claimed : tuple of (float, float) or None
-        The ε and δ of the receipt, available once a fit has succeeded.
+        The ε and δ of the receipt, which are available once a fit has succeeded.
     witness : str
-        Verification method.
+        Method of verification.
     n_sets, n_pairs : int
         Numbers of datasets and of compared pairs of neighbours.
     """
@@ -89,7 +89,7 @@ class Verifier:
         self._n_fits = 0
 
     def result(self, name: str) -> Verification:
-        """Return the results of all checks so far, with the given name."""
+        """Return the results of all checks so far, under the given name."""
         claimed, delta = self.claimed or (0.0, 0.0)
         uses = tuple(
             {"use": use, "kind": kind, "share": share}
@@ -120,7 +120,7 @@ class Verifier:
     # fits
 
     def fit(self, data_set: PersonKinds) -> ObservedFit:
-        """Return everything observable about a fit to one dataset, and count the fit."""
+        """Return everything observable about a fit to one dataset, and count this fit."""
         self._n_fits += 1
         arguments = self.domain.arguments(data_set)
         return fit_once(self._make, arguments, self._fit_params, self._X_new, self._look)
@@ -142,7 +142,7 @@ class Verifier:
         return recorder, fit
 
     def replay(self, outcomes: Any, data_set: PersonKinds) -> tuple[Any, ObservedFit]:
-        """Return the recorder and the fit of a dataset with given outcomes of all mechanisms."""
+        """Return the recorder and the fit of a dataset, given the outcomes of all mechanisms."""
         with FitRecorder(outcomes) as recorder:
             fit = self.fit(data_set)
         return recorder, fit
@@ -183,7 +183,7 @@ class Verifier:
             self.add_finding("a ledger was seeded, but random_state is None")
 
     def check_budget(self, data_set: PersonKinds) -> None:
-        """Check that a budget is charged before any draw, with the event of the receipt."""
+        """Check that a budget is charged with the receipt's event before anything is drawn."""
         if "budget" not in self._parameters() or self.claimed is None:
             return
         for accountant in ("auto", "pure"):
@@ -221,7 +221,7 @@ class Verifier:
         return parameters
 
     def _fit_uncounted(self, data_set: PersonKinds, **params: Any) -> ObservedFit:
-        """Return a fit of a new estimator with changed parameters, not counted in `n_fits`."""
+        """Return a fit with changed parameters, which is not counted in `n_fits`."""
 
         def make_estimator() -> Any:
             """Return a new estimator with the changed parameters."""
@@ -255,7 +255,7 @@ class Verifier:
         Parameters
         ----------
         losses : PrivacyLosses
-            Losses that are updated in place.
+            Losses, which are updated in place.
         calls, neighbour_calls : list of MechanismCall
             Calls of the same mechanisms, on neighbouring datasets.
 
@@ -299,7 +299,7 @@ def _min_random_bits(call: MechanismCall, noise: bool) -> int:
     call : MechanismCall
         The call.
     noise : bool
-        Whether noise was drawn, as opposed to `NoiselessRecorder`.
+        Whether the call drew noise, which a `NoiselessRecorder` does not.
     """
     if call.kind == "noise":
         return BITS_PER_WORD * int(call.exact_input.size) if noise else 0

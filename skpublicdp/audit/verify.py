@@ -1,4 +1,4 @@
-"""verify_privacy: claimed and attained privacy over all neighbours of tiny datasets."""
+"""verify_privacy: claimed and attained privacy over all neighbours in tiny domains."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def verify_privacy(
     max_fits: int = 2000,
     name: str | None = None,
 ) -> Verification:
-    """Compare the claimed privacy of an estimator with its attained privacy on tiny data.
+    """Compare the claimed privacy of an estimator with the privacy it attains on tiny datasets.
 
     If the outcomes of all draws can be enumerated, the estimator is fitted to every dataset of n
-    rows from a tiny domain, once for each combination of outcomes. The probability of everything
-    observable is then known exactly. Otherwise, the estimator is fitted to a sample of datasets.
-    The estimator's released values are replayed in fits of neighbours: everything else must be
-    equal, and the inputs of mechanisms may differ by at most the declared sensitivity.
+    rows from a tiny domain, once for each combination of outcomes. In this case, the probability of
+    everything observable is known exactly. Otherwise, the estimator is fitted to a sample of
+    datasets. The values that the estimator releases are replayed in fits of neighbours: everything
+    else must be equal, and the inputs of mechanisms may differ by at most the declared sensitivity.
 
     Both methods also check each use of private rows. Each use must have a ledger entry that was
     written in advance and states its exact cost. The randomness of each use must come from the
@@ -53,11 +53,11 @@ def verify_privacy(
     labels : sequence, optional
         All possible labels of a row. If `labels` is omitted, `fit` is called without `y`.
     fit_params : dict, optional
-        Additional arguments of `fit`, such as `X_public`, equal for all datasets. If one of these
-        arguments is an array of length n, the order of rows is part of the dataset.
+        Additional arguments of `fit`, such as `X_public`, which are the same for all datasets. If
+        one of these arguments is an array of length n, the order of rows is part of the dataset.
     rows_per_person : int, optional
-        Number of rows of each person. If given, neighbours differ in a person instead of a row, and
-        `groups` is passed to `fit`.
+        Number of rows of each person. If given, neighbours differ in one person instead of one row,
+        and `groups` is passed to `fit`.
     look : callable, optional
         Function that accepts a fitted estimator and returns further observable values. Attributes,
         `repr`, warnings, errors, printed text and predictions are always observed.
@@ -75,7 +75,7 @@ def verify_privacy(
     ------
     ValueError
         If `fit` fails on every dataset. Also if there are too many outcomes to enumerate and some
-        draws are not released, as in `LabelBoostClassifier`, since these draws cannot be replayed.
+        draws are not released, as in `LabelBoostClassifier`, because such draws cannot be replayed.
     TypeError
         If `make_estimator` is neither a class nor a function.
 

@@ -211,8 +211,8 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
 
     See Also
     --------
-    n_query_release : For classes with infinitely many queries, using public rows.
-    n_query_release_lower : The matching lower bound for all algorithms.
+    n_query_release : Number of rows for infinitely many queries, using public rows.
+    n_query_release_lower : A matching lower bound for all algorithms.
 
     References
     ----------

@@ -96,7 +96,7 @@ def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
 
     See Also
     --------
-    skpublicdp.query_release.epsilon_for : The ε needed to release tables or a CDF.
+    skpublicdp.query_release.epsilon_for : The ε needed to release tables or CDFs.
 
     References
     ----------

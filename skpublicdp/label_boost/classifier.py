@@ -174,7 +174,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
 
     See Also
     --------
-    SemiPrivateClassifier : Learns only from the labelled rows and public rows.
+    SemiPrivateClassifier : Learns only from labelled and public rows.
 
     Notes
     -----

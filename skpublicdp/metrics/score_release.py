@@ -135,7 +135,7 @@ def private_scores(
 
     See Also
     --------
-    make_private_scorer : A metric for searches and cross-validation.
+    make_private_scorer : Creates a private scorer for searches and cross-validation.
 
     Notes
     -----

@@ -102,7 +102,7 @@ def make_private_scorer(
 
     See Also
     --------
-    private_scores : All metrics of a classifier, with intervals, for the ε of one release.
+    private_scores : Releases all metrics of a classifier, with intervals, in one release.
 
     Notes
     -----

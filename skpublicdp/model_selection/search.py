@@ -124,7 +124,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     See Also
     --------
     PublicKFold : Folds for scikit-learn's own searches, which are not private.
-    check_pipeline : Lists the steps of a pipeline that use private rows.
+    check_pipeline : Lists pipeline steps that use private rows without protection.
 
     Notes
     -----

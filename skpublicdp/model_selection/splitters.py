@@ -145,7 +145,7 @@ class PublicKFold(_PublicTrainingSplitter):
 
     See Also
     --------
-    PublicShuffleSplit : Random test sets of a given size.
+    PublicShuffleSplit : A splitter with random test sets of a given size.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
 
     See Also
     --------
-    PublicKFold : Folds instead of random splits.
+    PublicKFold : A splitter that uses folds instead of random splits.
 
     Examples
     --------
