@@ -98,7 +98,7 @@ def test_coverage_of_numeric_columns():
         assert_shown(alone, row[["cdf", "quantiles", "random bins", "even bins"]])
         every = row[together].astype(float)
         assert_shown(simultaneous.split(" to "), [every.min(), every.max()])
-    said = re.search(r"fraction of missing numbers, (\.\d\d) held", in_one_line("query_release"))
+    said = re.search(r"fraction of missing numbers was (\.\d\d)", in_one_line("query_release"))
     assert_shown(said.groups(), [table.loc["missing", "missing"]])
 
 
@@ -115,11 +115,15 @@ def test_coverage_on_surveys():
     table = committed("survey").set_index(["kind", "epsilon"])
     for kind, name in (("weights", "Weighted"), ("calibrated", "Calibrated")):
         said = text[text.index(f"**{name}.**") :]
-        found = re.search(r"At ε = 0.1, 1 and 8, (\d\d), (\d\d) and (\d\d) in 100", said).groups()
+        found = re.search(
+            r"At ε = 0.1, 1 and 8, the individual intervals contained the true value in "
+            r"(\d\d)%, (\d\d)% and (\d\d)% of cases",
+            said,
+        ).groups()
         assert_shown([f".{digits}" for digits in found], table.loc[kind, "cells"])
         assert (table.loc[kind, "cells, simultaneous"] > 0.99).all()
-        assert "simultaneous ones more than 99" in said
-    said = re.search(r"(\d\d) in 100 intervals of distribution functions held, and as many", text)
+        assert "simultaneous intervals did so in more than 99%" in said
+    said = re.search(r"coverage was (\d\d)% both for intervals of distribution functions and", text)
     assert_shown([f".{said[1]}"] * 2, table.loc["groups", ["cdf", "quantiles"]].mean())
 
 
@@ -167,9 +171,9 @@ def test_the_comparison_quotes_its_figures(head_to_head):
         return means(measure, better, epsilon) - means(measure, worse, epsilon)
 
     said = re.search(
-        r"gains (\.\d+) of AUC on average at ε = 0.05 and (\.\d+) at 0.1, .*?"
-        r"public rows alone: (\.\d+) and (\.\d+)\. "
-        r"On single tables its AUC is at most (\.\d+) below them, and its accuracy at most (\.\d+)",
+        r"gains (\.\d+) of AUC at ε = 0.05 and (\.\d+) at ε = 0.1, .*?"
+        r"public rows alone: at ε = 0.05, it is (\.\d+), compared with (\.\d+)\. On single tables, "
+        r"its AUC is at most (\.\d+) lower, and its accuracy at most (\.\d+) lower",
         text,
     ).groups()
     behind = [
@@ -199,7 +203,9 @@ def test_the_comparison_quotes_its_figures(head_to_head):
         [mean(d, m, "no public", e) - mean(d, m, "boosting", e) for d, m, e in cells],
     )
 
-    said = re.search(r"always predicts the same label has (\.\d+) and (\.\d+)", text).groups()
+    said = re.search(
+        r"always predicts the same label has an accuracy of (\.\d+) and (\.\d+)", text
+    ).groups()
     majority = [figures[data, "accuracy", "majority", 0.0][0] for data in ("flights", "mlc_churn")]
     assert_shown(said, majority)
 
@@ -230,7 +236,7 @@ def test_the_comparison_quotes_boosting_on_synthetic_rows(head_to_head):
         >= round(mean(data, measure, ours, epsilon), 3)
     }
     assert not_behind == {("accuracy", "mlc_churn", 1.0, rivals[0])}
-    said = re.search(r"pairs with the label give (\.\d+) beside (\.\d+)\.", text).groups()
+    said = re.search(r"pairs with the label give (\.\d+), compared with (\.\d+)\.", text).groups()
     assert_shown(said, [mean("mlc_churn", "accuracy", m, 1.0) for m in (rivals[0], ours)])
 
 
@@ -249,9 +255,9 @@ def test_the_comparison_quotes_the_aim_of_opendp(head_to_head):
 def test_the_comparison_quotes_tab_pe():
     accuracy = committed("tab_pe").set_index("method")["mean"]
     said = re.search(
-        r"Tab-PE is ahead: (\.\d+) at ε, and (\.\d+) at ε/2, beside (\.\d+) of boosting.*?"
-        r"With 300 labelled public rows boosting has (\.\d+), and a forest of these rows alone "
-        r"(\.\d+)\. .*? without privacy: (\.\d+)\.",
+        r"reaches (\.\d+) at ε and (\.\d+) at ε/2, compared with (\.\d+) for boosting.*?"
+        r"With 300 labelled public rows, boosting reaches (\.\d+), and a forest fitted to these "
+        r"rows alone reaches (\.\d+)\. .*? without privacy, which reaches (\.\d+)\.",
         in_one_line("comparison"),
     ).groups()
     methods = [
@@ -350,25 +356,25 @@ def test_spark_beside_dask():
 
 CHECKED = {
     "comparison": (
-        r"It gains \.\d\d of AUC .*? accuracy at most \.\d+\.",
+        r"it gains \.\d\d of AUC .*? accuracy at most \.\d+ lower\.",
         r"on adult at ε = 1 \(by \.\d+\).*? loans, by \.\d+ and \.\d+\.",
-        r"always predicts the same label has \.\d+ and \.\d+\.",
-        r"Tab-PE is ahead: \.\d+.*? without privacy: \.\d+\.",
-        r"its mean AUC is lower by \.\d+.*?give \.\d+ beside \.\d+\.",
+        r"always predicts the same label has an accuracy of \.\d+ and \.\d+,",
+        r"it reaches \.\d+ at ε and .*? without privacy, which reaches \.\d+\.",
+        r"its mean AUC is lower by \.\d+.*?give \.\d+, compared with \.\d+\.",
         r"\.833\(4\) means a mean of \.833 and a standard deviation of \.004",  # an example
         r"Differences below about \.005",  # a threshold
     ),
     "faq": (r"this cost (\.\d{3}) and (\.\d{3}) of AUC",),
     "how_many_public_rows": (
         r"AUC is (\.\d{3}) lower on CPS1988 and (\.\d{3}) lower on adult, "
-        r"where the lowest of eight splits was (\.\d{3})",
+        r"where the lowest AUC in eight splits was (\.\d{3})",
     ),
     "public_rows": (
         r"an AUC of (\.\d{3}) with 300 described rows, (\.\d{3}) with 300 real public rows, "
         r"and (\.\d{3}) with 30 real ones",
     ),
     "query_release": (
-        r"fraction of missing numbers, \.\d\d held",
+        r"fraction of missing numbers was \.\d\d",
         r"it is 0\.\d\d with 500 public rows and 0\.\d\d with 10,000",
     ),
 }
