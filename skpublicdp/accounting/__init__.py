@@ -1,4 +1,4 @@
-"""Privacy accounting: events with their prices in (ε, δ), zCDP and GDP, plans, and receipts."""
+"""Privacy accounting: events and their prices in (ε, δ), zCDP and GDP, plans, and receipts."""
 
 from skpublicdp.accounting.amplification import (
     base_delta,

@@ -1,11 +1,12 @@
 """Privacy amplification by subsampling, rounded towards larger privacy loss.
 
 Suppose an (ε, δ)-differentially private algorithm runs on a secret uniform subset of fixed size
-with a fraction q of the rows. The result is (ln(1 + q (e^ε - 1)), q δ)-differentially private when
-one row is replaced (Balle, Barthe and Gaboardi 2018, Theorem 9). The theorem requires that the role
-of a drawn row does not depend on the other drawn rows. Algorithm 4 of Beimel, Nissim and Stemmer
-(2015) labels the first rows of the subset, so replacing a row also changes the role of another row.
-The amplification is then smaller: ``roles="paper"``, proved in docs/proofs/subsampling.md.
+with a fraction q of the rows. The subsampled algorithm is then (ln(1 + q (e^ε - 1)), q
+δ)-differentially private when one row is replaced (Balle, Barthe and Gaboardi 2018, Theorem 9). The
+theorem assumes that the role of a drawn row does not depend on which other rows are drawn.
+Algorithm 4 of Beimel, Nissim and Stemmer (2015) labels the first rows of the subset, so replacing
+one row can also change the role of another row. In that case, the amplification is weaker:
+``roles="paper"``, proved in docs/proofs/subsampling.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from skpublicdp.accounting.rounding import (
 )
 
 SUBSAMPLING_PROOF = "Balle, Barthe and Gaboardi (2018), Theorem 9; docs/proofs/subsampling.md"
-"""Reference of amplification by subsampling in receipts."""
+"""Reference that receipts cite for amplification by subsampling."""
 
 
 def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") -> float:
@@ -35,12 +36,12 @@ def subsampled_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "rando
     epsilon : Fraction
         ε of the algorithm on its own input, non-negative.
     rate : Fraction
-        Fraction of the rows in the subsample, in (0, 1]. The subsample is a uniform subset of fixed
-        size.
+        Fraction of the rows that are in the subsample, in (0, 1]. The subsample is a uniform subset
+        of fixed size.
     roles : {"random", "paper"}, default="random"
-        Which rows of the subset the algorithm receives with their labels: ``"random"`` for a
-        uniform choice (or all rows, or none), ``"paper"`` for the first rows in the order of the
-        data set.
+        Which rows of the subset are passed to the algorithm together with their labels:
+        ``"random"`` for a uniformly random choice (or all rows, or none), ``"paper"`` for the first
+        rows in data set order.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def base_epsilon(epsilon: Fraction, rate: Fraction, *, roles: str = "random") ->
     epsilon : Fraction
         ε of the subsampled algorithm, non-negative.
     rate : Fraction
-        Fraction of the rows in the subsample, in (0, 1].
+        Fraction of the rows that are in the subsample, in (0, 1].
     roles : {"random", "paper"}, default="random"
         As in `subsampled_epsilon`.
 
@@ -130,7 +131,7 @@ def base_delta(
     delta : Fraction
         δ of the subsampled algorithm, in [0, 1].
     rate : Fraction
-        Fraction of the rows in the subsample, in (0, 1].
+        Fraction of the rows that are in the subsample, in (0, 1].
     epsilon, epsilon_base : Fraction
         ε of the subsampled algorithm and of the base algorithm, with
         ``subsampled_epsilon(epsilon_base, rate, roles=roles) <= epsilon``.
@@ -141,7 +142,7 @@ def base_delta(
     -------
     float
         δ / q, or with the paper's roles δ / (q (1 + max(0, e^epsilon_base - e^epsilon))), rounded
-        down; at most 1. The paper has the larger factor 7 + e^epsilon_base (Claim 5.7).
+        down; at most 1. The paper proves a larger factor, 7 + e^epsilon_base (Claim 5.7).
 
     References
     ----------
@@ -222,12 +223,12 @@ def subsampled_delta(
 def subsample_size(
     pool: int, epsilon: Fraction, epsilon_base: Fraction, *, roles: str = "random"
 ) -> int:
-    """Return the largest size of a subsample for which the amplified ε is at most `epsilon`.
+    """Return the largest subsample size for which the amplified ε is at most `epsilon`.
 
     Parameters
     ----------
     pool : int
-        Number of rows, at least 1.
+        Number of rows to sample from, at least 1.
     epsilon, epsilon_base : Fraction
         ε of the subsampled algorithm and of the base algorithm.
     roles : {"random", "paper"}, default="random"
@@ -237,7 +238,8 @@ def subsample_size(
     -------
     int
         The largest n with ``subsampled_epsilon(epsilon_base, n / pool, roles=roles) <= epsilon``.
-        The result is 0 if even one row exceeds `epsilon`, and `pool` if no amplification is needed.
+        The result is 0 if even a subsample of one row exceeds `epsilon`, and `pool` if no
+        amplification is needed.
 
     References
     ----------
@@ -272,6 +274,6 @@ def _check_rate(rate: Fraction) -> Fraction:
 
 
 def _check_roles(roles: str) -> None:
-    """Raise ValueError for unknown roles of the rows of a subsample."""
+    """Raise ValueError if `roles` is not one of the known values."""
     if roles not in ("random", "paper"):
         raise ValueError(f"roles must be 'random' or 'paper'; got {roles!r}.")

@@ -1,4 +1,4 @@
-"""The cap of one fit, which decides whether the fit's (ε, δ) covers a plan."""
+"""Cap on the privacy cost of one fit, which decides whether the fit's (ε, δ) covers a plan."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class BudgetCap:
     epsilon, delta : Fraction
         The guarantee of the fit.
     accountant : {"pure", "zcdp", "gdp", "auto"}
-        Accountant of the budget, or ``"pure"`` without a budget. ``"pure"`` accepts any proof of
-        (ε, δ). All other accountants compare the ρ or μ² of the plan with the ρ or μ² of the cap.
-        ``"auto"`` also accepts events that may fail if their ε and δ add up to at most (ε, δ).
+        Accountant of the budget, or ``"pure"`` without a budget. ``"pure"`` accepts any plan that
+        is provably (ε, δ)-differentially private. The other accountants compare the plan's ρ or μ²
+        with that of the cap. ``"auto"`` also accepts events that may fail, provided that their ε
+        and δ add up to at most (ε, δ).
 
     Examples
     --------
@@ -73,7 +74,7 @@ class BudgetCap:
         )
 
     def default_plan(self) -> Event:
-        """Return a plan for any Gaussian noise within the cap, or for any pure event if δ is 0."""
+        """Return a plan that admits any Gaussian noise in the cap, or any pure event if δ is 0."""
         return Gaussian(self._mu_squared()) if self.delta else Pure(self.epsilon)
 
     def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
@@ -99,8 +100,8 @@ class BudgetCap:
     def equal_draws(self, count: int) -> Fraction:
         """Return the largest ε per draw for which the cap admits `count` draws.
 
-        Without a budget, or with the accountant ``"pure"``, the larger of two values is returned:
-        the ε by basic composition and the ε of `plans.equal_draws`.
+        Without a budget, or with the accountant ``"pure"``, the function returns the larger of two
+        values: the ε from basic composition and the ε from `plans.equal_draws`.
         """
         equal_share = self.epsilon / count
         price, limit = self._currency()
@@ -113,14 +114,14 @@ class BudgetCap:
         return root_below(limit / (coefficient * count))
 
     def _mu_squared(self) -> Fraction:
-        """Return the largest μ² of Gaussian noise that the cap admits; for zCDP, μ² = 2 ρ."""
+        """Return the largest μ² for which the cap admits Gaussian noise; for zCDP, μ² = 2 ρ."""
         price, limit = self._currency()
         return 2 * limit if price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)
 
     def _currency(self) -> tuple[Callable[[Event], Any] | None, Fraction]:
-        """Return the accountant's price function (ρ or μ²) and the price of (ε, δ).
+        """Return the accountant's price function (for ρ or μ²) and the price of (ε, δ).
 
-        The function is None if costs are pairs (ε, δ), for which no single price exists.
+        The function is None if costs are (ε, δ) pairs, which have no single price.
         """
         if not self.delta or self.accountant == "pure":
             return None, Fraction(0)

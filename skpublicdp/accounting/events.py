@@ -1,9 +1,9 @@
-"""Privacy events: uses of private rows, with prices in (ε, δ), zCDP and GDP.
+"""Privacy events, which describe uses of private rows and their prices in (ε, δ), zCDP and GDP.
 
 An event is a tree of mechanisms. The tree describes either a mechanism that was run, or a plan,
 which lists in advance everything that a fit may run. The price of an event is an upper bound on its
-privacy loss. docs/proofs/budgets.md has the proofs of these prices. `plans` computes a tighter
-composition for the events of one fit.
+privacy loss. docs/proofs/budgets.md has the proofs of these prices. The module `plans` computes a
+tighter composition of the events in one fit.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ Price = Fraction | float
 """Privacy cost: an exact fraction, or `math.inf`."""
 
 DRAW_MU_SQUARED_RATE = Fraction(11, 28)
-"""Rational bound above π/8: a draw with ε is μ-GDP for μ² = (π/8) ε² (docs/proofs/moments.md)."""
+"""Rational upper bound on π/8: a draw with parameter ε is μ-GDP for μ² = (π/8) ε²
+(docs/proofs/moments.md)."""
 
 MAX_BOUNDED_RANGE_EPSILON = 16
-"""Largest ε for which `DRAW_MU_SQUARED_RATE` gives the smaller μ² of a draw."""
+"""Largest ε for which `DRAW_MU_SQUARED_RATE` gives a smaller μ² of a draw than the general
+bound."""
 
 
 class Sensitivity(NamedTuple):
-    """Sensitivity of integer statistics, i.e. their largest change when one row is replaced.
+    """Sensitivity of integer statistics, i.e. the largest change when one row is replaced.
 
     Attributes
     ----------
     absolute : int
-        The ℓ1 sensitivity, i.e. the sum of absolute changes.
+        The ℓ1 sensitivity, i.e. the largest sum of absolute changes.
     squared : int
-        The square of the ℓ2 sensitivity, i.e. the sum of squared changes.
+        The squared ℓ2 sensitivity, i.e. the largest sum of squared changes.
     """
 
     absolute: int
@@ -45,7 +47,7 @@ class Sensitivity(NamedTuple):
 
 
 class _ExactAmounts:
-    """Base class of events, which converts numeric fields to exact, non-negative fractions."""
+    """Base class for events, which converts numeric fields to exact, non-negative fractions."""
 
     def __post_init__(self) -> None:
         for name, amount in list(vars(self).items()):
@@ -54,7 +56,7 @@ class _ExactAmounts:
 
 @dataclass(frozen=True)
 class Pure(_ExactAmounts):
-    """Any ε-differentially private mechanism, such as Laplace noise.
+    """Any ε-differentially private mechanism, such as the Laplace mechanism.
 
     Attributes
     ----------
@@ -66,19 +68,20 @@ class Pure(_ExactAmounts):
 
     noise_name: ClassVar[str] = "discrete Laplace noise"
     variance_power: ClassVar[int] = 2
-    """The noise variance is proportional to share ** -variance_power of the privacy cost."""
+    """If the event receives the fraction `share` of a privacy cost, the noise variance is
+    proportional to ``share ** -variance_power``."""
     excess_kurtosis: ClassVar[float] = 3.0
 
     def scaled(self, share: Fraction) -> Pure:
-        """Return the event whose privacy cost is the fraction `share` of this event's cost."""
+        """Return the event that has the fraction `share` of this event's privacy cost."""
         return Pure(share * self.epsilon)
 
     def signal_to_noise(self, count: float) -> float:
-        """Return a count divided by the scale 2/ε of Laplace noise at sensitivity 2."""
+        """Return a count divided by 2/ε, the scale of Laplace noise for sensitivity 2."""
         return count * (float(self.epsilon) / 2)
 
     def variance(self, sensitivity: Sensitivity) -> float:
-        """Return the variance 2 (Δ₁/ε)² of the continuous Laplace noise before discretization."""
+        """Return 2 (Δ₁/ε)², the variance of the continuous Laplace noise before discretization."""
         scale = sensitivity.absolute / float(self.epsilon)
         return 2 * scale * scale
 
@@ -100,15 +103,15 @@ class Gaussian(_ExactAmounts):
     excess_kurtosis: ClassVar[float] = 0.0
 
     def scaled(self, share: Fraction) -> Gaussian:
-        """Return the event whose privacy cost is the fraction `share` of this event's cost."""
+        """Return the event that has the fraction `share` of this event's privacy cost."""
         return Gaussian(share * self.mu_squared)
 
     def signal_to_noise(self, count: float) -> float:
-        """Return a count divided by the standard deviation 1/μ of noise at sensitivity 1."""
+        """Return a count divided by 1/μ, the standard deviation of noise for sensitivity 1."""
         return count * math.sqrt(self.mu_squared)
 
     def variance(self, sensitivity: Sensitivity) -> float:
-        """Return the variance (Δ₂/μ)² of the noise before rounding."""
+        """Return (Δ₂/μ)², the variance of the Gaussian noise before rounding."""
         return sensitivity.squared / float(self.mu_squared)
 
 
@@ -123,7 +126,8 @@ class Draw(_ExactAmounts):
     Attributes
     ----------
     epsilon : Fraction
-        Upper bound on its ε. The privacy loss lies in an interval of this length.
+        Upper bound on its ε. For any two neighbouring data sets, the privacy loss lies in an
+        interval of length ε.
     """
 
     epsilon: Fraction
@@ -169,7 +173,7 @@ class Steps:
     Attributes
     ----------
     parts : tuple of events
-        The events in chronological order. Each event may depend on everything released before it.
+        The events, in chronological order. Each event may depend on everything released before it.
     """
 
     parts: tuple[Event, ...]
@@ -182,8 +186,8 @@ class Steps:
 class Either:
     """One of several events, chosen adaptively from everything released before.
 
-    Events on disjoint sets of rows count as a single event as well, since only one of these events
-    uses a replaced row.
+    Events on disjoint sets of rows also count as a single event, since a replaced row affects only
+    one of them.
 
     Attributes
     ----------
@@ -238,7 +242,7 @@ def basic_price(event: Event) -> tuple[Price, Fraction]:
 
 
 def rho_price(event: Event) -> Price:
-    """Return the ρ of zero-concentrated differential privacy of an event.
+    """Return the price of an event as ρ of zero-concentrated differential privacy.
 
     Examples
     --------
@@ -259,7 +263,7 @@ def rho_price(event: Event) -> Price:
 
 
 def mu_squared_price(event: Event) -> Price:
-    """Return the μ² of Gaussian differential privacy of an event.
+    """Return the price of an event as μ² of Gaussian differential privacy.
 
     Examples
     --------
@@ -286,10 +290,10 @@ def mu_squared_price(event: Event) -> Price:
 
 
 def without_failures(event: Event) -> Event:
-    """Return an event with δ = 0 that describes the same mechanism conditional on no failure.
+    """Return an event with δ = 0 that describes the same mechanism, given that it does not fail.
 
-    An (ε, δ)-differentially private mechanism is ε-differentially private except with probability
-    δ. Budgets add up these failure probabilities separately from all other prices
+    An (ε, δ)-differentially private mechanism behaves like an ε-differentially private one, except
+    with probability δ. Budgets sum these failure probabilities separately from all other prices
     (docs/proofs/budgets.md).
 
     Examples
@@ -311,11 +315,11 @@ def without_failures(event: Event) -> Event:
 
 
 def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
-    """Yield the possible remainders of a plan after an event; yield none if the event exceeds it.
+    """Yield what may remain of a plan after an event, or nothing if the event exceeds the plan.
 
-    The event and any one remainder together cost at most as much as the plan
+    The event and any one of the remaining plans together cost at most as much as the original plan
     (docs/proofs/budgets.md). Steps of the plan may be skipped. The price of the event is subtracted
-    from a pure, approximate or Gaussian step. The μ² of noise may be subtracted from several
+    from a pure, approximate or Gaussian step. The μ² of Gaussian noise may be spread over several
     consecutive Gaussian steps.
 
     Examples
@@ -353,9 +357,9 @@ def remaining_plans(plan: Event, event: Event) -> Iterator[Event]:
 
 
 def _remaining_steps(steps: tuple[Event, ...], event: Event) -> Iterator[Event]:
-    """Yield the remainder of sequential steps for each step that can cover the event.
+    """For each step that can cover the event, yield the steps that remain.
 
-    All steps before that step are skipped, and all steps after it remain.
+    Earlier steps are skipped, and later steps remain unchanged.
     """
     for i, step in enumerate(steps):
         later_steps = steps[i + 1 :]
@@ -381,16 +385,16 @@ NO_EVENT = Steps(())
 """The empty plan, which allows no use of private rows."""
 
 EXHAUSTED = (NO_EVENT, Gaussian(Fraction(0)), Pure(Fraction(0)))
-"""Remainders that allow no event with a positive price."""
+"""Remaining plans that allow no further event with a positive price."""
 
 
 def to_text(event: Event) -> str:
-    """Return an event as JSON text, which `from_text` parses."""
+    """Return an event as a JSON string that `from_text` can parse."""
     return json.dumps(_to_list(event))
 
 
 def from_text(text: str) -> Event:
-    """Return the event from the JSON text of `to_text`.
+    """Return the event described by a JSON string from `to_text`.
 
     Examples
     --------
@@ -401,7 +405,7 @@ def from_text(text: str) -> Event:
 
 
 def _to_list(event: Event) -> list[Any]:
-    """Return an event as a list for JSON: its class name and fields, with numbers as strings."""
+    """Return an event as a list for JSON: class name and fields, with numbers as strings."""
     match event:
         case Steps(events) | Either(events):
             return [type(event).__name__, *map(_to_list, events)]
@@ -411,7 +415,7 @@ def _to_list(event: Event) -> list[Any]:
 
 
 def _from_list(values: list[Any]) -> Event:
-    """Return the event from a list made by `_to_list`."""
+    """Return the event described by a list from `_to_list`."""
     name, *fields = values
     match name:
         case "Steps":

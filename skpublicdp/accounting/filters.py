@@ -1,4 +1,4 @@
-"""Privacy filters, which admit adaptively chosen fits to a budget (docs/proofs/budgets.md)."""
+"""Privacy filters, which decide whether a budget admits the next fit (docs/proofs/budgets.md)."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 ACCOUNTANTS = ("auto", "pure", "zcdp", "gdp")
 
 FIT_KINDS = ("pure", "draw", "gaussian", "approximate")
-"""Kinds of fits: any fit with δ = 0, only draws, Gaussian noise, any other fit with δ > 0."""
+"""Kinds of fits: any fit with δ = 0, fits with only draws, fits with Gaussian noise, and any other
+fit with δ > 0."""
 
 FAILURE_SHARE, SINGLE_NOISE_SHARE, SPLIT_SHARE = Fraction(1, 10), Fraction(1, 30), Fraction(1, 30)
-"""Shares of the δ of a budget, with accountant "auto".
+"""How the accountant "auto" splits the δ of a budget into shares.
 
 The first share is for events that may fail. The second and third shares are for the second and
-third rule of `Filter.admission_rules`.
+third rules of `Filter.admission_rules`.
 """
 
 N_EPSILON_PARTS = 16
-"""The third rule assigns k of these equal parts of ε to pure fits, and the rest to noise."""
+"""Number of equal parts of ε; the third rule assigns k parts to pure fits and the rest to noise."""
 
 MAX_FIT_EPSILON = 1 << 20
-"""Upper limit on the ε of a fit, far beyond any practical value."""
+"""Upper limit on the ε of a fit, far larger than any practical value."""
 
 
 ZERO = Fraction(0)
@@ -65,9 +66,10 @@ class Spent(NamedTuple):
 
 
 class Remaining(NamedTuple):
-    """Largest ε that a budget allows for one more fit, by kind of fit.
+    """Largest ε that a budget allows for one more fit, for each kind of fit.
 
-    Fits of different kinds compose differently, so these values differ from ε minus the spent ε.
+    Since different kinds of fits compose differently, these values differ from the total ε minus
+    the spent ε.
 
     Attributes
     ----------
@@ -76,10 +78,10 @@ class Remaining(NamedTuple):
     draw : float
         Largest ε of a fit that only draws a rule by the exponential mechanism.
     gaussian : float
-        Largest ε of a fit that adds Gaussian noise, for the δ of the budget. This ε is 0 if the δ
-        of the budget is 0.
+        Largest ε of a fit that adds Gaussian noise, assuming that the fit uses the δ of the budget.
+        This ε is 0 if the δ of the budget is 0.
     approximate : float
-        Largest ε of any other fit with δ > 0, for the remaining δ.
+        Largest ε of any other fit with δ > 0, assuming that the fit uses the remaining δ.
     """
 
     pure: float
@@ -106,7 +108,7 @@ class SpentTotals(NamedTuple):
     Attributes
     ----------
     delta : Fraction
-        Total δ of events that may fail. All other fields are conditional on no failure.
+        Total δ of events that may fail. All other fields assume that no event fails.
     rho, mu_squared : Fraction or None
         Total ρ of zCDP and total μ² of Gaussian differential privacy, None if infinite.
     pure : Fraction
@@ -116,7 +118,7 @@ class SpentTotals(NamedTuple):
     noisy : int
         Number of fits with Gaussian noise.
     fits : int
-        Number of fits with a positive cost.
+        Number of fits whose cost is positive.
 
     Examples
     --------
@@ -135,7 +137,7 @@ class SpentTotals(NamedTuple):
 
     @classmethod
     def from_event(cls, event: Event) -> SpentTotals:
-        """Return the costs of a fit with the plan `event`, rounding ρ and μ² up to 64 bits."""
+        """Return the costs of a fit whose plan is `event`, with ρ and μ² rounded up to 64 bits."""
         epsilon, delta = basic_price(event)
         event = without_failures(event)
         rho, mu_squared = (
@@ -160,15 +162,15 @@ class SpentTotals(NamedTuple):
         )
 
     def to_text(self) -> str:
-        """Return the exact totals as JSON text, which `from_text` parses."""
+        """Return the exact totals as a JSON string that `from_text` can parse."""
         fields = self._asdict().items()
         return json.dumps({name: None if price is None else str(price) for name, price in fields})
 
     @classmethod
     def from_text(cls, text: str) -> SpentTotals:
-        """Return the totals from JSON text written by `to_text`.
+        """Return the totals stored in a JSON string from `to_text`.
 
-        Text in another format raises AttributeError, TypeError or ValueError.
+        A string in any other format raises AttributeError, TypeError or ValueError.
         """
         fields = json.loads(text).items()
         prices: dict[str, Any] = {name: price and Fraction(price) for name, price in fields}
@@ -179,7 +181,7 @@ ZERO_SPENT = SpentTotals(ZERO, ZERO, ZERO, ZERO, ZERO, 0, 0)
 
 
 class AdmissionRule(NamedTuple):
-    """Sufficient condition for admission: a total μ² implies (ε, δ)-differential privacy.
+    """Sufficient condition for admission: the total μ² implies (ε, δ)-differential privacy.
 
     Attributes
     ----------
@@ -188,8 +190,8 @@ class AdmissionRule(NamedTuple):
     epsilon, delta : Fraction
         The (ε, δ) that the total must imply.
     is_reused : bool
-        Whether the same (ε, δ) occurs with other totals. The largest admissible μ² is then
-        computed, since it is cached.
+        Whether the same (ε, δ) is checked for several totals. If so, the largest admissible μ² is
+        computed once and cached.
     """
 
     noise: Fraction | None
@@ -198,13 +200,13 @@ class AdmissionRule(NamedTuple):
     is_reused: bool = True
 
     def is_met(self) -> bool:
-        """Indicate whether the total μ² implies (ε, δ)."""
+        """Indicate whether the total μ² implies (ε, δ)-differential privacy."""
         if self.is_reused:
             return self.remaining() >= 0
         return self.noise is not None and implies(self.noise, self.epsilon, self.delta)
 
     def remaining(self) -> Fraction:
-        """Return the μ² that may be added to the total, or a negative number if none may."""
+        """Return the μ² that can still be added, or a negative number if nothing can."""
         max_mu_squared = gaussian_mu_squared(self.epsilon, self.delta)
         return Fraction(-1) if self.noise is None else max_mu_squared - self.noise
 
@@ -216,9 +218,9 @@ class Filter:
     Attributes
     ----------
     epsilon, delta : Fraction
-        The cap, which is the guarantee for all fits together.
+        The cap, i.e. the joint guarantee of all fits.
     accountant : {"auto", "pure", "zcdp", "gdp"}
-        As in `PrivacyBudget`, and ``"pure"`` if δ is 0.
+        As in `PrivacyBudget`, but always ``"pure"`` if δ is 0.
     """
 
     epsilon: Fraction
@@ -228,7 +230,7 @@ class Filter:
     def admits(self, total: SpentTotals) -> bool:
         """Indicate whether the total cost of several fits stays within the (ε, δ) of the budget.
 
-        The δ of fits that may fail has a separate allowance. All other costs are compared in the
+        A separate allowance limits the δ of fits that may fail. All other costs are compared in the
         units of the accountant: ρ for ``"zcdp"``, the sum of ε for ``"pure"`` (where Gaussian noise
         has no finite cost), μ² for ``"gdp"``, and for ``"auto"`` either the sum of ε or any rule
         for μ².
@@ -245,10 +247,10 @@ class Filter:
         return any(rule.is_met() for rule in self.admission_rules(total))
 
     def failure_allowance(self, total: SpentTotals) -> Fraction:
-        """Return the largest total δ that failures may have.
+        """Return the largest allowed total δ of fits that may fail.
 
-        With ``"auto"``, failures have a share of δ (`FAILURE_SHARE`). A single fit may use all of
-        δ.
+        With ``"auto"``, the fraction `FAILURE_SHARE` of δ is reserved for failures. A single fit,
+        however, may use the entire δ.
         """
         if self.accountant == "auto":
             is_single = total.fits <= 1 and not total.noisy
@@ -256,7 +258,7 @@ class Filter:
         return self.delta if self.accountant == "pure" else ZERO
 
     def admission_rules(self, total: SpentTotals) -> list[AdmissionRule]:
-        """Return the rules of ``"auto"`` and ``"gdp"``, one of which must hold to admit a total.
+        """Return the admission rules of ``"auto"`` and ``"gdp"``; one met rule admits a total.
 
         1. All fits count as Gaussian noise, and their μ² add up.
         2. The ε of pure fits and the ε of one fit with Gaussian noise add up.
@@ -277,7 +279,7 @@ class Filter:
         return rules
 
     def spent(self, total: SpentTotals) -> Spent:
-        """Return the smallest (ε, δ) whose filter admits a total that this filter admits."""
+        """Return the (ε, δ) of the smallest filter that admits a total admitted by this one."""
         if self.accountant == "zcdp":
             return Spent(zcdp_epsilon(total.rho or ZERO, self.delta), written_above(self.delta))
         candidates = []
@@ -293,17 +295,17 @@ class Filter:
     def largest_epsilon(
         self, total: SpentTotals, kind: str, delta: Fraction | None = None
     ) -> float:
-        """Return the largest ε of one more fit.
+        """Return the largest ε that one more fit may have.
 
         Parameters
         ----------
         total : SpentTotals
             Total cost of the fits so far.
         kind : {"pure", "draw", "gaussian", "approximate"}
-            Kind of the fit, by its mechanisms (`FIT_KINDS`).
+            Kind of fit, which depends on its mechanisms (see `FIT_KINDS`).
         delta : Fraction, optional
-            δ of the fit, for the last two kinds. The default is the δ of the cap, or its remainder
-            if the δ values of fits are added up.
+            δ of the fit, for the last two kinds. The default is the δ of the cap, or the part of
+            this δ that remains if the δ values of fits are added up.
         """
         if kind == "draw":
             return self._largest_epsilon_by_search(total, Draw)
@@ -323,7 +325,7 @@ class Filter:
         return self._largest_gaussian(total, exact_delta)
 
     def _largest_gaussian(self, total: SpentTotals, delta: Fraction) -> float:
-        """Return the largest ε of one more fit with Gaussian noise, for its δ.
+        """Return the largest ε that one more fit with Gaussian noise may have, given its δ.
 
         The fit converts (ε, δ) back to ρ or μ², which must not exceed the remainder. Therefore ε is
         rounded down.
@@ -341,7 +343,7 @@ class Filter:
         return float(epsilon)
 
     def refusal_message(self, event: Event, total: SpentTotals) -> str:
-        """Return the error message for a refused event, given the total cost of earlier fits."""
+        """Return the error message for a refused event, given the cost of earlier fits."""
         price = SpentTotals.from_event(event)
         accountant = f"accountant={self.accountant!r}"
         cap = f"of the budget of ε = {float(self.epsilon):g}, δ = {float(self.delta):g}"
@@ -378,7 +380,7 @@ class Filter:
         return f"This fit requests {requested}, but {remaining} is left {cap}; {advice}."
 
     def _no_delta_message(self, price: SpentTotals, total: SpentTotals) -> str:
-        """Return the error message for a fit with δ > 0 that is refused by a budget without δ."""
+        """Return the error message for a fit with δ > 0 that a budget with δ = 0 refuses."""
         advice = "fit with delta=0, or stop here"
         if not total.fits:  # no promise depends on the budget yet
             advice = "fit with delta=0, or plan a δ before the first fit: "
@@ -389,13 +391,13 @@ class Filter:
         )
 
     def _all_noise_share(self, total: SpentTotals) -> Fraction:
-        """Return the share of δ for the first admission rule, which treats all fits as noise."""
+        """Return the share of δ for the first rule, which treats all fits as Gaussian noise."""
         if self.accountant == "gdp" or (total.fits <= 1 and not total.delta):
             return Fraction(1)  # the first fit is not chosen adaptively
         return 1 - FAILURE_SHARE - SINGLE_NOISE_SHARE - SPLIT_SHARE
 
     def _required_epsilons(self, total: SpentTotals) -> Iterator[Fraction]:
-        """Yield, for each admission rule, the smallest ε of a budget that admits a total."""
+        """For each admission rule, yield the smallest ε of a budget that would admit a total."""
 
         def to_epsilon(noise: Fraction, share: Fraction) -> Fraction:
             return exact_fraction(gaussian_epsilon(noise, self.delta * share))
@@ -414,7 +416,7 @@ class Filter:
     def _largest_epsilon_by_search(
         self, total: SpentTotals, make_event: Callable[[Fraction], Event]
     ) -> float:
-        """Return the largest float ε whose event is still admitted after a total, by bisection."""
+        """Find, by bisection, the largest float ε whose event is admitted after a total."""
 
         def admitted(epsilon: Any) -> bool:
             return self.admits(total + SpentTotals.from_event(make_event(exact_fraction(epsilon))))
@@ -429,7 +431,7 @@ class Filter:
 
 
 def _sum_unless_infinite(first: Fraction | None, second: Fraction | None) -> Fraction | None:
-    """Return the sum of two prices, where None stands for infinity."""
+    """Return the sum of two prices; None represents infinity."""
     return None if first is None or second is None else first + second
 
 

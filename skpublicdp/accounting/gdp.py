@@ -1,13 +1,13 @@
 """Conversion of Gaussian differential privacy (GDP) to (ε, δ), rounded towards larger loss.
 
-Gaussian noise of variance σ² on answers of squared ℓ2 sensitivity Δ² is μ-GDP for μ² = Δ² / σ²
-(Dong, Roth and Su 2019, Theorem 2.7). The squares add up under adaptive composition: two mechanisms
-with μ1² and μ2² on the same rows together have μ1² + μ2² (Corollary 3.3 of the same paper). The
-first output may even decide the μ² of the second mechanism, if the sum stays below a fixed bound
-(Smith and Thakurta 2022). Therefore add the μ² values as fractions, and convert the total to (ε, δ)
-at the end. This conversion is exact, whereas the conversion from zCDP is only a bound.
-docs/proofs/gaussian.md has the proofs, and lists the mechanisms whose μ² must not be added up in
-this way.
+Adding Gaussian noise of variance σ² to answers with squared ℓ2 sensitivity Δ² is μ-GDP for μ² = Δ²
+/ σ² (Dong, Roth and Su 2019, Theorem 2.7). The squares add up under adaptive composition: two
+mechanisms with μ1² and μ2² on the same rows have the total μ1² + μ2² (Corollary 3.3 of the same
+paper). The first output may even decide the μ² of the second mechanism, if the sum stays below a
+fixed bound (Smith and Thakurta 2022). Therefore, add up the μ² values as fractions, and convert
+only the total to (ε, δ). This conversion is exact, whereas the conversion from zCDP is only an
+upper bound. docs/proofs/gaussian.md has the proofs, and lists the mechanisms whose μ² must not be
+added up in this way.
 """
 
 from __future__ import annotations
@@ -30,25 +30,28 @@ from skpublicdp.accounting.rounding import (
 )
 
 START_DIGITS = 80
-"""Decimal digits in the first computation of δ, doubled until δ is precise enough."""
+"""Number of decimal digits in the first computation of δ, which is doubled until δ is precise
+enough."""
 
 ENCLOSURE_TOLERANCE = Decimal(1).scaleb(-28)
-"""Relative width of the enclosure of δ, and relative error of roots, far below float precision."""
+"""Relative width of the enclosure of δ, and relative error of roots, both far below float
+precision."""
 
 MAX_TAIL_DEVIATIONS = 1000
 """Number of standard deviations beyond which normal tails (below e^-500000) are not computed."""
 
 MIN_TAIL = Decimal(1).scaleb(-200_000)
-"""Upper bound on the tails that are not computed, and absolute width of the smallest enclosures."""
+"""Upper bound on tails that are not computed, and absolute width of the narrowest enclosures."""
 
 MIN_DELTA = Decimal(1).scaleb(-100_000)
-"""Smallest value of δ and of 1 - δ that can be converted."""
+"""Smallest values of δ and 1 - δ that can be converted."""
 
 MAX_ROOT_STEPS = 200
 """Maximum number of Newton steps."""
 
 ROOT_TOLERANCE = 1000 * ENCLOSURE_TOLERANCE
-"""Relative step size at which a root is accepted, above the noise of the enclosed function."""
+"""Relative step size at which a root is accepted, which exceeds the numerical noise of the
+function."""
 
 MAX_SERIES_ARGUMENT = 5
 """Argument below which Mills' ratio uses a series instead of a continued fraction."""
@@ -63,7 +66,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> float:
     Parameters
     ----------
     mu_squared : Fraction
-        The sum of Δ² / σ² over all uses of Gaussian noise, non-negative.
+        The sum of Δ² / σ² over all uses of Gaussian noise, which must be non-negative.
     epsilon : Fraction
         Non-negative.
 
@@ -95,7 +98,7 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     Parameters
     ----------
     mu_squared : Fraction
-        The sum of Δ² / σ² over all uses of Gaussian noise, non-negative.
+        The sum of Δ² / σ² over all uses of Gaussian noise, which must be non-negative.
     delta : Fraction
         Strictly between 0 and 1.
 
@@ -152,7 +155,7 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
 
     See Also
     --------
-    zcdp_rho : The corresponding ρ of zCDP; twice that ρ is smaller than this μ².
+    zcdp_rho : The largest ρ of zCDP; twice this ρ is smaller than the result here.
 
     References
     ----------
@@ -242,7 +245,8 @@ def _two_point_quantile(epsilon: Fraction) -> Decimal:
 
 
 MAX_EXACT_EPSILON = 100_000
-"""Larger values of ε are converted by a bound with a relative error below 1e-4."""
+"""Largest ε that is converted exactly; larger values use a bound with a relative error below
+1e-4."""
 
 
 def _check_delta(delta: Fraction) -> Fraction:
@@ -255,10 +259,10 @@ def _check_delta(delta: Fraction) -> Fraction:
 
 
 def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Indicate whether μ-GDP provably implies (ε, δ)-differential privacy, for δ in (0, 1).
+    """Indicate whether μ-GDP provably implies (ε, δ)-differential privacy, where δ is in (0, 1).
 
-    The result is False if δ lies between the bounds computed for δ(ε), so that the case is
-    undecided.
+    The result is also False if δ lies between the computed bounds on δ(ε), in which case the
+    question is undecided.
     """
     if mu_squared == 0:
         return True
@@ -269,10 +273,10 @@ def implies(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 def _enclose_to_tolerance(
     mu_squared: Fraction, epsilon: Fraction, complement: Fraction = Fraction(1)
 ) -> Enclosure:
-    """Return tight bounds on the δ of μ-GDP for a given ε, using as many digits as needed.
+    """Return tight bounds on the δ of μ-GDP at a given ε, computed with as many digits as needed.
 
-    The relative distance of the bounds is at most `ENCLOSURE_TOLERANCE` times `complement`, which
-    equals 1 - δ if δ may be close to 1.
+    The relative distance between the bounds is at most `ENCLOSURE_TOLERANCE` times `complement`,
+    which equals 1 - δ if δ may be close to 1.
     """
     digits = START_DIGITS
     while True:
@@ -310,7 +314,7 @@ def _enclose_delta(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
 
 
 def _mills_ratio(z: Decimal) -> tuple[Decimal, Decimal]:
-    """Return Mills' ratio Q(z) / φ(z) for z >= 0, and a bound on its error.
+    """Return Mills' ratio Q(z) / φ(z) for z >= 0, together with a bound on the error.
 
     The computation uses the Taylor series of Q for small z, and Laplace's continued fraction for
     large z.
@@ -348,11 +352,11 @@ def _pi() -> Decimal:
 
 @lru_cache(maxsize=16)
 def _compute_pi(digits: int) -> Decimal:
-    """Return π by Machin's formula, 16 arctan(1/5) - 4 arctan(1/239), in integers."""
+    """Return π in integer arithmetic by Machin's formula, 16 arctan(1/5) - 4 arctan(1/239)."""
     unit: int = 10 ** (digits + 10)
 
     def arctan(inverse: int) -> int:
-        """Return arctan(1 / inverse) in units of 1 / `unit`, by its Taylor series."""
+        """Return arctan(1 / inverse), computed by a Taylor series, in units of 1 / `unit`."""
         power = total = unit // inverse
         odd, sign = 1, 1
         while power:
@@ -395,7 +399,9 @@ def _gap_in_minus_epsilon(mu_squared: Fraction, delta: Fraction) -> GapFunction:
 
 
 def _logit_gap(value: Decimal, slope: Decimal, delta: Fraction) -> tuple[Decimal, Decimal]:
-    """Return logit(value) - logit(δ) and its slope. Both tails are nearly linear in logits.
+    """Return the difference logit(value) - logit(δ) and the slope of this difference.
+
+    On the logit scale, both tails are nearly linear.
 
     `slope` is the derivative of `value`.
     """
@@ -413,8 +419,8 @@ def _normal_density(z: Decimal) -> Decimal:
 def _find_root(gap: GapFunction, low: Decimal, high: Decimal, start: Decimal) -> Decimal:
     """Return an approximate root of an increasing function, by Newton's method with bisection.
 
-    The root lies between `low` and `high`. A Newton step that leaves the interval is replaced by
-    the interval's midpoint.
+    The root lies between `low` and `high`. If a Newton step leaves the interval, the midpoint of
+    the interval is used instead.
     """
     x = start
     for _ in range(MAX_ROOT_STEPS):

@@ -1,9 +1,9 @@
 """Piecewise-linear upper bounds on the hockey-stick curves of privacy losses.
 
-A curve V maps u = e^ε to the largest δ that the later steps of a plan can cause at ε. V is
+A curve V maps u = e^ε to the largest δ at this ε that the later steps of a plan can cause. V is
 non-increasing and convex, with V(0) = 1. V is stored as upper bounds at the points u = e^(j h), for
-a range of integers j. Starting from (0, 1), V is interpolated linearly between these points, and it
-is constant after the last point. The proof is docs/proofs/plans.md.
+a range of integers j. V is interpolated linearly from (0, 1) through these points, and is constant
+after the last point. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from skpublicdp.typing import Floats
 
 ROUNDING_FACTOR = 1 + 2.0**-39
-"""Factor that covers all rounding errors in sums of a few thousand non-negative floats."""
+"""Factor that covers all rounding errors when a few thousand non-negative floats are summed."""
 
 MAX_RELATIVE_ROUNDING = 2.0**-38
 """Upper bound on the relative error of a value multiplied by `ROUNDING_FACTOR`."""
@@ -29,17 +29,17 @@ GAUSSIAN_TAIL_ERROR = 2.0**-42
 """Relative error of a Gaussian tail Φ(-z), per unit of 1 + z²."""
 
 MIN_DIVISOR = 2.0**-1000
-"""Smallest divisor, used in place of 0."""
+"""Smallest allowed divisor, which replaces 0."""
 
 CHORD_TABLE_ENTRIES = 2**15
-"""Approximate maximum number of floats in a table of chords, to limit memory."""
+"""Approximate maximum number of floats in a table of chords, which limits memory use."""
 
 
 @dataclass(frozen=True)
 class CurveGrid:
     """Grid of points u = e^(j h) at which curves are stored.
 
-    All methods accept and return the values of a curve, an ndarray of shape (last - first + 1,).
+    All methods accept and return curves as arrays of their values, of shape (last - first + 1,).
 
     Attributes
     ----------
@@ -89,10 +89,10 @@ class CurveGrid:
     def draw(self, epsilon: float, values: Floats) -> Floats:
         """Return the curve before a draw of the exponential mechanism, given the curve after it.
 
-        The privacy loss is t or t - ε for some t in [0, ε] that may depend on u (Dong, Durfee and
-        Rogers 2020). Therefore the curve at u is the maximum over y in [u / K, u], K = e^ε, of the
-        chord of V from y to K y, evaluated at u, where V is the curve after the draw. The maximum
-        over all y between two points of the grid is bounded by one raised chord
+        The privacy loss is either t or t - ε, for some t in [0, ε] that may depend on u (Dong,
+        Durfee and Rogers 2020). Therefore the curve at u is the maximum over y in [u / K, u], K =
+        e^ε, of the chord of V from y to K y, evaluated at u, where V is the curve after the draw.
+        The maximum over all y between two neighbouring grid points is bounded by one raised chord
         (`_bounding_chords`).
         """
         step, size = self.step, len(values)
@@ -161,8 +161,8 @@ class CurveGrid:
     def _extend(self, convex_heights: Floats, n_points: int) -> Floats:
         """Return heights at the grid points and at `n_points` further points on either side.
 
-        `convex_heights` are as in `_convex`. The curve is linear from u = 0 to the first point,
-        and constant after the last one.
+        The parameter `convex_heights` has the format returned by `_convex`. The curve is linear
+        from u = 0 to the first point, and constant after the last one.
         """
         height_at_zero, heights = convex_heights[0], convex_heights[1:]
         distances = self.step * np.arange(n_points, 0, -1)
@@ -172,26 +172,26 @@ class CurveGrid:
     def _multiple_below(self, logarithm: float) -> int:
         """Return the largest integer k with k h <= logarithm.
 
-        The rounded quotient has the right floor. If the float x is below the float k h, then x <= k
-        h (1 - 2^-53). Therefore x / h is not rounded up to k, since half the gap between floats
-        below k is less than k 2^-53.
+        Rounding does not change the floor of the quotient. If the float x is below the float k h,
+        then x <= k h (1 - 2^-53). Therefore x / h is not rounded up to k, since half the gap
+        between floats below k is less than k 2^-53.
         """
         return math.floor(logarithm / self.step)
 
     def _convex(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return a convex piecewise-linear function W above a convex curve.
+        """Return a convex, piecewise-linear upper bound W on a convex curve.
 
         Parameters
         ----------
         values : ndarray of float64, shape (n_points,)
-            Upper bounds on the curve, which rounding may have made non-convex.
+            Upper bounds on the curve, which may be slightly non-convex due to rounding.
 
         Returns
         -------
         weights : ndarray of float64, shape (n_points,)
             Non-negative weights with W(u) = w + Σ_j weights[j] max(0, 1 - u / u_j).
         heights : ndarray of float64, shape (n_points + 1,)
-            W at 0 and at the points, rounded up. The last height is w.
+            Values of W at 0 and at the grid points, rounded up. The last value is w.
         """
         points, bounds = self._points, np.concatenate([[1.0], values])
         widths = np.concatenate([points[:1], points[:-1] * math.expm1(self.step)])
@@ -224,7 +224,7 @@ def _interpolate(left: Floats, right: Floats, distance: float, step: float) -> F
     left, right : ndarray of float64
         Heights at the points.
     distance, step : float
-        Logarithmic distances of the position and of the right point from the left point.
+        Logarithmic distances from the left point to the position and to the right point.
     """
     right_weight = math.expm1(distance) / math.expm1(step)
     left_weight = math.exp(distance) * math.expm1(step - distance) / math.expm1(step)
@@ -249,19 +249,19 @@ def _bounding_chords(
     epsilon: float,
     width: float,
 ) -> tuple[Floats, Floats]:
-    """Return a chord for each interval of y that bounds all chords from y to K y, K = e^ε.
+    """Return, for each interval of y, a chord that bounds all chords from y to K y, where K = e^ε.
 
     On the interval, V(y) is linear from `start_first` to `start_last`, and V(K y) from `end_first`
     to `end_last`. The chord from the middle of the interval, raised by the curvature terms a and b
-    of docs/proofs/plans.md, lies above every chord from the interval wherever that chord is the
-    highest of all chords.
+    of docs/proofs/plans.md, lies above every chord that starts in the interval, at least where that
+    chord is the highest of all.
 
     Parameters
     ----------
     start_first, start_last, end_first, end_last : ndarray of float64, shape (n_chords,)
         Heights at both ends of each interval.
     epsilon, width : float
-        Logarithmic lengths of a chord and of an interval.
+        Lengths of a chord and of an interval on the logarithmic scale.
 
     Returns
     -------
@@ -286,19 +286,20 @@ def _bounding_chords(
 def _max_chords(
     chord_starts: Floats, chord_ends: Floats, start_weights: Floats, end_weights: Floats
 ) -> Floats:
-    """Return the highest chord at each point, over all intervals of y below it.
+    """Return the height of the highest chord at each point, over all lower intervals of y.
 
     Parameters
     ----------
     chord_starts, chord_ends : ndarray of float64, shape (n_intervals + n_points - 1,)
         Heights of the chord from each interval.
     start_weights, end_weights : ndarray of float64, shape (n_intervals,)
-        Probabilities of both ends, by the distance of the point from the interval, nearest first.
+        Probabilities of both ends for each distance between point and interval, in increasing order
+        of distance.
 
     Returns
     -------
     ndarray of float64, shape (n_points,)
-        Maxima over the intervals.
+        Maximum height at each point over all intervals.
     """
     n_intervals = len(start_weights)
     n_points = len(chord_starts) - n_intervals + 1
@@ -316,16 +317,16 @@ def _max_chords(
 
 
 def _round_up(values: Floats) -> Floats:
-    """Return values multiplied by `ROUNDING_FACTOR`, as upper bounds, and clipped to δ = 1."""
+    """Return the values multiplied by `ROUNDING_FACTOR` and clipped to 1, as upper bounds."""
     bounded: Floats = np.minimum(1.0, values * ROUNDING_FACTOR)
     return bounded
 
 
 def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
-    """Return upper bounds on the δ of a Gaussian mechanism, for logarithms x >= 0 of u.
+    """Return upper bounds on the δ of a Gaussian mechanism at u = e^x, for x >= 0.
 
-    δ is Φ(-z) - e^x Φ(-z - μ), z = x/μ - μ/2 (Balle and Wang 2018, Theorem 8). The bound assumes a
-    relative error of SciPy's Φ of at most 2^-44.
+    δ is Φ(-z) - e^x Φ(-z - μ), z = x/μ - μ/2 (Balle and Wang 2018, Theorem 8). The bound assumes
+    that the relative error of SciPy's Φ is at most 2^-44.
     """
     z = logarithms / mu - mu / 2
     upper_tail = ndtr(-z)

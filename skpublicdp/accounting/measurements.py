@@ -1,4 +1,4 @@
-"""Noise calibration: noise scales for a given privacy cost, and noisy measurements."""
+"""Noise calibration: the noise scale for a given privacy cost, and the resulting measurements."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from skpublicdp.accounting.rounding import fraction_above
 from skpublicdp.typing import Floats, Integers
 
 MIN_NOISE_VARIANCE = 2.0**-40
-"""Lower bound on a noise variance, so that it can be a divisor."""
+"""Lower bound on a noise variance, which makes it safe to divide by the variance."""
 
 NOISE_SCALE_BITS = 24
 """Binary digits of a noise scale. Fewer digits make sampling faster."""
 
 MAX_HALF_RATE = 300
-"""Argument above which sinh² overflows. The noise variance is then 0 as a float."""
+"""Argument above which sinh² overflows; the noise variance is then returned as 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Noisy counts or sums, with the scale of their noise.
+    """Noisy counts or sums, and the scale of the noise.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Measurement:
     scale : Fraction
         σ² of Gaussian noise before rounding, or the parameter b of discrete Laplace noise.
     variance : float
-        Noise variance of each value, to a close approximation.
+        Approximate noise variance of each value.
     """
 
     values: Integers
@@ -48,10 +48,10 @@ class Measurement:
 
 
 def _rounded_variance(sigma2: float) -> float:
-    """Return the variance of Gaussian noise of variance `sigma2` after rounding to integers.
+    """Return the variance that Gaussian noise of variance `sigma2` has after rounding to integers.
 
-    This variance is the sum of 2 m P(|noise| > m) over the half-integers m. If σ² is at most 1, the
-    first 19 terms are accurate to float precision.
+    This variance equals the sum of 2 m P(|noise| > m) over all positive half-integers m. If σ² is
+    at most 1, the first 19 terms are accurate to float precision.
     """
     if sigma2 > 1:
         return sigma2 + 1 / 12  # Sheppard's correction errs by less than 1e-7 here
@@ -61,7 +61,7 @@ def _rounded_variance(sigma2: float) -> float:
 
 
 def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float]:
-    """Return the scale and the variance of the noise for the privacy cost of an event.
+    """Return the scale and the variance of the noise that has the privacy cost of a given event.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float
 
 
 def noise_cdf(event: Noise, scale: Fraction, values: Floats) -> Floats:
-    """Return P(noise <= k) for each integer k in `values`, with the scale of `noise_scale`."""
+    """Return P(noise <= k) for each integer k in `values`, given the privacy cost of the noise."""
     if isinstance(event, Gaussian):
         return np.asarray(ndtr((values + 0.5) / math.sqrt(scale)))  # noise is rounded to integers
     # P(noise >= k) = P(noise <= -k) = e^(-k/b) / (1 + e^(-1/b)) for k >= 0

@@ -1,10 +1,10 @@
-"""Privacy cost of an adaptive plan, by hockey-stick divergences.
+"""Privacy cost of an adaptive plan, computed with hockey-stick divergences.
 
 A plan is an event that is fixed in advance: sequential steps, and adaptive choices between several
 plans. The δ(ε) of a plan is computed backwards from the last step. V(u) is the largest δ that the
-later steps can cause, with u = e^(ε - privacy loss so far). V is convex in u, so the
-piecewise-linear function through a few of its values is an upper bound. All floats are rounded up,
-so `plan_delta` returns an upper bound. The proof is docs/proofs/plans.md.
+later steps can cause, with u = e^(ε - privacy loss so far). Since V is convex in u, linear
+interpolation between a few values of V gives an upper bound. All floats are rounded up, so
+`plan_delta` returns an upper bound. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def plan_delta(plan: Event, epsilon: Fraction) -> float:
     -------
     float
         The smallest δ for which every run of the plan is (ε, δ)-differentially private, rounded up.
-        If δ is at least 1e-12, the overestimate is usually below one percent
+        If δ is at least 1e-12, it is usually overestimated by less than one percent
         (docs/proofs/plans.md).
 
     References
@@ -77,9 +77,9 @@ def largest_scale(
     Parameters
     ----------
     make_plan : callable
-        Function that maps a positive scale to a plan. The plan's cost must increase with the scale.
+        Function that maps a positive scale to a plan, whose cost must increase with the scale.
     epsilon, delta : Fraction
-        The budget; δ strictly between 0 and 1.
+        The budget, with δ strictly between 0 and 1.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def largest_scale(
     Raises
     ------
     ValueError
-        If every scale fits, or if every scale is too large.
+        If all scales fit the budget, or if none does.
 
     Examples
     --------
@@ -101,13 +101,13 @@ def largest_scale(
     epsilon, delta = non_negative("epsilon", epsilon), probability("delta", delta)
 
     def transform(plan_delta: float) -> float:
-        """Return 1 / (1 - ln δ), which is nearly linear in the scale if the scale is small."""
+        """Return 1 / (1 - ln δ), a nearly linear function of the scale for small scales."""
         return 1 / (1 - math.log(max(plan_delta, MIN_LOG_ARGUMENT)))
 
     target = transform(float(delta))
 
     def excess(scale: float) -> float:
-        """Return the transformed δ of a scale minus the target (negative if the plan fits)."""
+        """Return the transformed δ at a scale minus the target (negative if the plan fits)."""
         plan_delta = _plan_delta(make_plan(Fraction(scale)), epsilon)
         if Fraction(plan_delta) <= delta:  # exact, so that rounding cannot change the sign
             return min(transform(plan_delta) - target, -MIN_EXCESS)
@@ -117,14 +117,15 @@ def largest_scale(
 
 
 class _Bracket(NamedTuple):
-    """Bracket of scales: `low` fits the budget, and the larger `high` does not.
+    """Bracket of scales: the scale `low` fits the budget, and the larger scale `high` does not.
 
     Attributes
     ----------
     low, high : float
         The scales.
     low_excess, high_excess : float
-        Excess of each scale over the budget, negative for `low` and positive for `high`.
+        Excess of the cost at each scale over the budget, negative for `low` and positive for
+        `high`.
     """
 
     low: float
@@ -134,10 +135,11 @@ class _Bracket(NamedTuple):
 
 
 def _find_bracket(excess: Callable[[float], float], target: float) -> _Bracket:
-    """Bracket the largest scale with a negative excess by growing steps from scale 1.
+    """Bracket the largest scale with a negative excess, starting from scale 1 with growing steps.
 
-    The excess plus `target` is nearly linear in the scale. So a guess that is too large is divided
-    by its ratio to the target, with a margin, if this factor exceeds the growing step.
+    The excess plus `target` is nearly linear in the scale. If a guess is too large, it is therefore
+    divided by the ratio of its value to the target, with a margin, whenever this factor exceeds the
+    growing step.
     """
     low = high = 1.0
     low_excess = high_excess = excess(1.0)
@@ -163,11 +165,11 @@ def _find_bracket(excess: Callable[[float], float], target: float) -> _Bracket:
 
 
 def _narrow_bracket(excess: Callable[[float], float], bracket: _Bracket) -> float:
-    """Narrow a bracket to `SCALE_TOLERANCE` by the secant method, and return its low end.
+    """Narrow a bracket to `SCALE_TOLERANCE` by the secant method, and return the lower end.
 
-    The guess lies slightly beyond the secant's root, as seen from the nearer end, so that both ends
-    move. The overshoot vanishes as the bracket narrows. After a step that shrinks the logarithmic
-    width by less than half, the geometric mean of the ends replaces the secant's root.
+    Seen from the nearer end, each guess lies slightly beyond the root of the secant, so that both
+    ends move. The overshoot vanishes as the bracket narrows. If a step reduces the logarithmic
+    width by less than half, the next guess is the geometric mean of the ends.
     """
     low, high, low_excess, high_excess = bracket
     is_slow = False
@@ -195,9 +197,9 @@ def _narrow_bracket(excess: Callable[[float], float], bracket: _Bracket) -> floa
 
 @lru_cache(maxsize=1024)
 def equal_draws(epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-    """Return the largest ε per draw for which `count` draws cost at most (ε, δ).
+    """Return the largest ε per draw for which `count` draws together cost at most (ε, δ).
 
-    The computation uses `plan_delta`, or zCDP for more than `MAX_PLANNED_DRAWS` draws.
+    The composition is computed by `plan_delta`, or by zCDP for more than `MAX_PLANNED_DRAWS` draws.
 
     Examples
     --------
@@ -210,9 +212,9 @@ def equal_draws(epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
 
 
 MAX_PLANNED_DRAWS = 128
-"""Largest number of equal draws that the plan calculus composes.
+"""Largest number of equal draws whose composition is computed by the plan calculus.
 
-For more draws, the plan calculus takes seconds and gains at most 7% in ε over zCDP.
+For more draws, the plan calculus would take seconds and improve ε by at most 7% compared with zCDP.
 """
 
 MAX_SCALE_RATIO = 2.0**64
@@ -225,19 +227,20 @@ MIN_LOG_ARGUMENT = 1e-300
 """Lower bound on δ inside logarithms."""
 
 LINEAR_GUESS_MARGIN = 1.5
-"""Factor on a linearly extrapolated ratio of scales, so that the guess is likely to fit."""
+"""Factor applied to an extrapolated ratio of scales, so that the new guess is likely to fit."""
 
 MAX_OVERSHOOT_EXPONENT = 0.3
-"""Maximum overshoot beyond the secant's root, as a power of the root's ratio to an end."""
+"""Maximum overshoot beyond the root of the secant, as a power of the ratio of this root to an
+end."""
 
 PLAN_SCALE_BITS = 20
-"""Binary digits of scales, so that fractions made from them stay short."""
+"""Number of binary digits of a scale, which keeps fractions computed from scales short."""
 
 STEP_BITS = 24
-"""Binary digits of a grid step, so that the multiples of half a step are exact floats."""
+"""Number of binary digits of a grid step, so that multiples of half a step are exact floats."""
 
 MIN_EXCESS = 1e-12
-"""Smallest absolute excess in a search for a scale, which preserves the sign of the excess."""
+"""Smallest absolute value of the excess in a search for a scale, which preserves the sign."""
 
 
 def _round_mantissa(scale: float) -> float:
@@ -258,14 +261,15 @@ def _plan_delta(plan: Event, epsilon: Fraction) -> float:
 
 
 PLAN_EPSILON_CAP = Fraction(128)
-"""Largest ε that is used, so that e^ε is a float. The δ at this ε is at least the δ at any larger
-ε."""
+"""Largest ε used in computations, so that e^ε does not overflow. The δ at this ε is at least the δ
+at any larger ε."""
 
 MIN_PLAN_PARAMETER = 2.0**-40
-"""Smallest μ, and smallest ε of a draw, that is used. A larger value only increases δ."""
+"""Smallest μ, and smallest ε of a draw, used in computations. Raising a smaller value to this
+minimum only increases δ."""
 
 UNDERFLOW_BOUND = 2.0**-900
-"""Upper bound on the sum of all numbers that were rounded to zero."""
+"""Upper bound on the sum of all numbers that are rounded to zero."""
 
 
 def _curve_before(plan: Event, values: Floats, grid: CurveGrid) -> Floats:
@@ -311,17 +315,17 @@ def _as_approximate(plan: Subsampled) -> Event:
 def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
     """Return a grid of losses for the curves of a plan.
 
-    The result is a valid bound for any grid. This choice makes the bound tight with few points.
-    δ(ε) decreases approximately as e^(-r ε), where r is the exponential tilt under which the mean
-    loss is ε. Linear interpolation with step h increases an exponential curve by a fraction of at
-    most (r h)² / 8 in every step of the plan.
+    Any grid yields a valid bound. The grid chosen here yields a tight bound with few points. δ(ε)
+    decreases approximately as e^(-r ε), where r is the exponential tilt under which the mean loss
+    is ε. Linear interpolation with step h increases an exponential curve by a fraction of at most
+    (r h)² / 8 in every step of the plan.
 
     Parameters
     ----------
     plan : Event
         The plan.
     epsilon : float
-        Value of ε for which δ is computed.
+        Value of ε at which δ is computed.
     """
     path = _max_variance_path(plan)
     deviation = math.sqrt(max(path.variance, 1e-200))  # positive, since it is a divisor
@@ -344,20 +348,21 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
 
 
 MAX_TILT = 1e6
-"""Largest exponential tilt that is tried. This tilt is reached if δ(ε) of the plan is nearly
+"""Largest exponential tilt that is tried. The search reaches this tilt if the plan's δ(ε) is nearly
 zero."""
 
 TILT_TOLERANCE = 0.05
 """Relative error of a tilt."""
 
 LOG_TAIL_MARGIN = 9.0
-"""Losses outside the grid contribute about e^-9 of δ or less."""
+"""Privacy losses outside the grid contribute at most about e^-9 of δ."""
 
 INTERPOLATION_LOSS = 0.04
-"""Approximately eight times the relative increase of δ by linear interpolation."""
+"""Approximately eight times the relative increase in δ caused by linear interpolation."""
 
 MAX_GRID_POINTS = 4000
-"""Approximate maximum number of points. The bounds on rounding errors hold for 4096 points."""
+"""Approximate maximum number of grid points. The bounds on rounding errors are proved for up to
+4096 points."""
 
 
 class _LossPath(NamedTuple):
@@ -387,7 +392,7 @@ class _LossPath(NamedTuple):
 
 
 def _max_variance_path(plan: Event) -> _LossPath:
-    """Return the path through a plan with the largest variance of the loss."""
+    """Return the path through a plan on which the privacy loss has the largest variance."""
     match plan:
         case Gaussian(mu_squared):
             return _LossPath(float(min(mu_squared, PLAN_EPSILON_CAP**2)), Counter())
@@ -409,7 +414,7 @@ def _max_variance_path(plan: Event) -> _LossPath:
 def _find_tilt(path: _LossPath, epsilon: float) -> float:
     """Return the exponential tilt under which the mean loss is ε, by bisection.
 
-    A rough estimate is enough, since the tilt only determines the grid.
+    A rough estimate suffices, since the tilt affects only the choice of grid.
     """
     low, high = 0.0, 1.0
     while high < MAX_TILT and path.mean_loss(high) < epsilon:
@@ -454,6 +459,6 @@ def _merge_gaussian_steps(plan: Event) -> list[Event]:
 
 
 def _pure_epsilon(plan: Event) -> Fraction | float:
-    """Return the smallest ε for which δ is 0 by basic composition, or infinity."""
+    """Return the smallest ε for which basic composition proves δ = 0, or infinity."""
     epsilon, delta = basic_price(plan)
     return math.inf if delta else epsilon

@@ -1,4 +1,4 @@
-"""Privacy receipts: the guarantee of a fit and its mechanisms, in public numbers only."""
+"""Privacy receipts: a fit's guarantee and mechanisms, stated in public numbers only."""
 
 from __future__ import annotations
 
@@ -29,31 +29,32 @@ REPLACE_ONE = "replace one private row (features and label)"
 """Unit of privacy: neighbouring data sets differ by the replacement of one private row."""
 
 REPLACE_PERSON = "replace one person"
-"""Start of the unit's text if all rows of a person are protected (`max_rows_per_group`)."""
+"""Beginning of the unit's description if all rows of each person are protected
+(`max_rows_per_group`)."""
 
 CURVE_POINTS = 24
-"""Number of ε values for which (ε, δ(ε)) bounds a trade-off curve."""
+"""Number of ε values whose pairs (ε, δ(ε)) bound a trade-off curve."""
 
 MAX_CURVE_EPSILON = 100.0
-"""Largest of these ε values. Larger values do not change a curve visibly."""
+"""Largest of these ε values. Larger values would not change a curve visibly."""
 
 MIN_PLAN_EPSILON = 1e-12
-"""Smallest ε for which δ(ε) of the plan is computed. Smaller values would need a very fine grid."""
+"""Smallest ε at which δ(ε) of the plan is computed. Smaller values would need a very fine grid."""
 
 MAX_EXP_ARGUMENT = 700.0
-"""Largest argument of `math.exp` that does not overflow, rounded down."""
+"""Largest argument for which `math.exp` does not overflow, rounded down."""
 
 DELTA_ROUNDING_MARGIN = 1e-12
-"""Relative increase of δ that covers the rounding errors of a few float operations."""
+"""Relative increase in δ that covers the rounding errors of a few float operations."""
 
 RECEIPT_FORMAT = "skpublicdp privacy receipt"
-"""Name of the format of receipts in JSON."""
+"""Name of the JSON format of receipts."""
 
 RECEIPT_VERSION = 1
 """Version of this format, which increases if a field is removed or changes its meaning."""
 
 DOCUMENTATION_URL = ""
-"""URL of the published documentation with a final slash, empty until publication."""
+"""URL of the published documentation with a trailing slash; empty until publication."""
 
 PROOF_TITLES = {
     "generic_learner": "Learning from unlabelled private rows",
@@ -84,9 +85,9 @@ class Mechanism:
     epsilon, delta : float
         Privacy cost (ε, δ) of this mechanism alone.
     reference : str
-        Reference of the privacy proof.
+        Reference to the privacy proof.
     event : Event, optional
-        Privacy event, from which the cost under composition is computed.
+        Privacy event, from which the cost of a composition is computed.
     """
 
     name: str
@@ -105,26 +106,26 @@ class PrivacyReceipt:
     epsilon, delta : float
         The guarantee: the fitted object is (epsilon, delta)-differentially private.
     unit : str
-        Unit of privacy, i.e. the difference between neighbouring data sets.
+        Unit of privacy, i.e. how neighbouring data sets differ.
     n_private, n_public : int
         Numbers of protected and of unprotected rows.
     mechanisms : tuple of Mechanism
-        Every use of the private rows.
+        All uses of the private rows.
     secure_randomness : bool
         False if the randomness is seeded. The fit can then be repeated, and the guarantee does not
         hold against an attacker who knows the seed.
     assumptions : tuple of str
-        Facts that are assumed to be public.
+        Facts that the guarantee assumes to be public.
     event : Event
-        The plan of the fit, for composition with other fits.
+        The plan of the fit, used to compose this fit with other fits.
     entry : int or None
         Number of the fit in its `PrivacyBudget`.
     for_tests : bool
-        Whether that budget admits any number of seeded fits and therefore gives no protection.
+        Whether the budget admits any number of seeded fits and therefore provides no protection.
 
     See Also
     --------
-    skpublicdp.PrivacyBudget : One budget for many fits.
+    skpublicdp.PrivacyBudget : A budget shared by many fits.
 
     Examples
     --------
@@ -153,19 +154,19 @@ class PrivacyReceipt:
 
     @property
     def mu(self) -> float:
-        """The μ of Gaussian differential privacy of the fit, or infinity if no μ is finite."""
+        """The fit's μ of Gaussian differential privacy, or infinity if there is none."""
         return math.sqrt(mu_squared_price(self.event))
 
     @property
     def rho(self) -> float:
-        """The ρ of zero-concentrated differential privacy of the fit, or infinity."""
+        """The fit's ρ of zero-concentrated differential privacy, or infinity."""
         return float(rho_price(self.event))
 
     def delta_at(self, epsilon: float) -> float:
-        """Return the smallest proved δ at a given ε.
+        """Return the smallest δ that is proved for a given ε.
 
-        The result is the smaller of two bounds: δ(ε) of the plan, and the δ implied by the
-        guarantee (ε₀, δ). If ε < ε₀, the second bound is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀).
+        The result is the smaller of two bounds: the plan's δ(ε), and the δ implied by the guarantee
+        (ε₀, δ). If ε < ε₀, the second bound is δ + (1 - δ) (e^ε₀ - e^ε) / (1 + e^ε₀).
         """
         delta_of_plan = 1.0
         if self.epsilon > MIN_PLAN_EPSILON:
@@ -177,21 +178,21 @@ class PrivacyReceipt:
 
     @property
     def risk(self) -> float:
-        """An attacker's largest success rate, minus the rate 1/2 of blind guessing.
+        """An attacker's largest possible success rate, minus the rate of blind guessing (1/2).
 
-        The attacker knows every other row and considers two persons equally likely. The risk is
-        δ(0) / 2, since δ(0) bounds the total variation distance of the results. A risk of 0.05 is 5
-        percentage points over guessing.
+        The attacker is assumed to know every other row and to consider two persons equally likely.
+        The risk is δ(0) / 2, since δ(0) bounds the total variation distance of the results. A risk
+        of 0.05 means 5 percentage points better than guessing.
         """
         return self.delta_at(0.0) / 2
 
     def trade_off(self, alpha: ArrayLike) -> NDArray[np.float64]:
-        """Return lower bounds of the type II error of a membership test, given its type I error.
+        """Return lower bounds on the type II error of a membership test, given the type I error.
 
         Parameters
         ----------
         alpha : array-like of float
-            Type I errors in [0, 1] of a test for a person's row against another row.
+            Type I errors, in [0, 1], of a test of one person's row against another row.
 
         Returns
         -------
@@ -226,8 +227,8 @@ class PrivacyReceipt:
         -------
         str
             With neighbouring data sets equally likely beforehand, the best guess from the result is
-            right with probability at most 1/2 + `risk`. The percentage is rounded up. The bound
-            does not hold for other prior odds.
+            right with probability at most 1/2 + `risk`. The percentage is rounded up. This bound
+            does not apply to other prior odds.
         """
         success_percent = 50 * (1 + 2 * self.risk)
         percentage = f"{math.ceil(10 * success_percent) / 10:.1f}"  # rounded up
@@ -242,7 +243,7 @@ class PrivacyReceipt:
         return sentence
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict per mechanism, ready for a data frame.
+        """Return one dict per mechanism, in a form that can be converted to a data frame.
 
         Returns
         -------
@@ -260,9 +261,9 @@ class PrivacyReceipt:
         Returns
         -------
         dict
-            The fields of docs/user_guide/reports.md. ``"version"`` is the version of this format,
-            which increases if a field is removed or changes its meaning. New fields may be added
-            without a new version.
+            The fields documented in docs/user_guide/reports.md. The field ``"version"`` increases
+            whenever a field is removed or changes its meaning. New fields may be added without a
+            new version.
 
         Examples
         --------
@@ -346,32 +347,32 @@ class PrivacyReceipt:
     ) -> dict[str, Any]:
         """Return the entry of this fit in the Differential Privacy Deployments Registry.
 
-        The fields about privacy are written from the receipt: variant, privacy unit and parameters,
-        unprotected quantities with the public rows, mechanisms and composition. The parameters are
-        the fields about the published product, under their names in the registry.
+        The fields about privacy are derived from the receipt: variant, privacy unit and parameters,
+        unprotected quantities (including the public rows), mechanisms and composition. The
+        parameters are the fields about the published product, under their names in the registry.
 
         Parameters
         ----------
         name, description, intended_use : str
-            Name, description and intended use of the product. By default, this and the following
-            fields contain a note that the curator must write the text.
+            Name, description and intended use of the product. By default, this field and the
+            following ones contain a note asking the curator to write the text.
         data_curators : list of str
-            Institutions that publish the product, at least one.
+            Institutions that publish the product; at least one is required.
         data_product_type : str, default="Machine learning model"
             "Machine learning model", "Summary statistics", "Synthetic data", "Dataset",
             "Interactive API" or "SQL queries".
         data_product_region : str
-            Region of origin of the rows, or the region whose laws apply.
+            Region from which the rows originate, or whose laws apply.
         publication_date : str, optional
             Date of publication as YYYY-MM-DD. By default today.
         registry_authors : list of str
-            Authors of the entry, at least one.
+            Authors of the entry; at least one is required.
 
         Returns
         -------
         dict
-            The entry: plain dicts, lists, strings and numbers. Its status is "Draft". The output of
-            `json.dumps` is also valid YAML, the format of the registry.
+            The entry, which consists of plain dicts, lists, strings and numbers. Its status is
+            "Draft". The output of `json.dumps` is also valid YAML, the format of the registry.
 
         Raises
         ------
@@ -407,7 +408,7 @@ class PrivacyReceipt:
 
     @property
     def _protects_persons(self) -> bool:
-        """Whether all rows of a person are protected together."""
+        """Whether all of a person's rows are protected together."""
         return self.unit.startswith(REPLACE_PERSON)
 
     def __repr__(self) -> str:
@@ -438,15 +439,15 @@ class PrivacyReceipt:
         return table(rows, header=("mechanism", "ε", "δ", "proof"))
 
     def _lines_html(self, *names: str) -> str:
-        """Return the lines of the receipt with one of these field names, as HTML."""
+        """Return, as HTML, the lines of the receipt that have one of the given field names."""
         return named_list((name, text) for name, text in self._lines([]) if name in names)
 
     def _counted_mechanisms(self) -> Iterable[tuple[Mechanism, int]]:
-        """Return the distinct mechanisms and their multiplicities, in order of first use."""
+        """Return the distinct mechanisms in order of first use, with the number of uses of each."""
         return Counter(self.mechanisms).items()
 
     def _lines(self, mechanisms: list[str]) -> Iterable[tuple[str, str]]:
-        """Return the lines of the receipt as pairs of a field name and its text.
+        """Return the lines of the receipt as pairs of field name and text.
 
         Only the first mechanism has a field name; the others have "". `mechanisms` contains the
         texts of the mechanisms, or is empty for HTML, which shows a table instead.
@@ -479,14 +480,14 @@ class PrivacyReceipt:
 
 
 def _times_prefix(count: int) -> str:
-    """Return "3 × " for a mechanism that was used three times, and "" for a single use."""
+    """Return a prefix such as "3 × " for a mechanism used three times, or "" for one use."""
     return f"{count} × " if count > 1 else ""
 
 
 def _proof_html(reference: str) -> Html:
-    """Return the reference of a mechanism as HTML, with titles in place of paths of proof pages.
+    """Return a mechanism's reference as HTML, in which titles replace the paths of proof pages.
 
-    Titles are links if `DOCUMENTATION_URL` is set. All other text is only escaped.
+    Titles are links if `DOCUMENTATION_URL` is set. All other text is escaped.
 
     Examples
     --------
@@ -497,7 +498,7 @@ def _proof_html(reference: str) -> Html:
 
 
 def _page_html(match: re.Match[str]) -> str:
-    """Return the title of a matched proof page as HTML, with a link if the page is published."""
+    """Return the title of a matched proof page as HTML, linked if the page is published."""
     page = match[1]
     title = escape(PROOF_TITLES.get(page, page))
     if DOCUMENTATION_URL:

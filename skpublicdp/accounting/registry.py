@@ -1,8 +1,8 @@
 """Entries for the Differential Privacy Deployments Registry, generated from receipts.
 
 The registry (github.com/opendp/deployments-registry-data) collects descriptions of published data
-products in one YAML format. The fields about privacy follow from a receipt. The curator has to
-write the fields about the product.
+products in one YAML format. The fields about privacy follow from a receipt. The curator must write
+the fields about the product.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skpublicdp.accounting.receipts import PrivacyReceipt
 
 TO_WRITE = "To be written by the curator"
-"""Text of the fields that cannot be derived from a receipt."""
+"""Placeholder text for fields that cannot be derived from a receipt."""
 
 PRODUCT_TYPES = (
     "Machine learning model",
@@ -35,7 +35,8 @@ IMPLEMENTATION_NOTE = (
     "computed in floating point, each from one row and the released model alone, and are rounded "
     "to integers before they are added up. Running times are not protected."
 )
-"""Statement about floating point and side channels in cards and registry entries."""
+"""Statement about floating-point arithmetic and side channels, used in cards and registry
+entries."""
 
 
 def registry_entry(
@@ -50,7 +51,7 @@ def registry_entry(
     publication_date: str | None,
     registry_authors: Iterable[str],
 ) -> dict[str, Any]:
-    """Return the registry entry of a receipt, as documented in `PrivacyReceipt.to_registry`."""
+    """Return the registry entry for a receipt, as documented in `PrivacyReceipt.to_registry`."""
     if data_product_type not in PRODUCT_TYPES:
         raise ValueError(
             f"data_product_type must be one of {', '.join(PRODUCT_TYPES)}; "
@@ -106,7 +107,7 @@ def _check_date(value: str | None) -> str:
 
 
 def _check_names(field: str, names: Iterable[str]) -> list[str]:
-    """Return a list of names, or raise if it is empty or a single string."""
+    """Return the names as a list, or raise if there are none or if a single string is given."""
     listed = [] if isinstance(names, str) else list(names)
     if not listed:
         raise ValueError(f"{field} must be a list of at least one name; got {names!r}.")
@@ -114,7 +115,7 @@ def _check_names(field: str, names: Iterable[str]) -> list[str]:
 
 
 def _slug(text: str) -> str:
-    """Return the words of a string in lower case, joined by hyphens."""
+    """Return a string in lower case, with its words joined by hyphens."""
     return re.sub(r"[\W_]+", "-", text.lower()).strip("-")
 
 
@@ -195,7 +196,7 @@ def _describe_mechanisms(receipt: PrivacyReceipt) -> str:
 
 
 def _notes(receipt: PrivacyReceipt) -> str:
-    """Return the caveats that a reader of the entry needs to know."""
+    """Return the caveats that readers of the entry should know."""
     notes = ["The fields about privacy were written from the privacy receipt of the fit."]
     if not receipt.secure_randomness:
         notes.append("The randomness was seeded, so this fit must not be published.")

@@ -1,9 +1,9 @@
-"""An attacker's success rate for a given (ε, δ), and the ε for a given success rate.
+"""Conversion between (ε, δ) and an attacker's success rate.
 
-An attacker who knows all other rows considers two values of one row equally likely. The best guess
-from the result is right with probability 1/2 + TV/2, where TV is the total variation distance
-between the two output distributions. The risk is TV/2, the excess over a blind guess. The proof is
-docs/proofs/plans.md.
+Consider an attacker who knows all rows but one, and who considers two values of the remaining row
+equally likely. The attacker's best guess, given the result, is right with probability 1/2 + TV/2,
+where TV is the total variation distance between the two output distributions. The risk is TV/2, the
+improvement over a blind guess. The proof is docs/proofs/plans.md.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from skpublicdp.accounting.rounding import (
 )
 
 RISK_KINDS = ("any", "draw", "gaussian")
-"""Kinds of fits, which have different risks for the same (ε, δ)."""
+"""Kinds of fits, whose risks differ for the same (ε, δ)."""
 
 NO_FAILURE = Fraction(0)
-"""The δ of pure differential privacy."""
+"""Value of δ in pure differential privacy."""
 
 
 def risk_from_epsilon(
@@ -45,7 +45,8 @@ def risk_from_epsilon(
     epsilon : Fraction or float
         Privacy parameter ε, non-negative.
     delta : Fraction or float, default=0
-        Privacy parameter δ, in [0, 1). 0 for ``kind="draw"``, positive for ``kind="gaussian"``.
+        Privacy parameter δ, in [0, 1). It must be 0 for ``kind="draw"`` and positive for
+        ``kind="gaussian"``.
     kind : {"any", "draw", "gaussian"}, default="any"
         Kind of the fit. ``"any"`` holds for every (ε, δ)-differentially private fit. ``"draw"`` is
         for fits that only draw a rule by the exponential mechanism, and ``"gaussian"`` for fits
@@ -54,8 +55,8 @@ def risk_from_epsilon(
     Returns
     -------
     float
-        Risk in [0, 0.5], rounded up: a risk of 0.05 is 5 percentage points over guessing. Some fit
-        of this kind attains the risk, so no smaller bound holds for all fits of this kind.
+        Risk in [0, 0.5], rounded up. A risk of 0.05 means 5 percentage points better than guessing.
+        The bound is tight: some fit of this kind attains it.
 
     Raises
     ------
@@ -67,7 +68,7 @@ def risk_from_epsilon(
     See Also
     --------
     epsilon_from_risk : The inverse function.
-    PrivacyReceipt.risk : The risk of a fit, from all of its mechanisms.
+    PrivacyReceipt.risk : The risk of a fit, computed from all of its mechanisms.
 
     References
     ----------
@@ -99,10 +100,12 @@ def epsilon_from_risk(risk: Fraction, delta: Fraction = NO_FAILURE, *, kind: str
     Parameters
     ----------
     risk : Fraction or float
-        Largest allowed success rate of an attacker, minus 1/2: 0.05 for at most 5 percentage points
-        over guessing, see `risk_from_epsilon`. Strictly between δ/2 and 0.5.
+        Largest allowed success rate of an attacker, minus 1/2. For example, 0.05 allows 5
+        percentage points over guessing; see `risk_from_epsilon`. The risk must lie strictly between
+        δ/2 and 0.5.
     delta : Fraction or float, default=0
-        Privacy parameter δ, in [0, 1). 0 for ``kind="draw"``, positive for ``kind="gaussian"``.
+        Privacy parameter δ, in [0, 1). It must be 0 for ``kind="draw"`` and positive for
+        ``kind="gaussian"``.
     kind : {"any", "draw", "gaussian"}, default="any"
         Kind of the fit, as in `risk_from_epsilon`.
 
@@ -110,7 +113,7 @@ def epsilon_from_risk(risk: Fraction, delta: Fraction = NO_FAILURE, *, kind: str
     -------
     float
         Privacy parameter ε, rounded down, so that ``risk_from_epsilon(epsilon, delta, kind=kind)``
-        is at most `risk`, except for the last digit of that float.
+        is at most `risk`, up to rounding in the last digit.
 
     Raises
     ------
@@ -149,7 +152,7 @@ def epsilon_from_risk(risk: Fraction, delta: Fraction = NO_FAILURE, *, kind: str
 
 
 def _check_kind(delta: Fraction, kind: str) -> Fraction:
-    """Return δ as an exact fraction, or raise if this kind of fit cannot have this δ."""
+    """Return δ as an exact fraction, or raise if it is not allowed for this kind of fit."""
     if kind not in RISK_KINDS:
         raise ValueError(f"kind must be one of {', '.join(RISK_KINDS)}; got {kind!r}.")
     if kind == "gaussian":

@@ -1,4 +1,4 @@
-"""Directed rounding: decimals with error bounds, and fractions and floats rounded up or down."""
+"""Directed rounding: decimals with error bounds, and fractions or floats rounded up or down."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from numbers import Rational, Real
 from typing import Any
 
 DECIMAL_DIGITS = 28
-"""Number of digits for estimating a decimal exponent (the default precision of `decimal`)."""
+"""Number of digits used to estimate a decimal exponent (the default precision of `decimal`)."""
 
 FRACTION_BITS = 64
 """Number of binary digits of rounded fractions, which exceeds the 53 of a float."""
@@ -29,7 +29,7 @@ MAX_BISECTIONS = 100
 
 
 def exact_fraction(value: Real | float) -> Fraction:
-    """Return a number as a fraction; a float as the shortest decimal that represents it.
+    """Return a number as a fraction, where a float means the shortest decimal that represents it.
 
     Therefore ten times 0.1 is exactly 1, although the binary value of the float 0.1 is slightly
     larger.
@@ -67,7 +67,7 @@ def _check_number(name: str, value: Any) -> None:
 
 
 def precise_context(*values: Fraction) -> Context:
-    """Return a decimal context that is precise enough for sums and products of the values.
+    """Return a decimal context that is precise enough to add and multiply the values.
 
     The number of digits is twice the sum of `SPARE_DIGITS` and the decimal exponents of all values,
     since `relative_error` allows for the loss of half the digits.
@@ -78,7 +78,7 @@ def precise_context(*values: Fraction) -> Context:
 
 
 SPARE_DIGITS = 30
-"""Number of decimal places of roots β = α - 1, so that log(α) is precise for small β."""
+"""Number of decimal places of a root β = α - 1, which makes log(α) precise for small β."""
 
 
 def decimal_context(digits: int) -> Context:
@@ -88,7 +88,7 @@ def decimal_context(digits: int) -> Context:
 
 
 def relative_error() -> Decimal:
-    """Return an upper bound on the relative error of a dozen correctly rounded operations.
+    """Return an upper bound on the relative error after a dozen correctly rounded operations.
 
     The bound is 10^-(p/2) for p digits, which also covers the error of logarithms of numbers near
     1.
@@ -109,8 +109,8 @@ def sum_with_slack(*terms: Decimal) -> tuple[Decimal, Decimal]:
 def approximate_root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
     """Return an approximate positive root of an increasing function, by bisection.
 
-    The root is β = α - 1 for the Rényi order α that minimises a bound. The bound is valid for every
-    α, so the root may be inexact. The returned root is a multiple of 10^-`SPARE_DIGITS`.
+    The root is β = α - 1 for the Rényi order α that minimises a bound. Since the bound is valid for
+    every α, the root need not be exact. The returned root is a multiple of 10^-`SPARE_DIGITS`.
     """
     resolution = Decimal(1).scaleb(-SPARE_DIGITS)
     with localcontext(decimal_context(2 * SPARE_DIGITS)):
@@ -126,12 +126,12 @@ def approximate_root(increasing: Callable[[Decimal], Decimal]) -> Decimal:
 
 
 def log_one_plus_inverse(beta: Decimal) -> Decimal:
-    """Return log(1 + 1/β), approximated by 1/β for large β, where 1 + 1/β would round to 1."""
+    """Return log(1 + 1/β), or 1/β for large β, where 1 + 1/β would round to 1."""
     return (1 + 1 / beta).ln() if beta.adjusted() < SPARE_DIGITS else 1 / beta
 
 
 def float_above(value: Decimal) -> float:
-    """Return the smallest float for which both its value and its `repr` are at least `value`."""
+    """Return the smallest float that is at least `value`, both exactly and as printed by `repr`."""
     nearest = float(value)
     while nearest < value or Decimal(repr(nearest)) < value:
         nearest = math.nextafter(nearest, math.inf)
@@ -139,7 +139,7 @@ def float_above(value: Decimal) -> float:
 
 
 def float_below(value: Decimal) -> float:
-    """Return the largest float for which both its value and its `repr` are at most `value`."""
+    """Return the largest float that is at most `value`, both exactly and as printed by `repr`."""
     return 0.0 - float_above(value.copy_negate())  # not -x, which could be -0.0
 
 
@@ -163,8 +163,8 @@ def fraction_below(value: Fraction) -> Fraction:
 def fraction_above(value: Fraction, digits: int = FRACTION_BITS) -> Fraction:
     """Round a non-negative fraction up to `digits` binary digits.
 
-    The result exceeds a cap with at most this many digits only if the fraction itself exceeds the
-    cap. Rounding therefore never pushes the cost of a plan above a cap.
+    If a cap has at most this many digits, the result exceeds the cap only if the fraction itself
+    does. Rounding alone therefore never lifts the cost of a plan above a cap.
     """
     if not value:
         return value
@@ -173,7 +173,7 @@ def fraction_above(value: Fraction, digits: int = FRACTION_BITS) -> Fraction:
 
 
 def _binary_unit(value: Fraction, digits: int) -> Fraction:
-    """Return the power of two whose product with a fraction has `digits` binary integer digits."""
+    """Return the power of two that scales a fraction to `digits` binary digits before the point."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     if value < Fraction(2) ** exponent:  # ensure 2^exponent <= value < 2^(exponent + 1)
         exponent -= 1

@@ -1,8 +1,8 @@
 """Conversion of zero-concentrated DP (zCDP) to (ε, δ), rounded towards larger loss.
 
 The parameters ρ add up under adaptive composition (Bun and Steinke 2016, Lemma 2.3): two mechanisms
-with ρ1 and ρ2 on the same rows are together (ρ1 + ρ2)-zCDP. Therefore add the values of ρ as
-fractions, and convert the total to (ε, δ) at the end.
+with ρ1 and ρ2 on the same rows are jointly (ρ1 + ρ2)-zCDP. Therefore, add up the values of ρ as
+fractions, and convert only the total to (ε, δ).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Exact random draws (exponential mechanism, noise, subsets) and sources of random bits."""
+"""Exact sampling (exponential mechanism, noise, subsets) and sources of random bits."""

@@ -1,10 +1,10 @@
 """Discrete Laplace noise, sampled exactly and without floating point.
 
 The distribution follows Canonne, Kamath and Steinke (2020), and docs/proofs/noise.md has the proof.
-Every decision compares a fresh uniform number with a threshold in [0, 1]. Tables contain the first
-64 binary digits of the thresholds, proved by integer arithmetic. Therefore one random word decides
-the comparison unless it equals these digits. In case of equality, both numbers are extended by
-further digits until they differ.
+Every random decision compares a fresh uniform number with a threshold in [0, 1]. Tables contain the
+first 64 binary digits of the thresholds, which are proved to be correct by integer arithmetic. One
+random 64-bit word therefore decides the comparison, unless it equals these digits. If they are
+equal, further digits of both numbers are computed until they differ.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Integers
 
 LARGEST_SCALE = 1 << 30
-"""Largest scale (and standard deviation) for which all draws fit int64, including the tails."""
+"""Largest scale (and standard deviation) for which all draws, including the tails, fit into
+int64."""
 
 GEOMETRIC_REACH = 8
 """Largest value in the table of a geometric variable, as a multiple of its scale 1 / rate.
@@ -48,7 +49,7 @@ def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
     scale : Fraction
         Positive, at most 2^30.
     size : int
-        Number of independent draws.
+        Number of independent random draws.
     bits : RandomBits
         Source of randomness.
 
@@ -64,8 +65,8 @@ def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
 
     Notes
     -----
-    If replacing one row changes integers by at most D in the l1 norm, noise of scale D / ε makes
-    them ε-differentially private (Dwork, McSherry, Nissim and Smith 2006).
+    Suppose that replacing one row changes the integers by at most D in the l1 norm. Then noise of
+    scale D / ε makes them ε-differentially private (Dwork, McSherry, Nissim and Smith 2006).
 
     Examples
     --------
@@ -87,7 +88,7 @@ def _check_range(name: str, value: Fraction, largest: int, size: int) -> None:
 
 
 class _Uniform:
-    """Uniform random number on [0, 1) whose binary digits are drawn on demand.
+    """Uniform random number in [0, 1) whose binary digits are drawn on demand.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ class _Uniform:
         return self._digits >> (self._n_digits - precision)
 
     def below(self, bounds: Callable[[int], Bounds]) -> bool:
-        """Indicate whether the number is below a threshold with bounds ``bounds(precision)``."""
+        """Indicate whether the number is below a threshold, given bounds on the threshold."""
         precision = max(2 * WORD_BITS, self._n_digits)
         while True:
             digits = self.digits(precision)
@@ -126,12 +127,12 @@ class _Uniform:
 
 
 class _Thresholds:
-    """Table of the first 64 binary digits of thresholds in [0, 1], with more digits on demand.
+    """Table of the first 64 binary digits of thresholds in [0, 1], with more on demand.
 
     Parameters
     ----------
     bounds : callable
-        ``bounds(precision)`` returns bounds on all thresholds, in units of 2^-precision.
+        ``bounds(precision)`` returns bounds on all thresholds, as multiples of 2^-precision.
     """
 
     def __init__(self, bounds: Callable[[int], list[Bounds]]) -> None:
@@ -143,10 +144,10 @@ class _Thresholds:
         self._ascending = self._words[::-1].copy()
 
     def count_above(self, size: int, bits: RandomBits) -> Integers:
-        """Draw `size` uniform numbers and return the number of thresholds above each.
+        """Draw `size` uniform numbers, and return how many thresholds exceed each of them.
 
-        If P(X >= k) is the k-th threshold, these counts are draws of X. The thresholds must not
-        increase with their index.
+        If the k-th threshold is P(X >= k), these counts have the distribution of X. The thresholds
+        must not increase with their index.
         """
         uniform = bits.words(size)
         not_above = np.searchsorted(self._ascending, uniform, side="right")
@@ -171,7 +172,7 @@ class _Thresholds:
 def _leading_words(bounds: list[Bounds], precision: int) -> list[int] | None:
     """Return the first 64 binary digits of each threshold, or None if the bounds are too wide.
 
-    The digits of a threshold t, as an integer a, satisfy a <= 2^64 t <= a + 1. The digits are
+    The digits of a threshold t, read as an integer a, satisfy a <= 2^64 t <= a + 1. The digits are
     returned only if the bounds prove both inequalities for every threshold.
 
     Parameters
@@ -192,8 +193,8 @@ def _leading_words(bounds: list[Bounds], precision: int) -> list[int] | None:
 class _Geometric:
     """Geometric distribution: P(n) = (1 - q) q^n on n >= 0, for q = e^(-rate).
 
-    The digits of n in any base are independent, so each digit is drawn from its own table. The
-    remaining high part of n is again geometric, with a rate that is `BASE` times as large.
+    The digits of n are independent in any base, so each digit is drawn from a separate table. The
+    remaining high part of n is again geometric, and the rate is `BASE` times as large.
     """
 
     def __init__(self, rate: Fraction) -> None:
@@ -214,10 +215,10 @@ class _Geometric:
         return value
 
     def _draw_high(self, size: int, bits: RandomBits) -> Integers:
-        """Return draws of the high part, which excludes the digits drawn from separate tables.
+        """Return draws of the high part, without the digits drawn from separate tables.
 
-        A geometric variable is memoryless. Therefore a fresh draw is added to a draw that reaches
-        the last value of the table.
+        A geometric variable is memoryless, so a draw that reaches the last value of the table is
+        continued by adding a fresh draw.
         """
         value = np.zeros(size, dtype=np.int64)
         pending = np.arange(size)
@@ -258,5 +259,5 @@ def _digit_survival(rate: Fraction) -> Callable[[int], list[Bounds]]:
 
 @lru_cache(maxsize=16)
 def _geometric(rate: Fraction) -> _Geometric:
-    """Return the geometric distribution of a rate, with tables cached between calls."""
+    """Return the geometric distribution with a given rate; its tables are cached."""
     return _Geometric(rate)

@@ -1,4 +1,4 @@
-"""Rigorous bounds on exp(-x) in integer arithmetic, since libm guarantees no error bound."""
+"""Rigorous bounds on exp(-x) in integer arithmetic, because libm guarantees no error bound."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 from skpublicdp.typing import Floats, Integers
 
 DIGIT_BITS = 12
-"""Number of bits of an exponent that one table covers, so that a table has 4,096 powers."""
+"""Number of bits of an exponent that one table covers, which gives 4,096 powers per table."""
 
 GUARD_BITS = 32
-"""Number of guard digits of intermediate results, which make their rounding errors negligible."""
+"""Number of guard digits in intermediate results, which make rounding errors negligible."""
 
 MAX_LEVELS = 5
-"""Maximum number of tables. Exponents (error counts) are below 2^60 and therefore have five
-digits."""
+"""Maximum number of tables. Number of digits of an exponent, since exponents (error counts) are
+below 2^60."""
 
 Bounds = tuple[int, int]
-"""Lower and upper bound on a real number, as integers in units of 2^-precision."""
+"""Lower and upper bounds on a real number, as integer multiples of 2^-precision."""
 
 
 def exp_minus(x: Fraction, precision: int) -> Bounds:
-    """Return a lower and an upper bound on e^(-x), as multiples of 2^-precision.
+    """Return lower and upper bounds on e^(-x), as multiples of 2^-precision.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def exp_minus(x: Fraction, precision: int) -> Bounds:
     Returns
     -------
     lower, upper : int
-        ``lower <= e**-x * 2**precision <= upper``; they differ by a few units at most.
+        ``lower <= e**-x * 2**precision <= upper``; the bounds differ by at most a few units.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class FixedPowers:
     """Fixed-point bounds on q^k for q = e^(-rate) and non-negative integers k.
 
     An exponent k is split into digits in base 4096. The table of level i contains bounds on
-    q^(digit 4096^i), and the bounds on q^k are products of one entry for each digit.
+    q^(digit 4096^i), and a bound on q^k is a product of entries, one for each digit.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class FixedPowers:
     def power(self, level: int, digit: int) -> Bounds:
         """Return bounds on ``q**(digit * 4096**level)``.
 
-        Missing entries up to the requested digit are added to the table in place.
+        If entries up to the requested digit are missing, they are added to the table in place.
         """
         # 2^12 roundings by a few guard units each sum to less than one unit of the requested
         # precision
@@ -130,7 +130,7 @@ class FixedPowers:
         return self._tables[0][:size]
 
     def __call__(self, exponent: int) -> Bounds:
-        """Return bounds on q^exponent, which are products of the bounds for its digits."""
+        """Return bounds on q^exponent: products of the bounds for the exponent's digits."""
         digit = exponent & ((1 << DIGIT_BITS) - 1)
         lower, upper = self.power(0, digit)
         level = 1
@@ -146,15 +146,16 @@ TINY = 2.0**-1000
 """Smallest power that `FloatPowers` stores; smaller powers are stored as 0."""
 
 TABLE_PRECISION = 1200
-"""Binary digits from which float tables are rounded: 200 remain for a power as small as `TINY`."""
+"""Number of binary digits from which float tables are rounded; even a power as small as `TINY` has
+200 significant digits."""
 
 
 class FloatPowers:
-    """Float approximations of q^k, q = e^(-rate), with a proved bound on the relative error.
+    """Float approximations of q^k for q = e^(-rate), with a proved bound on the relative error.
 
     Every value v̂ satisfies ``|v̂ - v| <= γ(roundings) v + 2**-999``, where γ(k) = ku/(1 - ku) and
-    u = 2^-53 (Higham 2002, section 3.1). Table entries are values of `FixedPowers`, rounded once,
-    which IEEE products combine. The value at k = 0 is exactly 1.
+    u = 2^-53 (Higham 2002, section 3.1). Table entries are values of `FixedPowers` after a single
+    rounding, and are multiplied in IEEE arithmetic. The value at k = 0 is exactly 1.
 
     Parameters
     ----------

@@ -1,12 +1,13 @@
-"""The exponential mechanism on error counts, sampled without rounding error.
+"""The exponential mechanism for error counts, sampled without rounding errors.
 
 McSherry and Talwar (2007); Beimel, Nissim and Stemmer (2015), Algorithm 5. A member h is drawn
 with probability proportional to ``prior(h) * exp(-epsilon * errors(h) / (2 * sensitivity))``.
 The proof is docs/proofs/selection.md.
 
-Sums of weights are computed bottom-up over the family, then options are drawn top-down. Both steps
-are written once and run in two kinds of arithmetic. Floats with a proved error bound decide nearly
-every draw. Fixed-point integers, whose precision grows as needed, decide all other draws.
+First, sums of weights are computed bottom-up over the family. Then options are drawn top-down. Both
+steps are implemented once and run in two kinds of arithmetic. Floats with a proved error bound
+decide almost all draws. Fixed-point integers, whose precision grows as needed, decide all other
+draws.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ V = TypeVar("V")
 """Type of an array of non-negative numbers: `_ApproximateFloats` or a pair of integer arrays."""
 
 FIRST_PRECISION = 128
-"""Number of binary digits of the first fixed-point arithmetic, which doubles at each retry."""
+"""Number of binary digits in the first attempt with fixed-point arithmetic, which doubles with each
+retry."""
 
 
 def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) -> Path:
@@ -44,8 +46,8 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
     Parameters
     ----------
     family : Family
-        Members with integer error counts; batch shape ``()``. Only the error counts may depend on
-        the private rows.
+        The members and their integer error counts, with batch shape ``()``. Only the error counts
+        may depend on the private rows.
     epsilon : Fraction
         Privacy budget, positive.
     sensitivity : int
@@ -56,12 +58,12 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
     Returns
     -------
     Path
-        Path of the drawn member.
+        Path to the member that was drawn.
 
     Notes
     -----
     The draw is ε-differentially private (McSherry and Talwar 2007, Theorem 6). The distribution of
-    the draw is exact, because no rounded number decides an outcome.
+    the draw is exact, because no outcome depends on a rounded number.
 
     Examples
     --------
@@ -80,14 +82,15 @@ def probabilities(
 ) -> dict[Path, tuple[Fraction, Fraction]]:
     """Return rigorous bounds on the probability that `draw` returns each member of a family.
 
-    All members are listed, so this function suits small families in tests and audits.
+    Since all members are listed, this function is suited only to small families in tests and
+    audits.
 
     Parameters
     ----------
     family, epsilon, sensitivity
         As in `draw`.
     precision : int
-        Number of binary digits of the computation.
+        Number of binary digits used in the computation.
 
     Returns
     -------
@@ -118,11 +121,11 @@ def probabilities(
 
 
 class _UndecidedError(Exception):
-    """Raised if the error bounds at the current precision do not determine the drawn option."""
+    """Raised if the error bounds do not yet determine which option is drawn."""
 
 
 class _Arithmetic(Protocol[V]):
-    """Arithmetic with proved error bounds on arrays `V` of non-negative numbers."""
+    """Arithmetic on arrays `V` of non-negative numbers, with proved error bounds."""
 
     bits: int
     """Number of random bits of the uniform number that selects an option."""
@@ -134,10 +137,10 @@ class _Arithmetic(Protocol[V]):
         """Return the elementwise product of two arrays."""
 
     def multiply_by_integers(self, values: V, factors: Prior) -> V:
-        """Multiply an array by integers, one for each index of its last axis."""
+        """Multiply an array by integers, one for each index along the last axis."""
 
     def total(self, values: V) -> V:
-        """Return the sums of an array over its last axis."""
+        """Return the sums of an array along the last axis."""
 
     def stack(self, values: list[V], axis: int) -> V:
         """Stack arrays along a new last axis (-1), or concatenate them along the first axis (0)."""
@@ -150,15 +153,15 @@ class _Arithmetic(Protocol[V]):
         Raises
         ------
         _UndecidedError
-            If the error bounds do not prove that one option is selected by all u.
+            If the error bounds do not prove that all u select the same option.
         """
 
 
 def _compute_mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
-    """Return the minimum error count m and the relative mass S of each family in a batch.
+    """For each family in a batch, return the minimum error count m and the relative mass S.
 
     The weight of a member is its prior times q^errors, for q = exp(-rate). The sum of these weights
-    over a family is q^m S. Factoring out q^m ensures S >= 1, so that masses do not underflow for
+    over a family is q^m S. Factoring out q^m ensures that S >= 1, so masses do not underflow for
     large data sets.
 
     Returns
@@ -190,7 +193,7 @@ def _compute_mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers,
 
 
 def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[Integers, V]:
-    """Return the minimum error count m and the mass of each option, including its prior weight.
+    """Return the minimum error count m and the mass of each option, prior weight included.
 
     As in `_compute_mass`, masses are relative to q^m, where m is the minimum error count over all
     options of a family.
@@ -218,8 +221,8 @@ def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[
 def _draw_member(family: Family, rate: Fraction, bits: RandomBits) -> Path:
     """Return the path of a randomly drawn member of a family with batch shape ().
 
-    First an option is drawn with probability proportional to its mass, then a member of this
-    option. The members of the factors of a product are independent.
+    First, an option is drawn with probability proportional to its mass. Then a member of this
+    option is drawn. In a product, the members of the factors are drawn independently.
     """
     match family:
         case Leaf(errors):
@@ -240,7 +243,7 @@ def _draw_member(family: Family, rate: Fraction, bits: RandomBits) -> Path:
 
 
 def _histogram(errors: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct error counts in increasing order, and their numbers of members."""
+    """Return the distinct error counts, increasing, and the number of members with each."""
     min_errors = errors.min()
     # sorting is faster if a table of all intermediate values would be mostly zeros
     max_table_length = 4 * errors.size + 1024
@@ -255,8 +258,9 @@ def _histogram(errors: Integers) -> tuple[Integers, Integers]:
 def _pick_option(family: Choice | OneOf, rate: Fraction, bits: RandomBits) -> int:
     """Return the index of an option, drawn with probability proportional to its mass.
 
-    A uniform number selects the option. The binary digits of this number and the precision of the
-    masses are extended until they determine the option, so the distribution is exact.
+    A uniform number selects the option. More binary digits of this number are drawn, and the
+    precision of the masses is increased, until the option is determined. The distribution is
+    therefore exact.
     """
     digits = 0
     n_digits = 0
@@ -275,7 +279,7 @@ def _pick_option(family: Choice | OneOf, rate: Fraction, bits: RandomBits) -> in
 
 
 def _arithmetics(rate: Fraction) -> Iterator[_Arithmetic[Any]]:
-    """Yield float arithmetic first, then fixed-point arithmetic with increasing precision."""
+    """Yield float arithmetic first, followed by fixed-point arithmetic of increasing precision."""
     yield _FloatArithmetic(rate)
     precision = FIRST_PRECISION
     while True:
@@ -306,7 +310,8 @@ class _FloatArithmetic:
 
     bits = 64
     max_mass = 2.0**900
-    """Largest mass for which absolute underflow errors of 2^-999 each remain negligible."""
+    """Largest mass for which absolute underflow errors of 2^-999 per operation remain
+    negligible."""
 
     def __init__(self, rate: Fraction) -> None:
         self._powers = FloatPowers(rate)
@@ -316,7 +321,7 @@ class _FloatArithmetic:
         return _ApproximateFloats(self._powers(exponents), self._powers.roundings)
 
     def multiply(self, left: _ApproximateFloats, right: _ApproximateFloats) -> _ApproximateFloats:
-        """Return the elementwise product of two arrays, adding up their roundings."""
+        """Return the elementwise product of two arrays, adding up the counts of roundings."""
         with np.errstate(over="ignore"):
             product = self._check_mass(left.values * right.values)
         return _ApproximateFloats(product, left.roundings + right.roundings + 1)
@@ -324,7 +329,7 @@ class _FloatArithmetic:
     def multiply_by_integers(
         self, values: _ApproximateFloats, factors: Prior
     ) -> _ApproximateFloats:
-        """Multiply an array by integers, one for each index of its last axis."""
+        """Multiply an array by integers, one for each index along the last axis."""
         if np.max(factors) > self.max_mass:
             raise _UndecidedError
         product = self._check_mass(values.values * np.asarray(factors, dtype=np.float64))
@@ -332,7 +337,7 @@ class _FloatArithmetic:
         return _ApproximateFloats(product, values.roundings + 2)
 
     def total(self, values: _ApproximateFloats) -> _ApproximateFloats:
-        """Return the sums of an array over its last axis."""
+        """Return the sums of an array along the last axis."""
         sums = self._check_mass(values.values.sum(axis=-1))
         # n terms take n - 1 roundings in any order; one more covers the underflow errors
         n_terms = values.values.shape[-1]
@@ -357,7 +362,7 @@ class _FloatArithmetic:
         guess = min(guess, last)
 
         def enclose(index: int) -> tuple[Fraction, Fraction]:
-            """Return a lower and an upper bound on a cumulative sum."""
+            """Return lower and upper bounds on a cumulative sum."""
             value = Fraction(float(cumulative[index]))
             return value * (1 - gamma) - absolute_error, value * (1 + gamma) + absolute_error
 
@@ -382,8 +387,8 @@ class _FloatArithmetic:
 class _FixedArithmetic:
     """Fixed-point arithmetic on enclosures, with the methods of `_Arithmetic`.
 
-    Each array is a pair of object arrays of Python integers, which are lower and upper bounds in
-    units of 2^-precision. Lower bounds are rounded down and upper bounds are rounded up.
+    Each array is represented by two object arrays of Python integers: lower and upper bounds, as
+    multiples of 2^-precision. Lower bounds are rounded down and upper bounds are rounded up.
     """
 
     def __init__(self, rate: Fraction, precision: int) -> None:
@@ -408,13 +413,13 @@ class _FixedArithmetic:
         return lower, upper
 
     def multiply_by_integers(self, values: tuple[Any, Any], factors: Prior) -> tuple[Any, Any]:
-        """Multiply an array by integers, one for each index of its last axis."""
+        """Multiply an array by integers, one for each index along the last axis."""
         lower, upper = values
         multipliers = np.array(factors, dtype=object)
         return lower * multipliers, upper * multipliers
 
     def total(self, values: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Return enclosures of the sums of an array over its last axis."""
+        """Return enclosures of the sums of an array along the last axis."""
         lower, upper = values
         return lower.sum(axis=-1), upper.sum(axis=-1)
 

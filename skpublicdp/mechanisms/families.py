@@ -1,8 +1,8 @@
-"""Families of hypotheses with their error counts, expressed as sums and products.
+"""Families of hypotheses and their error counts, expressed as sums and products.
 
-A family lists its members with their error counts and prior weights, independently of ε. A node
-represents an array of families of the same form; the shape of this array is the node's *batch
-shape*. Draws require a family with batch shape ``()``.
+A family lists its members, their error counts and their prior weights, all of which are independent
+of ε. A node represents an array of families of the same form; the shape of this array is called the
+node's *batch shape*. Only families with batch shape ``()`` can be drawn from.
 
 The *path* of a member is the index in a `Leaf`, the tuple of the factors' paths in a `Product`,
 and the pair (option, path within the option) in a `Choice` or a `OneOf`.
@@ -22,10 +22,10 @@ import numpy as np
 from skpublicdp.typing import Integers
 
 Path = Any
-"""Path of a member: ``int | tuple[Path, ...]``, a recursive type that mypy cannot narrow."""
+"""Path of a member: ``int | tuple[Path, ...]``, i.e. a recursive type, which mypy cannot narrow."""
 
 Index = tuple[int, ...]
-"""Index of a family on the leading batch axes of a node."""
+"""Index of a family along the leading batch axes of a node."""
 
 Prior = Sequence[int] | Integers
 """Positive integer prior weight of each option."""
@@ -44,7 +44,7 @@ class Family(ABC):
 
     @abstractmethod
     def at(self, index: Index) -> Family:
-        """Return the node at `index` of the leading batch axes."""
+        """Return the node at position `index` of the leading batch axes."""
 
     @property
     @abstractmethod
@@ -60,25 +60,25 @@ class Family(ABC):
     def effective_size(self) -> int:
         """Sum of the prior weights divided by the smallest weight, rounded up.
 
-        With a uniform prior this is the number of members. The logarithm of this number bounds the
-        excess error of the exponential mechanism.
+        With a uniform prior, the result is the number of members. The excess error of the
+        exponential mechanism is bounded in terms of the logarithm of this number.
         """
         total, minimum = self.prior_range
         return -(-total // minimum)
 
     @abstractmethod
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield (path, error count, prior weight) of every member, for small families."""
+        """Yield (path, error count, prior weight) for each member of a small family."""
 
 
 @dataclass(frozen=True, eq=False)
 class Leaf(Family):
-    """Family given by the list of its members' error counts.
+    """Family given as a list of its members' error counts.
 
     Parameters
     ----------
     errors : ndarray of int64, shape (*batch, members)
-        Error count of each member; at least one member.
+        Error count of each member. At least one member is required.
     """
 
     errors: Integers
@@ -96,7 +96,7 @@ class Leaf(Family):
         return self.errors.shape[:-1]
 
     def at(self, index: Index) -> Leaf:
-        """Return the leaf at `index` of the leading batch axes."""
+        """Return the leaf at position `index` of the leading batch axes."""
         return Leaf(self.errors[index])
 
     @property
@@ -110,14 +110,14 @@ class Leaf(Family):
         return self.size, 1
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield (index, error count, prior weight 1) of every member."""
+        """Yield (index, error count, 1) for each member, where 1 is the prior weight."""
         for path, errors in enumerate(self.errors.tolist()):
             yield path, errors, 1
 
 
 @dataclass(frozen=True, eq=False)
 class Product(Family):
-    """All combinations of one member per factor, where errors add and prior weights multiply.
+    """All combinations of one member per factor; errors add up and prior weights multiply.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Product(Family):
         return self.factors[0].batch
 
     def at(self, index: Index) -> Product:
-        """Return the product at `index` of the leading batch axes."""
+        """Return the product at position `index` of the leading batch axes."""
         return Product([factor.at(index) for factor in self.factors])
 
     @property
@@ -152,7 +152,7 @@ class Product(Family):
         return math.prod(totals), math.prod(minima)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield (paths of the factors, error count, prior weight) of every combination."""
+        """Yield (paths of the factors, error count, prior weight) for each combination."""
         for combination in itertools.product(*(factor.members() for factor in self.factors)):
             paths, errors, priors = zip(*combination, strict=True)
             yield paths, sum(errors), math.prod(priors)
@@ -170,14 +170,14 @@ class _Weighted(Family):
 
 @dataclass(frozen=True, eq=False)
 class Choice(_Weighted):
-    """Union of options of the same form, which are stacked along the last batch axis of one node.
+    """Union of options of the same form, stacked along the last batch axis of a single node.
 
     Parameters
     ----------
     options : Family of batch shape (*batch, options)
         The options.
     prior : sequence of int or int64 array, optional
-        Positive prior weight of each option, 1 by default.
+        Positive prior weight of each option. By default, all weights are 1.
     """
 
     options: Family
@@ -197,7 +197,7 @@ class Choice(_Weighted):
         return self.options.batch[:-1]
 
     def at(self, index: Index) -> Choice:
-        """Return the choice at `index` of the leading batch axes."""
+        """Return the choice at position `index` of the leading batch axes."""
         return Choice(self.options.at(index), self.prior)
 
     @property
@@ -213,7 +213,7 @@ class Choice(_Weighted):
         return total * sum(weights), minimum * min(weights)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield ((option, path within it), error count, prior weight) of every member."""
+        """Yield ((option, path within the option), error count, prior weight) for each member."""
         for option in range(self.options.batch[-1]):
             for path, errors, prior in self.options.at((option,)).members():
                 yield (option, path), errors, self.weight(option) * prior
@@ -228,7 +228,7 @@ class OneOf(_Weighted):
     options : sequence of Family
         Families with the same batch shape.
     prior : sequence of int or int64 array, optional
-        Positive prior weight of each option, 1 by default.
+        Positive prior weight of each option. By default, all weights are 1.
     """
 
     options: Sequence[Family]
@@ -245,7 +245,7 @@ class OneOf(_Weighted):
         return self.options[0].batch
 
     def at(self, index: Index) -> OneOf:
-        """Return the union at `index` of the leading batch axes."""
+        """Return the union at position `index` of the leading batch axes."""
         return OneOf([option.at(index) for option in self.options], self.prior)
 
     @property
@@ -264,7 +264,7 @@ class OneOf(_Weighted):
         )
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
-        """Yield ((option, path within it), error count, prior weight) of every member."""
+        """Yield ((option, path within the option), error count, prior weight) for each member."""
         for index, option in enumerate(self.options):
             for path, errors, prior in option.members():
                 yield (index, path), errors, self.weight(index) * prior
@@ -272,17 +272,17 @@ class OneOf(_Weighted):
 
 @dataclass(frozen=True, eq=False)
 class Lazy(Family):
-    """Batch of families that is built in chunks to limit memory.
+    """Batch of families that is built in chunks to limit memory use.
 
     Parameters
     ----------
     length : int
         Number of families.
     build : callable
-        ``build(start, stop)`` returns the families ``start:stop``, with batch shape ``(stop -
-        start,)``. Repeated calls must return identical families.
+        ``build(start, stop)`` returns the families ``start:stop`` as a node with batch shape
+        ``(stop - start,)``. Repeated calls must return identical families.
     step : int
-        Number of families in a chunk.
+        Number of families per chunk.
     """
 
     length: int
@@ -299,7 +299,7 @@ class Lazy(Family):
         return self.build(index[0], index[0] + 1).at((0, *index[1:]))
 
     def chunks(self) -> Iterator[Family]:
-        """Yield the families in order, at most `step` at a time."""
+        """Yield the families in order, in batches of at most `step`."""
         for start in range(0, self.length, self.step):
             yield self.build(start, min(start + self.step, self.length))
 
@@ -319,7 +319,7 @@ class Lazy(Family):
 
 
 def _check_prior(prior: Prior | None, n_options: int) -> None:
-    """Raise ValueError unless there is one positive integer weight per option."""
+    """Raise ValueError unless each option has one positive integer weight."""
     if prior is None:
         return
     if isinstance(prior, np.ndarray):

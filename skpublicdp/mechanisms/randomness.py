@@ -1,4 +1,4 @@
-"""Sources of random bits: the operating system's secure generator and a seeded generator."""
+"""Sources of random bits: the secure generator of the operating system, and a seeded generator."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 
 class RandomBits(Protocol):
-    """Protocol of a source of independent fair bits."""
+    """Protocol for sources of independent, fair random bits."""
 
     @property
     def secure(self) -> bool:
         """Whether the bits come from the operating system's CSPRNG."""
 
     def bits(self, count: int) -> int:
-        """Return a uniform integer on ``range(2**count)``."""
+        """Return a uniform random integer from ``range(2**count)``."""
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` independent uniform integers on ``range(2**64)``."""
+        """Return `count` independent, uniform random integers from ``range(2**64)``."""
 
 
 class SecureBits:
@@ -29,16 +29,16 @@ class SecureBits:
     secure = True
 
     def bits(self, count: int) -> int:
-        """Return a uniform integer on ``range(2**count)``."""
+        """Return a uniform random integer from ``range(2**count)``."""
         return secrets.randbits(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` independent uniform integers on ``range(2**64)``."""
+        """Return `count` independent, uniform random integers from ``range(2**64)``."""
         return np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
 
 
 class SeededBits:
-    """Repeatable bits for tests and papers. Anyone who knows the seed can remove the noise.
+    """Repeatable random bits for tests and papers. Anyone who knows the seed can remove the noise.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class SeededBits:
         self._generator = np.random.Generator(np.random.PCG64(seed))
 
     def bits(self, count: int) -> int:
-        """Return a uniform integer on ``range(2**count)``."""
+        """Return a uniform random integer from ``range(2**count)``."""
         n_bytes = -(-count // 8)  # rounded up; surplus bits are shifted out
         return int.from_bytes(self._generator.bytes(n_bytes)) >> (8 * n_bytes - count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return `count` independent uniform integers on ``range(2**64)``."""
+        """Return `count` independent, uniform random integers from ``range(2**64)``."""
         # explicit byte order, so that a seed gives the same words on every machine
         words = np.frombuffer(self._generator.bytes(8 * count), dtype="<u8")
         return words.astype(np.uint64, copy=False)
@@ -69,9 +69,9 @@ def random_bits(random_state: object = None) -> RandomBits:
     Parameters
     ----------
     random_state : None, int, numpy Generator or RandomState
-        ``None`` draws from the operating system; all other values give repeatable bits. A generator
-        is advanced by exactly 32 bytes, so that its later state does not depend on the private
-        rows.
+        ``None`` draws bits from the operating system; any other value gives repeatable bits. A
+        generator is advanced by exactly 32 bytes, so that its later state does not depend on the
+        private rows.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def random_bits(random_state: object = None) -> RandomBits:
 
 
 def uniform_below(bound: int, bits: RandomBits) -> int:
-    """Return an exactly uniform integer on ``range(bound)`` by rejection sampling."""
+    """Return an exactly uniform integer from ``range(bound)``, drawn by rejection sampling."""
     count = (bound - 1).bit_length()
     while True:
         value = bits.bits(count)

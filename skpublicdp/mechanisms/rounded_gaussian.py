@@ -1,9 +1,10 @@
 """Gaussian noise rounded to integers, sampled exactly.
 
-Adding this noise to integers is equivalent to the continuous Gaussian mechanism followed by
-rounding. The proof is in docs/proofs/gaussian.md. A normal number is drawn by Karney's (2016)
-rejection sampling, with only the binary digits needed for rounding. Floats decide from the first 53
-digits if a proved error bound permits it, and integers decide all other cases.
+Adding this noise to integers is equivalent to applying the continuous Gaussian mechanism and then
+rounding. The proof is in docs/proofs/gaussian.md. Normal numbers are drawn by Karney's (2016)
+rejection sampling, which generates only the binary digits needed for rounding. If a proved error
+bound permits it, the decision is made in float arithmetic from the first 53 digits; otherwise, it
+is made in integer arithmetic.
 """
 
 from __future__ import annotations
@@ -32,12 +33,11 @@ Words = NDArray[np.uint64]
 """Random words."""
 
 BLOCKS = 16
-"""Number of blocks per standard deviation. Blocks of length σ/16 have few rejections."""
+"""Number of blocks per standard deviation. Blocks of length σ/16 lead to few rejections."""
 
 REACH = 4
-"""Number of standard deviations with one table entry per block.
-
-The block of a number beyond this range is drawn from a geometric distribution."""
+"""Number of standard deviations covered by a table with one entry per block. Beyond this range, the
+block is drawn from a geometric distribution."""
 
 RATE = Fraction(1, 2 * BLOCKS**2)
 """Rate of the normal density. A number x, in units of one block, has density c exp(-RATE x^2)."""
@@ -58,14 +58,14 @@ ERROR_OF_SCALING = 2.0**-50
 def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
     """Return independent draws of Gaussian noise rounded to integers.
 
-    P(k) = Φ((k + 1/2) / σ) - Φ((k - 1/2) / σ), exactly.
+    The distribution is exactly P(k) = Φ((k + 1/2) / σ) - Φ((k - 1/2) / σ).
 
     Parameters
     ----------
     sigma2 : Fraction
         Variance before rounding, positive and at most 2^60. Rounding adds about 1/12.
     size : int
-        Number of independent draws.
+        Number of independent random draws.
     bits : RandomBits
         Source of randomness.
 
@@ -81,7 +81,7 @@ def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
 
     See Also
     --------
-    skpublicdp.accounting.gaussian_delta : The privacy of *integers* with this noise.
+    skpublicdp.accounting.gaussian_delta : The privacy of *integers* to which this noise is added.
 
     References
     ----------
@@ -107,7 +107,7 @@ def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
 
 
 class _Scale:
-    """Conversion from units of one block, σ / BLOCKS, to the nearest integer.
+    """Conversion of numbers in units of one block, σ / BLOCKS, to the nearest integer.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class _Scale:
         self._float = root / (1 << places)  # Python rounds int / int correctly for all sizes
 
     def round(self, blocks: Floats) -> tuple[Integers, Mask]:
-        """Return the rounded numbers, and whether the error bound proves each rounding correct.
+        """Return the rounded numbers, and whether each is proved correct by the error bound.
 
         Parameters
         ----------
@@ -160,10 +160,10 @@ class _Scale:
 
 
 def _draw_accepted(scale: _Scale, size: int, bits: RandomBits) -> Integers:
-    """Draw `size` proposals for Karney's rejection sampling and return the accepted noise values.
+    """Draw `size` proposals for Karney's rejection sampling, and return the accepted noise values.
 
     A proposal has four parts: a block, a position `inside` the block, a uniform number `coin` that
-    decides on its acceptance, and a sign. The values are in the order of the proposals.
+    decides on its acceptance, and a sign. The values are returned in the order of the proposals.
     """
     block = _blocks().count_above(size, bits)
     inside = bits.words(size)
@@ -181,7 +181,7 @@ def _draw_accepted(scale: _Scale, size: int, bits: RandomBits) -> Integers:
 def _decide_by_floats(
     scale: _Scale, block: Integers, inside: Words, coin: Words
 ) -> tuple[Integers, Mask, Mask]:
-    """Round and accept or reject proposals in float arithmetic, using their first 53 digits.
+    """Round and accept or reject proposals in float arithmetic, using the first 53 digits of each.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def _decide_by_floats(
     block : ndarray of int64, shape (size,)
         Block of each proposal.
     inside, coin : ndarray of uint64, shape (size,)
-        First 64 binary digits of the position in the block and of the acceptance number.
+        First 64 binary digits of the position in the block and of the coin.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def _decide_by_floats(
 
 
 def _leading_digits(words: Words) -> Floats:
-    """Return the number in [0, 1) given by the first 53 binary digits of each 64-bit word."""
+    """Return the numbers in [0, 1) given by the first 53 binary digits of each 64-bit word."""
     digits: Floats = (words >> np.uint64(WORD_BITS - FLOAT_BITS)).astype(np.float64)
     return digits * 2.0**-FLOAT_BITS
 
@@ -227,8 +227,9 @@ def _decide_by_integers(
 ) -> tuple[int, bool]:
     """Return the rounded magnitude of one proposal (0 if rejected) and whether it is accepted.
 
-    This function is `_decide_by_floats` for one proposal, without rounding errors. Further digits
-    of the position and of the coin are drawn until both decisions are proved.
+    This function corresponds to `_decide_by_floats` for a single proposal, but without rounding
+    errors. Further digits of the position and of the coin are drawn until both decisions are
+    proved.
     """
     # the acceptance probability is exp(-RATE (x^2 - envelope)) for the proposed number x
     envelope = block**2
@@ -256,8 +257,8 @@ def _decide_by_integers(
 def _block_survival(last: int) -> Callable[[int], list[Bounds]]:
     """Return a function that maps a precision to bounds on P(block >= k) for k = 1..last.
 
-    Block h < last has weight e^(-RATE h^2). All blocks from `last` on have the total weight
-    e^(-RATE last^2) / (1 - e^(-2 RATE last)) of the geometric envelope.
+    Block h < last has weight e^(-RATE h^2). The blocks from `last` on are assigned the total weight
+    of a geometric envelope, e^(-RATE last^2) / (1 - e^(-2 RATE last)).
     """
 
     def bounds(precision: int) -> list[Bounds]:
@@ -287,5 +288,5 @@ def _block_survival(last: int) -> Callable[[int], list[Bounds]]:
 
 @cache
 def _blocks() -> _Thresholds:
-    """Return the thresholds P(block >= k) of the block distribution, equal for all σ."""
+    """Return the thresholds P(block >= k) of the block distribution, the same for all σ."""
     return _Thresholds(_block_survival(REACH * BLOCKS))

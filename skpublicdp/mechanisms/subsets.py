@@ -8,7 +8,7 @@ from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Codes
 
 MAX_INDICES_PER_BATCH = 1 << 20
-"""Number of indices that are drawn at once, which limits memory."""
+"""Number of indices that are drawn at once, which limits memory use."""
 
 
 def random_subset(n: int, k: int, bits: RandomBits) -> Codes:
@@ -26,14 +26,15 @@ def random_subset(n: int, k: int, bits: RandomBits) -> Codes:
     Returns
     -------
     ndarray of intp, shape (k,)
-        The positions in increasing order.
+        The chosen positions in increasing order.
 
     Notes
     -----
-    If k is at most n / 2, uniform positions are drawn until k of them are distinct, and all sets of
-    k are equally likely by symmetry. Otherwise every position gets a random key of 64 bits, and the
-    positions of the k smallest keys are returned. If the k-th and the next key are equal, all keys
-    are drawn again. This event is symmetric in the positions, so all sets remain equally likely.
+    If k is at most n / 2, uniform positions are drawn until k of them are distinct. By symmetry,
+    all sets of k positions are equally likely. Otherwise, each position is assigned a random 64-bit
+    key, and the positions with the k smallest keys are returned. If the k-th smallest key equals
+    the next one, all keys are drawn again. This event is symmetric in the positions, so all sets
+    remain equally likely.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def random_order(n: int, bits: RandomBits) -> Codes:
     Returns
     -------
     ndarray of intp, shape (n,)
-        The positions, sorted by distinct random keys.
+        The positions in random order, obtained by sorting distinct random keys.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def random_indices(n: int, k: int, bits: RandomBits) -> Codes:
     Returns
     -------
     ndarray of intp, shape (k,)
-        The positions, in the order drawn.
+        The positions in the order in which they were drawn.
 
     Examples
     --------

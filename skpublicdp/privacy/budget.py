@@ -35,21 +35,21 @@ from skpublicdp.privacy.seeds import SEEDED_TWICE
 from skpublicdp.privacy.ticket import USED_TICKET
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
-"""SQL query for the running total of each group after its last entry.
+"""SQL query for each group's running total after the group's last entry.
 
-In SQLite, columns selected alongside max() come from the row with the maximum.
+In SQLite, columns selected alongside max() are taken from the row that attains the maximum.
 """
 
 N_SEEDED = "SELECT count(*) FROM entries WHERE seeded"
-"""SQL query for the number of fits with a `random_state`."""
+"""SQL query for the number of fits that used a `random_state`."""
 
 
 class PrivacyBudget:
     """Privacy filter that limits many adaptively chosen fits to one total (ε, δ).
 
-    Pass it as `budget` to any estimator of this package. Each fit is recorded and charged before
-    its first draw. A fit is refused before any private row is read if the total would exceed (ε,
-    δ). The next fit and its ε may depend on all results so far.
+    Pass the budget as the parameter `budget` to any estimator of this package. Each fit is recorded
+    and charged before any random draw. A fit is refused before any private row is read if the total
+    would exceed (ε, δ). The next fit and its ε may depend on all results so far.
 
     Parameters
     ----------
@@ -58,17 +58,17 @@ class PrivacyBudget:
     delta : float, default=0.0
         Total δ of all fits, in [0, 1).
     path : path-like, default=None
-        File that stores the ledger across processes, notebooks and restarts. An existing file must
-        have been created with the same terms. ``None`` uses a temporary file of this process.
+        File that stores the ledger across processes, notebooks and restarts. If the file exists, it
+        must have been created with the same terms. ``None`` uses a temporary file of this process.
     accountant : {"auto", "pure", "zcdp", "gdp"}, default="auto"
         Quantity that is summed over the fits: ε and δ for ``"pure"``, ρ for ``"zcdp"`` and μ² for
         ``"gdp"``. ``"auto"`` equals ``"pure"`` if ``delta=0``. Otherwise it admits a fit while one
         of three totals stays below the cap: the sum of all ε, with at most one fit that adds noise;
-        the sum of all μ²; or a split of ε, where k sixteenths cover the ε of fits without noise and
-        the remainder covers the μ² of fits with noise. Fits known only by their (ε, δ) share a
-        tenth of δ.
+        the sum of all μ²; or a split of ε, in which k sixteenths cover the ε of fits without noise
+        and the remainder covers the μ² of fits with noise. Fits for which only (ε, δ) is known
+        share a tenth of δ.
     for_tests : bool, default=False
-        Whether to accept any number of fits with a `random_state`. Otherwise a second seeded fit is
+        Whether to accept any number of fits with a `random_state`. If False, a second seeded fit is
         refused, because two fits with the same seed share their noise, which cancels in the
         difference of their results. A budget for tests gives no protection, as its `repr` and all
         receipts state.
@@ -80,20 +80,20 @@ class PrivacyBudget:
 
     See Also
     --------
-    SemiPrivateClassifier : Accepts a budget, as all estimators do.
+    SemiPrivateClassifier : Accepts a budget, like all estimators of this package.
 
     Notes
     -----
     Copies, pickles, clones and workers share the file and hence the budget. A copy that cannot open
-    its file raises an error. A fit that fails or is killed after its entry was written still counts
-    as spent.
+    its file raises an error. If a fit fails or is killed after its entry was written, its cost
+    still counts as spent.
 
-    A budget assumes that each row occurs only once in a fit. If bootstrap samples or oversampling
-    repeat a row k times in a fit, the privacy loss of that row is k times as large. The budget
+    A budget assumes that each row occurs only once in each fit. If bootstrapping or oversampling
+    repeats a row k times in a fit, the privacy loss of this row is k times as large. The budget
     cannot detect such repetitions.
 
     The filters follow Feldman and Zrnic (2021), Whitehouse et al. (2023) and Smith and Thakurta
-    (2022), and are valid under fully adaptive choices (docs/proofs/budgets.md).
+    (2022), and remain valid when all choices are fully adaptive (docs/proofs/budgets.md).
 
     Examples
     --------
@@ -152,7 +152,7 @@ class PrivacyBudget:
 
     @property
     def accountant(self) -> str:
-        """The accountant, which determines the quantity that is summed over the fits."""
+        """The accountant, which determines the quantity that is summed over all fits."""
         return self._filter.accountant
 
     @property
@@ -167,7 +167,7 @@ class PrivacyBudget:
 
     @property
     def ledger(self) -> list[Entry]:
-        """Entries of all fits so far, across all groups, in chronological order."""
+        """Entries of all fits so far in chronological order, for all groups."""
         rows = self._file.read(
             "SELECT number, time, who, event, n_rows, disjoint, seeded FROM entries ORDER BY number"
         )
@@ -179,8 +179,9 @@ class PrivacyBudget:
     def group(self, name: str) -> Self:
         """Return this budget for one of several disjoint groups of rows (parallel composition).
 
-        Each group may spend the entire budget that remains after the fits on all rows. No row and
-        no person may belong to two groups. Group membership and group sizes must be public.
+        Each group may spend all of the budget that remains after the fits on all rows. No row and
+        no person may belong to more than one group. Group membership and group sizes must be
+        public.
 
         Parameters
         ----------
@@ -201,19 +202,19 @@ class PrivacyBudget:
         return budget
 
     def check(self, event: Event, *, seeded: bool = False) -> None:
-        """Raise an error if the budget does not cover an event, without charging anything.
+        """Check that the budget covers an event, without charging it.
 
         Parameters
         ----------
         event : Event
             The plan of a fit, or a single mechanism.
         seeded : bool, default=False
-            Whether its randomness comes from a `random_state`.
+            Whether the randomness comes from a `random_state`.
 
         Raises
         ------
         PrivacyBudgetError
-            If the event costs more than the remaining budget, or is the second seeded event.
+            If the event costs more than the remaining budget, or if it is the second seeded event.
         """
         with self._file.connected() as connection:
             self._admit(event, seeded, connection)
@@ -227,20 +228,20 @@ class PrivacyBudget:
         ticket: str | None = None,
         seeded: bool = False,
     ) -> int:
-        """Charge an event to the budget, and return once its entry is on disk.
+        """Charge an event to the budget, and return only after the entry was written to disk.
 
         Parameters
         ----------
         event : Event
-            Event that is about to use private rows. Mechanisms from other packages are described by
-            ``accounting.Pure(epsilon)``, ``accounting.Gaussian(mu_squared)`` or
-            ``accounting.Approximate(epsilon, delta)``.
+            The event, which must be charged before it uses private rows. Mechanisms from other
+            packages are described by ``accounting.Pure(epsilon)``,
+            ``accounting.Gaussian(mu_squared)`` or ``accounting.Approximate(epsilon, delta)``.
         who : str
-            Name of the estimator or program, for the entry.
+            Name of the estimator or program, which is recorded in the entry.
         n_rows : int
             Number of private rows.
         ticket : str, optional
-            One-time token, which is accepted for a single entry.
+            One-time token, which is accepted only once.
         seeded : bool, default=False
             Whether the randomness comes from a `random_state`.
 
@@ -252,8 +253,8 @@ class PrivacyBudget:
         Raises
         ------
         PrivacyBudgetError
-            If the event costs more than the remaining budget, is the second seeded event, or has a
-            used ticket. The budget is not charged in these cases.
+            If the event costs more than the remaining budget, if it is the second seeded event, or
+            if its ticket has already been used. The budget is not charged in these cases.
         """
         if not isinstance(who, str) or not 0 <= n_rows < 1 << 63:
             raise ValueError(
@@ -278,11 +279,11 @@ class PrivacyBudget:
         return int(written.lastrowid or 0)
 
     def spent(self) -> Spent:
-        """Return the smallest (ε, δ) that would have admitted all fits of the costliest group.
+        """Return the smallest (ε, δ) that would have admitted all fits on the costliest group.
 
-        This (ε, δ) is a guarantee only if all fits were fixed in advance. Otherwise the guarantee
-        is the (ε, δ) of the whole budget, since stopping in response to earlier results is an
-        adaptive choice (docs/proofs/budgets.md).
+        This (ε, δ) is a guarantee only if all fits were fixed in advance. Otherwise, the guarantee
+        is the (ε, δ) of the whole budget, since the decision to stop may depend on earlier results
+        (docs/proofs/budgets.md).
         """
         return self._largest_spent(self._parse_last_totals(self._file.read(LAST_TOTALS)))
 
@@ -299,19 +300,19 @@ class PrivacyBudget:
         ----------
         kind : {"pure", "draw", "gaussian", "approximate"}, default=None
             ``None`` returns the results for all kinds. ``"pure"`` applies to any fit with
-            ``delta=0``. ``"draw"`` may allow a larger ε and applies to fits that only draw a rule:
+            ``delta=0``. ``"draw"`` applies to fits that only draw a rule, and may allow a larger ε:
             `SemiPrivateClassifier`, `PPMHalfspaceClassifier`, and `SemiPrivateSearchCV` over
             settings of `SemiPrivateClassifier`. With a positive δ, ``"gaussian"`` applies to
             `PAPQueryRelease`, `SemiPrivateBoostingClassifier`, `SemiPrivateBoostingRegressor` and
             `private_scores`, and ``"approximate"`` to all others.
         delta : float, optional
-            δ of that fit, for the last two kinds. The default is the δ of the budget, or the
-            remaining δ for ``"approximate"`` and for ``accountant="pure"``.
+            δ of that fit, which applies to the last two kinds only. The default is the δ of the
+            budget, or the remaining δ for ``"approximate"`` and for ``accountant="pure"``.
 
         Returns
         -------
         float or Remaining
-            Largest ε, which is 0 if the budget is exhausted. `Remaining` has one field per kind.
+            The largest ε, or 0 if the budget is exhausted. `Remaining` has one field per kind.
 
         Examples
         --------
@@ -339,7 +340,7 @@ class PrivacyBudget:
         return min(self._filter.largest_epsilon(total, kind, exact_delta) for total in totals)
 
     def history(self) -> list[Spent]:
-        """Return the (ε, δ) that `spent` would have returned after each entry."""
+        """Return, for each entry, the (ε, δ) that `spent` would have returned after it."""
         groups: dict[str, SpentTotals] = {}
         history: list[Spent] = []
         for group, total in self._file.read("SELECT disjoint, total FROM entries ORDER BY number"):
@@ -408,14 +409,14 @@ class PrivacyBudget:
         return self
 
     def _parse_last_totals(self, records: list[Any]) -> dict[str, SpentTotals]:
-        """Return the total of each group from the records of `LAST_TOTALS`; "" means all rows."""
+        """Return each group's total from the records of `LAST_TOTALS`; "" stands for all rows."""
         return {group: _parse_totals(total) for group, total, _ in records}
 
     def _limiting_totals(self, groups: dict[str, SpentTotals]) -> list[SpentTotals]:
         """Return the totals that must stay below the cap after the next fit.
 
         A fit on one group is limited by the earlier fits on that group and on all rows. A fit on
-        all rows is limited by every group, since it uses the rows of each group.
+        all rows is limited by every group, since it uses rows from all of them.
         """
         all_rows = groups.get("", ZERO_SPENT)
         if self._group:
@@ -423,14 +424,14 @@ class PrivacyBudget:
         return [all_rows, *(all_rows + total for name, total in groups.items() if name)]
 
     def _largest_spent(self, groups: dict[str, SpentTotals]) -> Spent:
-        """Return the spent (ε, δ) of the group with the largest ε."""
+        """Return the (ε, δ) spent by the group with the largest ε."""
         spending = map(self._filter.spent, self._limiting_totals(groups))
         return max(spending, key=lambda spent: spent.epsilon)
 
     def _admit(self, event: Event, seeded: bool, connection: sqlite3.Connection) -> SpentTotals:
-        """Return this group's total including an event, or raise if the event is not admitted.
+        """Return this group's total after an event, or raise if the event is not admitted.
 
-        Fits on all rows have a separate total, which is not part of any group's total.
+        The total for fits on all rows is kept separately and is not part of any group's total.
         """
         # Seeded fits of all groups count: an attacker who knows the rows of one group could compute
         # the noise that this group shares with another group.
@@ -456,7 +457,7 @@ def _check_delta(delta: Any) -> None:
 
 
 def _parse_totals(text: str) -> SpentTotals:
-    """Return the totals from the JSON text of an entry, or raise if its format is outdated."""
+    """Return the totals from the JSON string of an entry, or raise if the format is outdated."""
     try:
         return SpentTotals.from_text(text)
     except (AttributeError, TypeError, ValueError):
@@ -468,7 +469,7 @@ def _parse_totals(text: str) -> SpentTotals:
 
 
 def _remove_file(path: str, owner: int) -> None:
-    """Remove a temporary file at exit, in the process that created it but not in forks."""
+    """Remove a temporary file at exit, but only in the process that created it and not in forks."""
     if os.getpid() == owner:
         with suppress(OSError):
             os.remove(path)

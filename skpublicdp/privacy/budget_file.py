@@ -1,4 +1,4 @@
-"""SQLite file of a privacy budget: its terms (cap, accountant), entries and running totals."""
+"""SQLite file of a privacy budget, with its terms (cap, accountant), entries and totals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skpublicdp.accounting.filters import Filter
 from skpublicdp.exceptions import PrivacyBudgetError
 
 LOCK_TIMEOUT = 300
-"""Maximum time in seconds that a process waits for other processes to finish writing."""
+"""Maximum time, in seconds, that a process waits for other processes to finish writing."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS terms (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -29,9 +29,10 @@ CREATE TABLE IF NOT EXISTS entries (
 """
 """Schema of the file.
 
-`disjoint` is the name of a group, or empty for all rows. `total` is the spending of that group
-including this entry. `seeded` is 1 if the noise came from a `random_state`, and also for entries of
-earlier versions, which did not record the source of randomness. The seed itself is not stored.
+`disjoint` is the name of a group, or empty for all rows. `total` is the group's total cost up to
+and including this entry. `seeded` is 1 if the noise came from a `random_state`. It is also 1 for
+entries of earlier versions, which did not record the source of randomness. The seed itself is not
+stored.
 """
 
 
@@ -39,7 +40,7 @@ UNUSABLE_FILE = (
     "The file of this PrivacyBudget cannot be used ({}), so fits are refused; open the budget "
     "on the machine that stores its file, and pass a permanent path."
 )
-"""Error message for a file that is missing, was replaced or cannot be read."""
+"""Error message for a file that is missing, has been replaced, or cannot be read."""
 
 
 class Entry(NamedTuple):
@@ -48,19 +49,19 @@ class Entry(NamedTuple):
     Attributes
     ----------
     number : int
-        Number of the entry in the budget, from 1.
+        Number of the entry in the budget, counted from 1.
     time : str
-        Time at which the fit was charged, before its first draw: ISO 8601, UTC.
+        Time at which the fit was charged, which precedes its first draw: ISO 8601, UTC.
     who : str
         Name of the estimator.
     event : Event
-        Plan of the fit, whose cost was charged.
+        Plan of the fit. The cost of this plan was charged.
     n_rows : int
         Number of private rows.
     group : str or None
         Name of the disjoint group of rows, or None for all rows.
     seeded : bool
-        Whether the randomness came from a `random_state`. Also True for entries of earlier
+        Whether the randomness came from a `random_state`. It is also True for entries of earlier
         versions, which did not record the source of randomness.
     """
 
@@ -73,7 +74,7 @@ class Entry(NamedTuple):
     seeded: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as a JSON-serializable dict, with the event as a string."""
+        """Return the entry as a JSON-serializable dict, in which the event is a string."""
         fields = ("number", "time", "who", "n_rows", "group", "seeded")
         return {name: getattr(self, name) for name in fields} | {"event": to_text(self.event)}
 
@@ -87,7 +88,7 @@ class BudgetFile:
     path : str
         Absolute path.
     identity : str
-        Random identifier of the file, used to detect a replaced file.
+        Random identifier of the file, used to detect that the file has been replaced.
     for_tests : bool
         Whether the budget accepts any number of seeded fits.
     """
@@ -98,14 +99,14 @@ class BudgetFile:
 
     @classmethod
     def open(cls, path: str, cap: Filter, *, for_tests: bool = False) -> BudgetFile:
-        """Create the file, or open an existing one if it has the same terms.
+        """Create the file, or open an existing file that has the same terms.
 
         Parameters
         ----------
         path : str
             Absolute path.
         cap : Filter
-            The total (ε, δ) and its accountant.
+            The total (ε, δ) and the accountant.
         for_tests : bool
             Whether the budget accepts any number of seeded fits.
         """
@@ -146,7 +147,7 @@ class BudgetFile:
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection for one transaction, which threads and forks must not share.
+        """Yield a connection for one transaction; threads and forks must not share it.
 
         Raises `PrivacyBudgetError` unless the file exists and has the identity of this budget.
         """
@@ -165,6 +166,6 @@ class BudgetFile:
             raise PrivacyBudgetError(UNUSABLE_FILE.format(error)) from None
 
     def read(self, query: str) -> list[Any]:
-        """Return the records that an SQL query selects from the file."""
+        """Return the records that an SQL query selects from the budget file."""
         with self.connected() as connection:
             return connection.execute(query).fetchall()

@@ -1,9 +1,9 @@
-"""Privacy ledger of one fit, through which an estimator releases all private answers.
+"""Privacy ledger of a single fit, through which an estimator releases all private answers.
 
-A ledger has a plan, which is an event that is fixed in advance and costs at most the (ε, δ) of the
-fit. Each draw and each noisy release is recorded before it is sampled, and refused if the remaining
-plan does not cover its cost. The first event charges the entire plan to the budget, if there is
-one. Proofs: docs/proofs/budgets.md.
+Each ledger has a plan: an event that is fixed in advance and costs at most the (ε, δ) of the fit.
+Every draw and every noisy release is recorded before it is sampled, and is refused if the remaining
+plan does not cover its cost. If there is a budget, the first event charges the entire plan to it.
+Proofs: docs/proofs/budgets.md.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ from skpublicdp.privacy.ticket import redeem_ticket
 from skpublicdp.typing import Integers
 
 LARGE_DELTA = 0.1
-"""Largest product δ · n_private for which no warning is given."""
+"""Largest product δ · n_private for which no warning is issued."""
 
 LARGE_EPSILON = 10
-"""Largest ε of a pure guarantee for which no warning is given.
+"""Largest ε of a pure guarantee for which no warning is issued.
 
 At ε = 10, an attacker who knows all other rows and considers two values of the remaining row
-equally likely is right with probability at most 1 / (1 + e^-10) = 99.995%. A larger ε is tier 3 of
-Ponomareva et al. (2023), How to DP-fy ML. Plans with δ > 0 are compared with the same success
+equally likely is right with probability at most 1 / (1 + e^-10) = 99.995%. A larger ε falls into
+tier 3 of Ponomareva et al. (2023), How to DP-fy ML. Plans with δ > 0 are judged by the same success
 probability.
 """
 
@@ -86,19 +86,19 @@ drawable = noise_is_representable
 
 
 class ReceiptLine(NamedTuple):
-    """One event that a ledger has recorded, with its name and reference.
+    """An event recorded by a ledger, with the name and the reference of the mechanism.
 
     Attributes
     ----------
     name : str
         Name of the mechanism.
     event : Event
-        The event, which determines the privacy cost.
+        The recorded event, which determines the privacy cost.
     proof : str
-        Reference of the proof.
+        Reference to the privacy proof.
     sub_lines : list of ReceiptLine
-        Lines of the sub-ledger whose cost this event covers. In the receipt, they replace the line
-        of the event.
+        Lines of the sub-ledger whose cost is covered by this event. In the receipt, these lines
+        replace the line of the event.
     """
 
     name: str
@@ -127,12 +127,12 @@ class ReceiptLine(NamedTuple):
 
 
 class Ledger:
-    """Ledger that enforces the plan of one fit, samples all of its noise and writes its receipt.
+    """Ledger of one fit, which enforces the plan, samples all noise and writes the receipt.
 
     Parameters
     ----------
     epsilon, delta : number
-        Guarantee of the fit, read as exact fractions.
+        Privacy guarantee of the fit, read as exact fractions.
     random_state : None, int, numpy Generator or RandomState
         Source of randomness, as in the estimators.
     budget : PrivacyBudget, optional
@@ -142,11 +142,12 @@ class Ledger:
         The plan. The default admits any ε-differentially private event if δ is 0, and otherwise any
         events whose total μ² implies (ε, δ).
     who : str
-        Name of the fit in the entries of the budget.
+        Name of the fit, as recorded in the entries of the budget.
     rows_per_person : int
-        Maximum number of rows per person. Each event is priced for replacing all rows of a person.
+        Maximum number of rows per person. The price of each event refers to replacing all rows of a
+        person.
     ticket : str, optional
-        One-time token of a fit that must not be repeated; see `ticket.new_ticket`.
+        One-time token for a fit that must not be repeated; see `ticket.new_ticket`.
     seeded_parts : bool
         Whether a base learner or sanitizer that draws its own random numbers is seeded.
 
@@ -216,9 +217,9 @@ class Ledger:
     def from_estimator(
         cls, estimator: Any, *, event: Event | None = None, **settings: Any
     ) -> Ledger:
-        """Return a ledger for the fit of an estimator, with the estimator's privacy parameters.
+        """Return a ledger for one fit of an estimator, using the estimator's privacy parameters.
 
-        `settings` are further arguments of `Ledger`. These settings override the estimator's
+        `settings` contains further arguments of `Ledger`, which override the estimator's
         parameters.
         """
         parameters = {
@@ -240,7 +241,7 @@ class Ledger:
 
     @property
     def event(self) -> Event:
-        """The plan, which is the event that is charged to the budget."""
+        """The plan, i.e. the event that is charged to the budget."""
         return self._plan
 
     @property
@@ -255,14 +256,14 @@ class Ledger:
         warn_if_delta_is_large(self.delta, n_private)
 
     def fits(self, event: Event) -> bool:
-        """Indicate whether a plan costs at most (ε, δ), using the budget's accountant if any."""
+        """Indicate whether a plan costs at most (ε, δ) according to the accountant in use."""
         return self._cap.admits(event)
 
     def plan(self, event: Event) -> None:
-        """Set the plan before the first event, which charges the plan to the budget.
+        """Set the plan before the first event, which will charge it to the budget.
 
-        A sub-ledger, or a ledger made by `split`, may replace its assigned plan by any plan that
-        costs no more.
+        A sub-ledger, or a ledger made by `split`, may replace the plan assigned to it by any plan
+        that costs no more.
         """
         if self._spent or self._parallel:
             raise RuntimeError(
@@ -304,22 +305,22 @@ class Ledger:
         return self._cap.calibrate(make_plan)
 
     def equal_draws(self, count: int) -> Fraction:
-        """Return the largest ε per draw for which `count` draws cost at most (ε, δ)."""
+        """Return the largest ε per draw for which `count` draws together cost at most (ε, δ)."""
         return self._cap.equal_draws(count)
 
     def draw(self, family: Family, event: Draw, sensitivity: int, *, name: str, proof: str) -> Path:
-        """Draw a member of a family exactly by the exponential mechanism, and return its path.
+        """Draw a member exactly by the exponential mechanism, and return its path.
 
         Parameters
         ----------
         family : Family
-            Hypotheses with their error counts. Only the error counts may depend on private rows.
+            Hypotheses and their error counts. Only the error counts may depend on private rows.
         event : Draw
             Privacy cost of the draw.
         sensitivity : int
-            Largest change of an error count when one row is replaced.
+            Largest change in any error count when one row is replaced.
         name, proof : str
-            Name and reference of the mechanism in the receipt.
+            Name and reference of the mechanism, as shown in the receipt.
         """
         self._enter(event, name, proof)
         return self._sample_member(family, event.epsilon, sensitivity * self.rows_per_person)
@@ -334,11 +335,11 @@ class Ledger:
         table : ndarray of int64
             Exact integers, of any shape.
         sensitivity : Sensitivity
-            Largest change of the whole table when one row is replaced.
+            Largest change in the whole table when one row is replaced.
         event : Gaussian or Pure
             Privacy cost: `Gaussian` for Gaussian noise, `Pure` for Laplace noise.
         name, proof : str
-            Name and reference of the mechanism in the receipt.
+            Name and reference of the mechanism, as shown in the receipt.
         """
         if table.dtype != np.int64:
             raise TypeError("table must have dtype int64, since noise is exact only on integers.")
@@ -348,9 +349,9 @@ class Ledger:
         return Measurement(table + noise, scale, variance)
 
     def for_person(self, sensitivity: Sensitivity) -> Sensitivity:
-        """Return the sensitivity to a replacement of all rows of a person.
+        """Return the sensitivity to replacing all rows of a person.
 
-        In the worst case, the changes of these rows add up in the same integer.
+        In the worst case, the changes due to these rows all affect the same integer and add up.
         """
         n_rows = self.rows_per_person
         return Sensitivity(n_rows * sensitivity.absolute, n_rows * n_rows * sensitivity.squared)
@@ -385,7 +386,7 @@ class Ledger:
         return random_order(n, self._bits)
 
     def indices(self, n: int, k: int) -> NDArray[np.intp]:
-        """Return k independent and uniform random integers below n (with replacement)."""
+        """Return k independent, uniform random integers below n (i.e. with replacement)."""
         return random_indices(n, k, self._bits)
 
     def uniform_below(self, bound: int) -> int:
@@ -393,15 +394,15 @@ class Ledger:
         return uniform_below(bound, self._bits)
 
     def seed(self, count: int = 31) -> int | None:
-        """Return a seed of `count` bits for external samplers, or None if not seeded."""
+        """Return a seed of `count` bits for external samplers, or None in unseeded fits."""
         return None if self.secure else self._bits.bits(count)
 
     def split(self, n_parts: int) -> tuple[Ledger, ...]:
         """Return one ledger for each of `n_parts` disjoint sets of rows (parallel composition).
 
-        Each new ledger has the entire plan, since a replaced row belongs to only one set. This
-        ledger cannot record any event afterwards. The assignment of rows to sets and their sizes
-        must be public.
+        Each new ledger receives the entire plan, since a replaced row belongs to only one set.
+        Afterwards, this ledger can no longer record events. The assignment of rows to sets and the
+        sizes of the sets must be public.
         """
         if self._spent or self._parallel:
             raise RuntimeError("split() must be called once, before the ledger spends anything.")
@@ -416,22 +417,23 @@ class Ledger:
     def sub_ledger(
         self, event: Event, *, name: str, proof: str, by_theorem: bool = False
     ) -> Ledger:
-        """Charge a stage, base learner or sanitizer as a whole, and return a ledger for it.
+        """Charge a stage, base learner or sanitizer as a whole, and return a ledger for its events.
 
         Parameters
         ----------
         event : Event
-            Privacy cost of the whole stage.
+            Event that describes the privacy cost of the whole stage.
         name, proof : str
             Name and reference of the stage in the receipt.
         by_theorem : bool, default=False
-            Whether a theorem bounds the cost of the whole stage by `event`. The costs of the events
-            within the stage are then not added up.
+            Whether a theorem bounds the cost of the whole stage by `event`. If True, the costs of
+            the events within the stage are not added up.
 
         Returns
         -------
         Ledger
-            Ledger with the plan `event`. In the receipt, its lines replace the line of the stage.
+            Ledger with the plan `event`. In the receipt, the lines of this ledger replace the line
+            of the stage.
         """
         sub_ledger = object.__new__(type(self))
         sub_ledger.__dict__.update(
@@ -454,12 +456,12 @@ class Ledger:
     """Former names."""
 
     def receipt(self, *, assumptions: tuple[str, ...] = (), secure: bool = True) -> PrivacyReceipt:
-        """Return the receipt of the fit: its guarantee, and every event recorded so far.
+        """Return the receipt of the fit, with its guarantee and every event recorded so far.
 
         Parameters
         ----------
         assumptions : tuple of str
-            Facts that are assumed to be public knowledge.
+            Facts that the guarantee assumes to be public knowledge.
         secure : bool, default=True
             False if a base learner or sanitizer that draws its own random numbers was seeded.
 
@@ -499,8 +501,8 @@ class Ledger:
     ) -> None:
         """Record an event before it is sampled, or raise if the remaining plan excludes it.
 
-        The first event of a fit charges its budget and redeems its ticket. `sub_lines` is the list
-        to which a sub-ledger later appends its lines.
+        The first event of a fit charges its budget and redeems its ticket. A sub-ledger later
+        appends its lines to the list `sub_lines`.
         """
         if self._remaining is None:  # a theorem bounds the cost of the whole stage
             return
@@ -531,8 +533,8 @@ class Ledger:
     def _charged_event(self) -> Event:
         """Return the event that is charged to the budget.
 
-        The accountant ``"pure"`` has no finite cost for Gaussian noise. If δ > 0, it is therefore
-        charged the guarantee (ε, δ) of the fit.
+        Under the accountant ``"pure"``, Gaussian noise has no finite cost. If δ > 0, the charged
+        event is therefore the guarantee (ε, δ) of the fit.
         """
         assert self._root._budget is not None
         if self.delta and self._root._budget.accountant == "pure":
@@ -542,11 +544,11 @@ class Ledger:
     # Tests and audits replace the two samplers below.
 
     def _sample_member(self, family: Family, epsilon: Fraction, sensitivity: int) -> Path:
-        """Sample a member's path with weights prior · exp(-ε errors / (2 sensitivity))."""
+        """Sample the path of a member, with weights prior · exp(-ε errors / (2 sensitivity))."""
         return draw(family, epsilon, sensitivity, self._bits)
 
     def _sample_noise(self, event: Event, scale: Fraction, table: Integers) -> Integers:
-        """Sample independent noise of the given scale for each entry of a table."""
+        """Sample independent noise with the given scale for each entry of a table."""
         sampler = rounded_gaussian if isinstance(event, Gaussian) else discrete_laplace
         return sampler(scale, table.size, self._bits).reshape(table.shape)
 
@@ -562,9 +564,10 @@ def warn_if_delta_is_large(delta: Fraction, n_private: int) -> None:
 
 
 def warn_if_epsilon_is_large(plan: Event, epsilon: Fraction, delta: Fraction) -> None:
-    """Warn if a plan with this (ε, δ) lets an attacker identify a row almost surely.
+    """Warn if a plan with this (ε, δ) would let an attacker identify a row almost surely.
 
-    The success probability of the best attack on two equally likely rows is (1 + δ(0)) / 2.
+    If two rows are equally likely, the best attack distinguishes them with probability (1 + δ(0)) /
+    2.
     """
     max_delta_at_zero = math.tanh(LARGE_EPSILON / 2)  # 2 / (1 + e^-LARGE_EPSILON) - 1
     if epsilon <= LARGE_EPSILON and delta <= LARGE_DELTA:
@@ -579,7 +582,7 @@ def warn_if_epsilon_is_large(plan: Event, epsilon: Fraction, delta: Fraction) ->
 
 
 def public_seed(random_state: Any) -> int:
-    """Return a 128-bit seed for post-processing, such as drawing synthetic rows."""
+    """Return a 128-bit seed for use in post-processing, such as drawing synthetic rows."""
     return random_bits(random_state).bits(128)
 
 
@@ -590,10 +593,10 @@ _IN_PUBLIC_COMPUTATION = ContextVar("_IN_PUBLIC_COMPUTATION", default=False)
 def public_computation() -> Iterator[None]:
     """Context manager for seeded fits on public rows only, such as trials on public folds.
 
-    The context declares that the draws of these fits release nothing about private rows, without
-    changing any draw. The verification of a fit does not count such draws as uses of private rows.
-    Seeded draws are identical for neighbouring data sets, so a wrong declaration makes their
-    results differ.
+    The context declares that the draws of these fits reveal nothing about private rows. It does not
+    change any draw. When a fit is verified, such draws are not counted as uses of private rows.
+    Since seeded draws are identical for neighbouring data sets, a wrong declaration is revealed by
+    results that differ.
     """
     token = _IN_PUBLIC_COMPUTATION.set(True)
     try:
@@ -603,5 +606,5 @@ def public_computation() -> Iterator[None]:
 
 
 def in_public_computation() -> bool:
-    """Indicate whether the current code is within a `public_computation`."""
+    """Indicate whether the caller runs within a `public_computation`."""
     return _IN_PUBLIC_COMPUTATION.get()

@@ -1,4 +1,4 @@
-"""Detection of seeded fits, and the corresponding messages of budgets."""
+"""Detection of seeded fits, and the messages that budgets issue for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SEEDED_FIT = (
     "set by an ensemble such as BaggingClassifier. Use random_state=None and no such ensemble; for "
     "tests without private data, use PrivacyBudget(..., for_tests=True)."
 )
-"""Warning for a seeded fit that is charged to a budget; {} is the name of the fit."""
+"""Warning about a seeded fit that is charged to a budget; {} is replaced by the name of the fit."""
 
 SEEDED_TWICE = (
     "A budget admits only one fit with a random_state, and this budget has already admitted one. "
@@ -20,14 +20,14 @@ SEEDED_TWICE = (
     "such as BaggingClassifier; for tests without private data, use PrivacyBudget(..., "
     "for_tests=True)."
 )
-"""Error for a second seeded fit that is charged to a budget."""
+"""Error message for a second seeded fit that is charged to a budget."""
 
 
 def has_seed(parameter: Any) -> bool:
     """Indicate whether a parameter is or contains a private estimator with a `random_state`.
 
-    An estimator with a parameter `epsilon` counts as private. Lists, tuples, dicts and parameters
-    of estimators are searched.
+    An estimator with a parameter `epsilon` counts as private. The search covers lists, tuples,
+    dicts and the parameters of estimators.
 
     Seeds under other names, and seeds that are not parameters, cannot be detected.
     """

@@ -1,4 +1,4 @@
-"""One-time tickets, which ensure that each query of an active learner is fitted only once."""
+"""One-time tickets, which ensure that each query of an active learner is used in only one fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ USED_TICKET = (
     "A query is valid for one fit only, and this query or a copy of it has already "
     "been fitted. Call query again."
 )
-"""Error message for a ticket that was used before."""
+"""Error message for a ticket that has already been used."""
 
 _REDEEMED_TICKETS: set[str] = set()
 _REDEMPTION_LOCK = Lock()
@@ -24,7 +24,7 @@ def new_ticket() -> str:
 
 
 def redeem_ticket(ticket: str) -> None:
-    """Mark a ticket as used, or raise if it was used before or made in another process.
+    """Mark a ticket as used, or raise if it has already been used or was made in another process.
 
     This function is for fits without a budget. The tickets of other fits are checked in the file of
     their budget.

@@ -1,4 +1,4 @@
-"""Differentially private release of the answers to a whole class of queries."""
+"""Differentially private release of the answers to all queries in a class."""
 
 from skpublicdp.query_release.fidelity import FidelityReport, TableFidelity
 from skpublicdp.query_release.label_parts import (

@@ -1,4 +1,4 @@
-"""Fitted releases: answers and intervals from a CDF, from tables, or from weighted rows."""
+"""Fitted releases, with answers and intervals from a CDF, from tables, or from weighted rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CDFAnswers(ReleasedAnswers):
 
     @cached_property
     def rows(self) -> WeightedRows:
-        """Weighted rows, one at the median of each cell of the CDF."""
+        """Weighted rows, with one row at the median of each cell of the CDF."""
         weights = self.cdf.weights
         median_levels = np.cumsum(weights) - weights / 2
         medians = np.asarray(self.cdf.quantile(np.clip(median_levels, 0, 1)))
@@ -64,7 +64,7 @@ class CDFAnswers(ReleasedAnswers):
         return self.cdf.fraction(*self.queries.ranges(Q))
 
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
-        """Return confidence intervals for thresholds or intervals, shape (n_queries, 2)."""
+        """Return confidence intervals for encoded thresholds or intervals, shape (n_queries, 2)."""
         above, up_to = self.queries.ranges(Q)
         return self.cdf.fraction_intervals(above, up_to, level, simultaneous=simultaneous)
 
@@ -73,7 +73,7 @@ class CDFAnswers(ReleasedAnswers):
         return self.cdf
 
     def sample(self, n: int, generator: np.random.Generator) -> Floats:
-        """Draw n numbers by inverse transform sampling, as an array of shape (n, 1)."""
+        """Draw n numbers by inverse transform sampling, and return them with shape (n, 1)."""
         return self.cdf.quantile(generator.random(n))[:, None]
 
     def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
@@ -82,17 +82,17 @@ class CDFAnswers(ReleasedAnswers):
 
 
 class TableQueries(NamedTuple):
-    """Queries that restrict the same columns and are therefore answered by one table.
+    """Queries that restrict the same columns and are therefore answered by a single table.
 
     Attributes
     ----------
     columns : tuple of int
-        Positions of the columns. The tuple is empty for queries that restrict no column and
-        therefore hold for all rows.
+        Positions of the columns. If queries restrict no column, and therefore hold for all rows,
+        the tuple is empty.
     indices : ndarray of int, shape (n_table_queries,)
         Positions of these queries in the array of all queries.
     codes : tuple of ndarray of int, each of shape (n_table_queries,)
-        For each column, the code that each query requires, which is an index into the table.
+        For each column, the code that each query requires, i.e. an index into the table.
     """
 
     columns: tuple[int, ...]
@@ -101,23 +101,23 @@ class TableQueries(NamedTuple):
 
 
 class TableAnswers(ReleasedAnswers):
-    """Answers from released tables over columns of integer codes.
+    """Answers computed from released tables over columns of integer codes.
 
-    The answer to a query about a cell is the cell's fraction in its released table. Other queries
-    are evaluated on `rows`, whose weights reproduce the tables.
+    The answer to a query about a cell is the cell's fraction in its released table. All other
+    queries are evaluated on `rows`, whose weights reproduce the tables.
 
     Parameters
     ----------
     queries : QueryClass
-        The query class, bound to the schema.
+        Query class, which is bound to the schema.
     release : MarginalRelease
         The released tables.
     discretizer : Discretizer
-        Maps encoded rows to the codes that the tables count.
+        Discretizer that maps encoded rows to the codes counted in the tables.
     codes_public : ndarray of int, shape (m, n_columns)
-        Codes of the public rows, or of a reference sample if there are none.
+        Codes of the public rows, or of a reference sample if there are no public rows.
     X_public : ndarray of float64, shape (m, n_features)
-        The same rows in encoded form.
+        The same rows in their encoded form.
     """
 
     has_intervals = True
@@ -157,8 +157,7 @@ class TableAnswers(ReleasedAnswers):
     def expected_error(self) -> float | None:
         """Return the expected root mean square error over all cells of all tables of the workload.
 
-        The result is None for query classes that are answered by synthetic rows, whose error is
-        unknown.
+        The result is None if synthetic rows answer the query class, since their error is unknown.
         """
         if not self._is_about_cells:
             return None
@@ -171,8 +170,8 @@ class TableAnswers(ReleasedAnswers):
         """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2).
 
         Simultaneous intervals hold jointly (Bonferroni). Simultaneous intervals contain the
-        intervals from the noisy counts alone, so that they hold without assumptions about public
-        rows.
+        intervals computed from the noisy counts alone, and therefore hold without assumptions about
+        public rows.
         """
         if not self._is_about_cells:
             raise ValueError(
@@ -228,8 +227,8 @@ class TableAnswers(ReleasedAnswers):
     def distribution(self, position: int, column: Column) -> ColumnDistribution:
         """Return the released distribution of the numeric column at a position.
 
-        In decreasing order of accuracy, the result is a released CDF, a released one-way table or
-        weighted rows, depending on availability.
+        The result is the most accurate distribution available: a released CDF, otherwise a released
+        one-way table, otherwise weighted rows.
         """
         if position in self.cdfs:
             return self.cdfs[position]
@@ -245,24 +244,27 @@ class TableAnswers(ReleasedAnswers):
 
     @property
     def ends_with_public_rows(self) -> bool:
-        """Whether numbers are drawn from public rows instead of released CDFs."""
+        """Whether numbers are drawn from public rows rather than from released CDFs."""
         return not self.cdfs
 
     @property
     def cdfs(self) -> dict[int, ReleasedCDF]:
-        """The released CDFs of numeric columns, by position. Empty if only tables were released."""
+        """The released CDFs of numeric columns, by column position.
+
+        This dict is empty if only tables were released.
+        """
         return self._discretizer.cdfs
 
     @cached_property
     def rows(self) -> WeightedRows:
-        """Rows whose weights reproduce the released tables: synthetic and public rows."""
+        """Synthetic and public rows whose weights reproduce the released tables."""
         return self.weighted_rows(self.release.effective_public_size)
 
     def weighted_rows(self, public_size: float) -> WeightedRows:
         """Return rows whose weights reproduce the released tables.
 
-        Public rows contribute the dependences that no table measures, with the weight of
-        `public_size` private rows.
+        Public rows, with the total weight of `public_size` private rows, contribute the dependences
+        that no table measures.
         """
         codes, weights = synthesize(
             self.release.fractions,
@@ -279,7 +281,7 @@ class TableAnswers(ReleasedAnswers):
         return self._discretizer.codes(rows)
 
     def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
-        """Compare encoded rows with each measured table, and with the released CDFs."""
+        """Compare encoded rows with each measured table and with the released CDFs."""
         codes = self.codes(rows)
         tables = compare_with_tables(
             codes, self.release, level, partial(self._table_name, names), self._cell_intervals
@@ -301,7 +303,7 @@ class TableAnswers(ReleasedAnswers):
 
     @property
     def _is_about_cells(self) -> bool:
-        """Indicate whether each query is about a cell of a table and needs no synthetic rows."""
+        """Indicate whether each query is about a table cell and thus needs no synthetic rows."""
         return self.queries.has_tables
 
     def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:
@@ -331,7 +333,7 @@ class TableAnswers(ReleasedAnswers):
     ) -> Floats:
         """Return intervals for cells, widened to contain the intervals from the noisy counts alone.
 
-        Each end of the interval from the noisy counts fails with probability `failure`.
+        Each end of the noisy-count interval fails with probability `failure`.
         """
         noisy_low, noisy_high = self.release.noisy(columns, codes).bounds(failure)
         low, high = ends.T
@@ -339,9 +341,9 @@ class TableAnswers(ReleasedAnswers):
 
 
 class CountAnswers(TableAnswers):
-    """Answers to listed queries, each with a table of two cells (does not hold, holds).
+    """Answers to listed queries, each of which has a table of two cells (does not hold, holds).
 
-    The parameters are those of `TableAnswers`.
+    This class has the parameters of `TableAnswers`.
     """
 
     _is_about_cells = True
@@ -350,7 +352,7 @@ class CountAnswers(TableAnswers):
     def rows(self) -> WeightedRows:
         """Public rows whose weights reproduce the released fractions.
 
-        No synthetic rows are used, since the answers to custom queries do not determine rows.
+        Synthetic rows are not used, since the answers to custom queries do not determine rows.
         """
         equal_weights = np.full(len(self._X_public), 1 / len(self._X_public))
         weights = rake_weights(
@@ -367,7 +369,7 @@ class CountAnswers(TableAnswers):
         return f"query {columns[0]}"
 
     def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:
-        """Return the cell of each query, which has code 1 in the query's own column."""
+        """Return the cell of each query, i.e. code 1 in the query's own column."""
         cells = np.full((len(Q), len(self.release.sizes)), WILDCARD)
         np.put_along_axis(cells, Q, 1, axis=1)
         return cells
@@ -396,20 +398,20 @@ def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
 
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
-    """Results of one fit, in a common form for all methods.
+    """Results of a single fit, in a format common to all methods.
 
     Attributes
     ----------
     queries : QueryClass
-        The query class, bound to the schema.
+        Query class, which is bound to the schema.
     schema : Schema
         The columns.
     answers : ReleasedAnswers
         The released results.
     effective_public_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
     promise : Promise
-        Error bound of ``method="pmw"``, or the reason why there is none.
+        Error bound of ``method="pmw"``, or the reason why no bound is available.
     """
 
     queries: QueryClass
@@ -430,7 +432,7 @@ class FittedRelease:
     def mean_error(self, X: Floats) -> float:
         """Return the mean absolute error of the answers on the encoded rows `X`.
 
-        The average is over the `holdout_queries` of the class.
+        The average is taken over the `holdout_queries` of the class.
         """
         Q = self.queries.holdout_queries(X)
         weights = np.ones(len(X))

@@ -23,14 +23,15 @@ from skpublicdp.typing import Floats
 
 MIN_SIZE_PROBABILITY = 0.08
 """Minimum probability of an effective size that widens the bounds inside a bin. The two smallest of
-five sizes have lower probabilities (.075 and .025). If they were used, nearly all bounds inside a
-bin would be 0 and 1."""
+the five sizes have lower probabilities (.075 and .025). If these sizes were used, nearly all bounds
+inside a bin would be 0 and 1."""
 
 N_POINTS_PER_BIN = 32
-"""Number of points inside a bin at which quantile intervals may end, which limits run time."""
+"""Number of points inside each bin at which quantile intervals may end. A small number limits run
+time."""
 
 MIN_BERNOULLI_VARIANCE = 1e-9
-"""Lower bound on q (1 - q) in a divisor, needed for sums q that are 0 or 1."""
+"""Lower bound on q (1 - q) as a divisor, needed if the sum q is 0 or 1."""
 
 
 class BinnedRanges(NamedTuple):
@@ -43,8 +44,8 @@ class BinnedRanges(NamedTuple):
     shares : ndarray
         Fraction of each bin's mass that lies in the range, from 0 to 1.
     is_cut : ndarray of bool
-        Whether the range ends inside the bin. In this case, the share is estimated from the rows in
-        the bin.
+        Whether the range ends inside the bin. If so, the share is estimated from the rows in the
+        bin.
     """
 
     shares: Floats
@@ -71,15 +72,15 @@ class LinearFunctions(NamedTuple):
 
 
 class BinMeans(NamedTuple):
-    """Mean of the numbers in each bin, estimated from weighted rows.
+    """Mean of the numbers in each bin, as estimated from weighted rows.
 
     Attributes
     ----------
     means : ndarray
         Means.
     variances : ndarray
-        Variance of the numbers in each bin. A bin without rows is assumed to have one row at each
-        end.
+        Variance of the numbers in each bin. A bin without rows is treated as if it had one row at
+        each end.
     ends : ndarray of shape (2, n_bins)
         Lower and upper ends of the bins.
     """
@@ -96,7 +97,7 @@ def condition_on_value(
 
     The last cell of the one-way table contains the rows without a value. Given the fraction of rows
     with a value, the bins are fractions of the private persons who have a value. An error in this
-    fraction changes all bins in proportion and therefore cancels.
+    fraction scales all bins by the same factor and therefore cancels.
     """
     cells, estimate = posterior.cells.select(slice(-1)), posterior.estimate[:-1]
     total = max(float(estimate.sum()), 1 / float(np.min(noisy.persons)))
@@ -116,20 +117,20 @@ def condition_on_value(
 
 @dataclass(frozen=True, eq=False)
 class BinnedColumn:
-    """CDF, quantiles and intervals of a numeric column in released tables.
+    """CDF, quantiles and intervals of a numeric column, computed from released tables.
 
     Attributes
     ----------
     distribution : WeightedRows
-        Values of this column, weighted to reproduce the released tables.
+        Values of this column, with weights that reproduce the released tables.
     cuts : ndarray of shape (n_bins - 1,)
-        Bins are (cuts[i - 1], cuts[i]].
+        Cuts between the bins, which are the ranges (cuts[i - 1], cuts[i]].
     bounds : tuple of float
         Bounds of the column. Numbers outside the bounds are moved to the nearer bound.
     posterior : TablePosterior
-        Posterior of the one-way table of this column.
+        Posterior of this column's one-way table.
     noisy : NoisyFractions
-        Noisy fractions of the bins.
+        Noisy fractions of the rows in each bin.
     """
 
     distribution: WeightedRows
@@ -158,12 +159,12 @@ class BinnedColumn:
         Parameters
         ----------
         above, up_to : ndarray of shape (n,)
-            Numbers, which may be infinite.
+            Ends of the ranges, which may be infinite.
         level : float
             Coverage.
         simultaneous : bool, default=False
-            Whether all intervals hold jointly. Joint intervals contain the intervals from the noisy
-            answers alone, so that they assume no model.
+            Whether all intervals hold jointly. Joint intervals contain the intervals computed from
+            the noisy answers alone, so they do not depend on a model.
 
         Returns
         -------
@@ -203,19 +204,19 @@ class BinnedColumn:
     def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
         """Return a confidence interval for the population mean.
 
-        The population mean is the sum over bins of fraction times bin mean. The variance of this
-        linear function has two parts: the variance of the fractions under the posterior for each
-        effective size, and the sampling variance of the private rows. The error of the bin means is
-        added in quadrature.
+        The population mean is the sum, over all bins, of the bin's fraction times the bin's mean.
+        The variance of this linear function has two parts: the variance of the fractions under the
+        posterior for each effective size, and the sampling variance of the private rows. The error
+        due to the bin means is added in quadrature.
 
         Parameters
         ----------
         level : float
             Coverage.
         simultaneous_level : float, optional
-            If given, the interval is widened to contain the interval from the noisy fractions alone
-            at this level, where the rows of a bin may lie anywhere in the bin. The result then
-            assumes no model.
+            If given, the interval is widened to contain the interval computed at this level from
+            the noisy fractions alone, where a bin's rows may lie anywhere in the bin. The result
+            then does not depend on a model.
 
         Returns
         -------
@@ -238,7 +239,7 @@ class BinnedColumn:
         )
 
         def variance(mean: Floats) -> Floats:
-            """Return the variance of each component, which is the same for any true mean."""
+            """Return the variance of each component, which does not depend on the true mean."""
             return mixture.noise + sampling
 
         failure = 1 - level
@@ -275,11 +276,11 @@ class BinnedColumn:
         return BinMeans(means, variances, ends)
 
     def _bin_mean_deviation(self, bins: BinMeans, fractions: Floats) -> float:
-        """Return the standard deviation of the mean that is due to errors of the bin means.
+        """Return the standard deviation of the mean due to errors in the bin means.
 
-        The mean of a bin is estimated from its public rows, which are equivalent to a number of
-        private rows. For the variance within a bin, a row at each end of the bin is added, since a
-        few rows may be close together by chance.
+        The mean of each bin is estimated from the bin's public rows, which are worth a certain
+        number of private rows. To estimate the variance within a bin, one row is added at each end
+        of the bin, since a few rows may be close together by chance.
         """
         sizes = self.posterior.sizes
         min_size = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min()
@@ -290,7 +291,7 @@ class BinnedColumn:
         return float(np.sqrt(fractions**2 @ variances))
 
     def _noisy_bounds(self, coefficients: Floats, failure: float) -> tuple[float, float]:
-        """Return bounds on a linear function of the bins from the noisy fractions alone.
+        """Return bounds on a linear function of the bins, based on the noisy fractions alone.
 
         The coefficients lie between 0 and 1 and have shape (n_bins,). Each bound fails with
         probability `failure`. The noisy fractions are projected so that they sum to 1, as in
@@ -306,7 +307,7 @@ class BinnedColumn:
     def _possible_ends(self) -> Floats:
         """Return the numbers at which quantile intervals may end, in increasing order.
 
-        The numbers are the bounds, the cuts, and up to `N_POINTS_PER_BIN` row values in each bin.
+        These numbers are the bounds, the cuts, and up to `N_POINTS_PER_BIN` row values in each bin.
         """
         low, high = self.bounds
         values = self._evenly_ranked_values()
@@ -359,10 +360,10 @@ class BinnedColumn:
     ) -> Floats:
         """Return confidence intervals for the fractions of rows in ranges, shape (n_ranges, 2).
 
-        The intervals contain the answers. Simultaneous intervals also contain the bounds from the
-        noisy answers alone, both for the sum of the bins inside the range and for the sum of the
-        bins that intersect the range. The failure probability of these bounds is divided among
-        `n_simultaneous` intervals (Bonferroni). With None, each interval has separate coverage.
+        The intervals contain the answers. Simultaneous intervals also contain two pairs of bounds
+        from the noisy answers alone: for the sum of the bins inside the range, and for the sum of
+        the bins that intersect the range. The failure probability of these bounds is divided among
+        `n_simultaneous` intervals (Bonferroni). If it is None, each interval has separate coverage.
         """
         is_intersected = (ranges.shares > 0) | ranges.is_cut
         is_inside = (ranges.shares == 1) & ~ranges.is_cut
@@ -383,8 +384,9 @@ class BinnedColumn:
     def _pointwise_intervals(self, ranges: BinnedRanges, level: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of intervals, each with coverage `level`.
 
-        Intervals for sums of entire bins are capped by the interval from the noisy answers. If a
-        range cuts bins, the uncertainty inside these bins is added in quadrature instead.
+        Intervals for sums of entire bins are shortened by using the intervals from the noisy
+        answers. If a range ends inside a bin, the uncertainty inside this bin is added in
+        quadrature instead.
         """
         failure = 1 - level
         estimates = np.clip(ranges.shares @ self.posterior.estimate, 0, 1)
@@ -404,15 +406,15 @@ class BinnedColumn:
     def _posterior_intervals(self, shares: Floats, failure: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of credible intervals for sums of bins.
 
-        The ends are quantiles of the posterior mixture. Each end fails with probability `failure` /
-        2.
+        The ends of the intervals are quantiles of the posterior mixture. Each end fails with
+        probability `failure` / 2.
         """
         mixture = self._posterior_mixture(shares)
         clipped_means = np.clip(mixture.means, 0, 1)
         bernoulli_at_mean = clipped_means * (1 - clipped_means)
 
         def variance(fraction: Floats, min_bernoulli: Floats) -> Floats:
-            """Return the variance of each component if the true sum is `fraction`."""
+            """Return the variance of each component, assuming that the true sum is `fraction`."""
             bernoulli = fraction * (1 - fraction)
             prior_variance = mixture.prior * np.maximum(bernoulli, min_bernoulli)
             return mixture.noise + prior_variance + bernoulli / self.noisy.persons
@@ -440,7 +442,7 @@ class BinnedColumn:
         Returns
         -------
         NormalMixture
-            Mixture with the prior variance per unit of q (1 - q) for a sum q.
+            Mixture whose prior variance is given per unit of q (1 - q), where q is the sum.
         """
         sizes = self.posterior.sizes
         components = [
@@ -450,21 +452,21 @@ class BinnedColumn:
         return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
 
     def _posterior_component(self, shares: Floats, n_rows: float, weight: float) -> NormalMixture:
-        """Return the posterior of sums of bins if the public rows are worth `n_rows` private rows.
+        """Return the posterior of sums of bins if public rows are worth `n_rows` private rows.
 
         Parameters
         ----------
         shares : ndarray of shape (n_sums, n_bins)
             Coefficients of the sums.
         n_rows : float
-            Effective public sample size, in private rows.
+            Effective size of the public sample, in private rows.
         weight : float
-            Posterior probability of this size.
+            Posterior probability of this effective size.
 
         Returns
         -------
         NormalMixture
-            Mixture with one component, whose arrays have shape (n_sums,).
+            Mixture with a single component, whose arrays have shape (n_sums,).
         """
         posterior = self._linear_functions(shares, n_rows)
         estimates = np.clip(shares @ self.posterior.estimate, 0, 1)
@@ -480,9 +482,9 @@ class BinnedColumn:
     def _linear_functions(self, coefficients: Floats, n_rows: float) -> LinearFunctions:
         """Return the posterior of linear functions of the bins, given their coefficients.
 
-        The coefficients have shape (n_functions, n_bins). The posterior is the Kalman update of the
-        bins' normal prior with their noisy fractions, if public rows are equivalent to `n_rows`
-        private rows.
+        The coefficients have shape (n_functions, n_bins). Assuming that the public rows are worth
+        `n_rows` private rows, the posterior is the Kalman update of the bins' normal prior, given
+        the noisy fractions.
         """
         cells = self.posterior.cells
         is_measured = cells.precisions > 0
@@ -508,8 +510,8 @@ class BinnedColumn:
     def _prior_of_bins(self, n_rows: float) -> tuple[Floats, Floats]:
         """Return the prior mean and covariance of the fractions of the bins.
 
-        The covariance is multinomial for a sample of 1 + `n_rows` rows, where the public fractions
-        count as `n_rows` rows and the independence estimate counts as one row.
+        The covariance is that of a multinomial sample of 1 + `n_rows` rows. The public fractions
+        count as `n_rows` rows, and the independence estimate counts as one row.
         """
         cells, scale = self.posterior.cells, 1 / (1 + n_rows)
         mean = cells.independence_estimate + (1 - scale) * (
@@ -520,10 +522,10 @@ class BinnedColumn:
         return mean, scale * (np.diag(mean) - np.outer(mean, mean))
 
     def _cut_errors(self, ranges: BinnedRanges, failure: float) -> tuple[Floats, Floats]:
-        """Return bounds on the errors of sums due to the shares of cut bins.
+        """Return bounds on the errors of sums that are due to the shares of cut bins.
 
-        The share of a cut bin is estimated from the rows in the bin. The bounds of this share are
-        the ends of the Wilson (1927) score interval. The bounds of several bins are added in
+        The share of a cut bin is estimated from the rows in the bin. The bounds on this share are
+        the ends of the Wilson (1927) score interval. The bounds for several bins are added in
         quadrature.
 
         Returns

@@ -1,4 +1,4 @@
-"""Model-free confidence intervals for population fractions from noisy counts alone."""
+"""Model-free confidence intervals for population fractions, computed from noisy counts alone."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from scipy.special import ndtr
 from skpublicdp.typing import Floats
 
 BINOMIAL_BISECTIONS = 80
-"""Number of bisection steps in solving for the tilt at which the tail equals `failure`."""
+"""Number of bisection steps used to find the tilt at which the tail equals `failure`."""
 
 CONTINUITY_CORRECTION = 0.5
-"""Continuity correction of integer counts, since the tail approximation is for continuous sums."""
+"""Continuity correction for integer counts, since the tail approximation assumes continuous
+sums."""
 
 MIN_COUNT_NOISE_VARIANCE = 1e-12
 """Lower bound on the noise variance of a count, which avoids division by zero."""
 
 MIN_STANDARDIZED_TILT = 1e-3
-"""Smallest absolute tilt, in units of one over the standard deviation. For smaller tilts the tail
-is set to 1/2, since at zero the count is the mean and the Lugannani-Rice formula is 0/0."""
+"""Smallest absolute tilt, in units of one over the standard deviation. For smaller tilts, the tail
+is set to 1/2, since at tilt zero the count equals the mean and the Lugannani-Rice formula is
+0/0."""
 
 
 def binomial_bounds(
@@ -29,13 +31,14 @@ def binomial_bounds(
 ) -> tuple[Floats, Floats]:
     """Return confidence bounds on population fractions, given noisy fractions of n sampled persons.
 
-    The bounds invert both tails of Binomial(n, p) plus noise, as Clopper and Pearson (1934) invert
-    the tails of a binomial. The tails are computed by saddle-point approximation.
+    The bounds are found by inverting both tails of Binomial(n, p) plus noise, just as Clopper and
+    Pearson (1934) invert the tails of a binomial. The tails are computed by a saddle-point
+    approximation.
 
     Parameters
     ----------
     noisy : array-like of float
-        Observed fractions of the n persons, plus noise.
+        Observed fractions of the n persons, with noise added.
     variance : array-like of float
         Noise variance, at least 0. Broadcasts with `noisy`.
     n : float or ndarray
@@ -43,13 +46,13 @@ def binomial_bounds(
     failure : float
         Failure probability of each of the two bounds, below 1/2.
     gaussian : bool
-        Whether the noise is Gaussian. Otherwise it is discrete Laplace.
+        Whether the noise is Gaussian. If False, the noise is discrete Laplace.
 
     Returns
     -------
     low, high : ndarray of float
-        Bounds on p. For every fraction p between them, both tails of the noisy count have at least
-        the probability `failure`.
+        Bounds on p. For every fraction p between the bounds, both tails of the noisy count have
+        probability at least `failure`.
 
     References
     ----------
@@ -74,14 +77,14 @@ def binomial_bounds(
 
 
 class _SaddlePoint(NamedTuple):
-    """Population fractions with a given saddle point, and their tails at the noisy counts.
+    """Population fractions with a given saddle point, and their tail probabilities.
 
     Attributes
     ----------
     fraction : ndarray
-        Success probabilities p of Binomial(n, p), whose noisy sums have the saddle point.
+        Success probabilities p for which Binomial(n, p) plus noise has the given saddle point.
     tail : ndarray
-        Probability of a noisy sum at or below the noisy count, for this p.
+        Probability, for this p, that a noisy sum is at most the noisy count.
     """
 
     fraction: Floats
@@ -113,17 +116,17 @@ def _upper_bounds(
 def _saddle_point(
     tilt: Floats, counts: Floats, variance: Floats, n: float | Floats, gaussian: bool
 ) -> _SaddlePoint:
-    """Return the fractions whose saddle point is `tilt`, and their lower tails at the counts.
+    """Return the fractions whose saddle point is `tilt`, and the lower tails at the counts.
 
     K is the cumulant function of Binomial(n, p) plus noise. The saddle point solves K'(tilt) =
-    count. The tail is computed by the Lugannani and Rice (1980) approximation.
+    count. The tail is computed by the approximation of Lugannani and Rice (1980).
 
     Parameters
     ----------
     tilt : ndarray
         Tilts, at most 0.
     counts, variance : ndarray of the same shape
-        Noisy counts with the continuity correction, and their noise variances.
+        Noisy counts after continuity correction, and the noise variances.
     """
     with np.errstate(all="ignore"):  # 0/0 and overflows are replaced at the end
         # K and its first two derivatives at the tilt: first of the noise, then with the binomial

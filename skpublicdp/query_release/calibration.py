@@ -1,8 +1,8 @@
-"""Calibration of released tables to public totals by raking, as pure post-processing.
+"""Calibration of released tables to public totals by raking, which is pure post-processing.
 
 Weighted rows that reproduce the released tables are raked to the known margins (Deming and Stephan
-1940). Each cell of a released table is multiplied by the relative change in the mass of the rows in
-this cell. The table is then raked to its own margins, starting with the lowest order.
+1940). Each cell of a released table is multiplied by the relative change in the weight of the rows
+in this cell. The table is then raked to its own margins, starting with the lowest order.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ MAX_RAKING_SWEEPS = 2000
 """Maximum number of sweeps over the known margins. Few margins converge in about ten sweeps."""
 
 RAKING_TOLERANCE = 1e-10
-"""Raking stops if no fraction deviates from its known margin by more than this."""
+"""Raking stops when no fraction deviates from the known margin by more than this tolerance."""
 
 MAX_CONTRADICTION = 1e-6
-"""Tolerance, as a fraction of the population, beyond which unmet totals are refused."""
+"""Largest accepted deviation from a total, as a fraction of the population; larger deviations raise
+an error."""
 
 TABLE_SWEEPS = 50
 """Maximum number of sweeps that rake a calibrated table to its own margins."""
 
 ROWS_PER_EMPTY_CELL = 500
-"""Number of rows that are added to an empty cell whose known total is positive."""
+"""Number of rows that are added to each empty cell whose known total is positive."""
 
 MIN_CALIBRATED_FRACTION = 1e-9
 """Fraction below which a cell counts as empty, so that its rows have no calibration factor."""
@@ -53,7 +54,7 @@ Fractions = dict[Attributes, Floats]
 def calibrate_release(released: FittedRelease, totals: Mapping[Any, Any]) -> FittedRelease:
     """Return a release whose tables match the known margins in `totals`.
 
-    The parameter is documented in `FittedReleaseMixin.calibrate`.
+    The parameter `totals` is documented in `FittedReleaseMixin.calibrate`.
     """
     answers = released.answers
     if not (isinstance(answers, TableAnswers) and answers.queries.has_tables):
@@ -74,7 +75,7 @@ class CalibratedAnswers(TableAnswers):
     uncalibrated : TableAnswers
         Answers before calibration.
     known : dict of tuple of int to ndarray
-        The known margins and all of their lower-order margins.
+        The known margins, including all lower-order margins that follow from them.
     """
 
     has_column_intervals = False
@@ -116,7 +117,7 @@ class CalibratedAnswers(TableAnswers):
         """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2).
 
         The distance of each end from the answer is multiplied by the ratio of the standard
-        deviations after and before calibration.
+        deviation after calibration to that before calibration.
         """
         ends = self._uncalibrated.intervals(Q, level, simultaneous=simultaneous)
         for columns, indices, codes in by_table(self._cells(Q)):
@@ -143,8 +144,8 @@ class CalibratedAnswers(TableAnswers):
     ) -> Floats:
         """Return intervals for the share of each cell within a group of rows, shape (n_cells, 2).
 
-        The distance of each end from the share is multiplied by the ratio of the cell's standard
-        deviations, relative to the group, after and before calibration.
+        The distance of each end from the share is scaled by the change that calibration makes to
+        the cell's standard deviation relative to the group.
         """
         before = self._uncalibrated
         ends = before.share_intervals(cells, groups, level, simultaneous=simultaneous)
@@ -172,18 +173,18 @@ class CalibratedAnswers(TableAnswers):
 
 @dataclass(frozen=True, eq=False)
 class _CalibrationEffect:
-    """Effect of calibration on each released table, in new fractions and standard deviations.
+    """Effect of calibration on each released table: the new fractions and standard deviations.
 
     Attributes
     ----------
     codes : ndarray of int, shape (n_rows, n_columns)
         Codes of the weighted rows.
     before, after : ndarray of shape (n_rows,)
-        Weights before and after raking to the known margins.
+        Weights of the rows before and after raking to the known margins.
     release : MarginalRelease
-        The release before calibration.
+        Release before calibration.
     known : dict of tuple of int to ndarray
-        The known margins and all of their lower-order margins.
+        The known margins, including all lower-order margins that follow from them.
     """
 
     codes: Integers
@@ -193,7 +194,7 @@ class _CalibrationEffect:
     known: Fractions
 
     def fractions(self) -> Fractions:
-        """Return the calibrated tables, where wider tables match the margins of narrower tables."""
+        """Return the calibrated tables; wider tables match the margins of narrower ones."""
         calibrated: Fractions = {}
         for columns in sorted(self.release.fractions, key=len):
             if columns in self.known:
@@ -220,7 +221,7 @@ class _CalibrationEffect:
 
         The standard deviation is computed for the linearised estimator (Deville and Särndal 1992):
         the fraction of a cell minus its regression on the known margins. The sampling variance is
-        the variance of the residuals. Noise errors are added as if they were independent.
+        the variance of the residuals. Errors due to noise are added as if they were independent.
         """
         fractions = self.release.fractions[columns]
         if columns in self.known:
@@ -241,11 +242,11 @@ class _CalibrationEffect:
         return deviations
 
     def _cells(self, columns: Attributes) -> NDArray[np.integer]:
-        """Return the cell of each weighted row in a table, as a flat index."""
+        """Return the flat index of the table cell that contains each weighted row."""
         return ravel_codes(self.codes, columns, self.release.sizes)
 
     def _noise_variance(self, columns: Attributes) -> Floats:
-        """Return the variances of a table's cells without sampling error, as a flat array."""
+        """Return the variances of a table's cells, excluding sampling error, as a flat array."""
         fractions = self.release.fractions[columns].ravel()
         sampling = fractions * (1 - fractions) / self.release.persons
         return np.maximum(self.release.deviations[columns].ravel() ** 2 - sampling, 0)
@@ -259,12 +260,12 @@ class _CalibrationEffect:
 
     @cached_property
     def _margin_cells(self) -> list[tuple[NDArray[np.integer], int]]:
-        """Cell of each weighted row and number of cells, for each known margin."""
+        """For each known margin, the cell of each weighted row and the number of cells."""
         return [(self._cells(columns), table.size) for columns, table in self.known.items()]
 
     @cached_property
     def _margin_noise(self) -> Floats:
-        """Noise variance of each known margin cell, times its squared calibration factor."""
+        """Noise variance of each known margin cell, times the squared calibration factor."""
         variances: list[Floats] = []
         for columns, table in self.known.items():
             factor = _ratio(table.ravel(), self.release.fractions[columns].ravel())
@@ -280,7 +281,7 @@ class _CalibrationEffect:
 
     @cached_property
     def _squared_gram(self) -> Floats:
-        """Gram matrix weighted for the sampling variance, i.e. by squared calibration factors."""
+        """Gram matrix for the sampling variance, i.e. weighted by squared calibration factors."""
         return self._gram(self.after * self._factors)
 
     def _gram(self, weights: Floats) -> Floats:
@@ -307,8 +308,8 @@ def _rows_in_empty_cells(
 ) -> Integers:
     """Return codes of new rows for empty cells whose known totals are positive.
 
-    Each of these cells receives `ROWS_PER_EMPTY_CELL` rows, with the other columns copied from
-    random rows. The seed is fixed, since it has no effect on privacy.
+    Each of these cells receives `ROWS_PER_EMPTY_CELL` rows, whose other columns are copied from
+    random rows. The seed is fixed, because it does not affect privacy.
     """
     generator = np.random.default_rng(0)
     added = [np.zeros((0, codes.shape[1]), dtype=codes.dtype)]
@@ -328,14 +329,14 @@ def _masses(cells: NDArray[np.integer], weights: Floats, size: int) -> Floats:
 
 
 def _ratio(new: Floats, old: Floats) -> Floats:
-    """Return the ratio of new and old fractions, or 1 for cells that were empty."""
+    """Return the ratio of new to old fractions, or 1 for cells that were empty."""
     return np.divide(new, old, out=np.ones(len(old)), where=old > MIN_CALIBRATED_FRACTION)
 
 
 def rake_to_margins(
     codes: Integers, weights: Floats, known: Fractions, sizes: Attributes
 ) -> Floats:
-    """Return row weights that match the known margins, by iterative proportional fitting.
+    """Return row weights that match the known margins, computed by iterative proportional fitting.
 
     Parameters
     ----------
@@ -356,7 +357,7 @@ def rake_to_margins(
     Raises
     ------
     ValueError
-        If no weights of these rows match the margins.
+        If no weights for these rows match the margins.
     """
     margins = [(ravel_codes(codes, columns, sizes), known[columns].ravel()) for columns in known]
     for _ in range(MAX_RAKING_SWEEPS):
@@ -378,7 +379,7 @@ def rake_to_margins(
 
 
 def read_totals(totals: Mapping[Any, Any], queries: QueryClass, schema: Schema) -> Fractions:
-    """Return the user's totals as fractions of the population, by increasing column positions."""
+    """Return the user's totals as population fractions, keyed by increasing column positions."""
     if not isinstance(totals, Mapping) or not totals:
         raise ValueError(
             "totals must be a dict that maps a column, or a tuple of columns, to its known totals."
@@ -396,7 +397,7 @@ def read_totals(totals: Mapping[Any, Any], queries: QueryClass, schema: Schema) 
 def _read_table(
     values: dict[Any, Any], positions: list[int], queries: QueryClass, schema: Schema
 ) -> Floats:
-    """Return the known totals of one table as fractions, with one axis for each position."""
+    """Return the known totals of one table as fractions, with one axis for each column."""
     cells, names = queries.table_cells(positions)
     labels = list(zip(*names, strict=True))
     given = {key if isinstance(key, tuple) else (key,): total for key, total in values.items()}
@@ -437,7 +438,7 @@ def _list_cells(labels: list[tuple[Any, ...]]) -> str:
 
 
 def _with_own_margins(known: Fractions) -> Fractions:
-    """Return the known margins and all of their lower-order margins, which are then known, too."""
+    """Return the known margins and all lower-order margins, which are known as a consequence."""
     closure: Fractions = {}
     for columns, table in known.items():
         for n_columns in range(1, len(columns) + 1):

@@ -1,4 +1,4 @@
-"""Answers to stumps, each of which restricts one column."""
+"""Answers to stumps, each of which restricts a single column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ColumnAnswers(TableAnswers):
     """Answers to stumps from the CDF of a numeric column or the table of a categorical column.
 
     The first entry of an encoded stump is the position of a numeric column, or -1 - position of a
-    categorical column (see `StumpQueries`). The parameters are those of `TableAnswers`.
+    categorical column (see `StumpQueries`). This class has the parameters of `TableAnswers`.
     """
 
     def __init__(
@@ -68,6 +68,6 @@ class ColumnAnswers(TableAnswers):
 
 
 def _stumps_by_column(Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield each distinct encoded column of Q and the indices of its stumps in Q."""
+    """For each distinct encoded column of Q, yield it and the indices of its stumps."""
     for column in np.unique(Q[:, 0]).astype(int).tolist():
         yield column, np.flatnonzero(Q[:, 0] == column)

@@ -40,25 +40,25 @@ class ColumnMethodsMixin:
         *,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Estimate the cumulative distribution function of a column.
+        """Estimate the cumulative distribution function (CDF) of a numeric column.
 
         Parameters
         ----------
         x : array-like of float or of dates
             Numbers.
         column : str or int, default=None
-            Name or position of a numeric column. Optional if there is only one column.
+            Name or position of a numeric column. It can be omitted if there is only one column.
         by : str, int, or sequence of these, default=None
-            Columns that define groups of rows by categories or by bins of numbers. A released table
+            Columns whose categories, or bins of numbers, define groups of rows. A released table
             must contain these columns together with `column`.
 
         Returns
         -------
         ndarray of the shape of x
-            Fraction at or below each number among the rows that have a value (see
-            `missing_fraction`). With `by`, a DataFrame or dict with the group columns, ``x`` and
-            ``fraction``, computed among the group's rows that have a value. Groups that are empty
-            in the release are omitted.
+            Fraction of the rows with a value (see `missing_fraction`) that are at or below each
+            number. With `by`, a DataFrame or dict with the group columns, ``x`` and ``fraction``,
+            computed from the group's rows that have a value. Groups that are empty in the release
+            are omitted.
 
         Raises
         ------
@@ -81,14 +81,14 @@ class ColumnMethodsMixin:
     ) -> Any:
         """Return confidence intervals for the population's cumulative distribution function.
 
-        As in `cdf`, the function refers to the rows that have a value.
+        As in `cdf`, only rows that have a value are considered.
 
         Parameters
         ----------
         x : array-like of float or of dates
             Numbers.
         column : str or int, default=None
-            Name or position of a numeric column. Optional if there is only one column.
+            Name or position of a numeric column. It can be omitted if there is only one column.
         level, simultaneous
             As in `interval`. Simultaneous intervals hold jointly for all groups.
         by : str, int, or sequence of these, default=None
@@ -103,8 +103,9 @@ class ColumnMethodsMixin:
         Raises
         ------
         ValueError
-            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
-            for `CustomQueries`. If no released table contains the column and the groups.
+            If the column has no intervals, which is the case with ``method="pmw"``, with
+            ``method="public"`` and for `CustomQueries`. If no released table contains the column
+            and the groups.
         """
         if by is not None:
             options = IntervalOptions(check_level(level), bool(simultaneous))
@@ -134,7 +135,7 @@ class ColumnMethodsMixin:
         p : array-like of float
             Fractions in [0, 1].
         column : str or int, default=None
-            Name or position of a numeric column. Optional if there is only one column.
+            Name or position of a numeric column. It can be omitted if there is only one column.
         by : str, int, or sequence of these, default=None
             Columns that define groups of rows, as in `cdf`.
 
@@ -190,7 +191,7 @@ class ColumnMethodsMixin:
         p : array-like of float
             Fractions in [0, 1].
         column : str or int, default=None
-            Name or position of a numeric column. Optional if there is only one column.
+            Name or position of a numeric column. It can be omitted if there is only one column.
         level, simultaneous
             As in `interval`. Simultaneous intervals hold jointly for all groups.
         by : str, int, or sequence of these, default=None
@@ -199,14 +200,16 @@ class ColumnMethodsMixin:
         Returns
         -------
         ndarray of shape (*p.shape, 2)
-            Lower and upper ends of the range in which `cdf_interval` contains p. With `by`, a
-            DataFrame or dict as in `quantile`, with the additional columns ``low`` and ``high``.
+            Lower and upper ends of the range of numbers for which `cdf_interval` contains p. With
+            `by`, a DataFrame or dict as in `quantile`, with the additional columns ``low`` and
+            ``high``.
 
         Raises
         ------
         ValueError
-            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
-            for `CustomQueries`. If no released table contains the column and the groups.
+            If the column has no intervals, which is the case with ``method="pmw"``, with
+            ``method="public"`` and for `CustomQueries`. If no released table contains the column
+            and the groups.
         """
         if by is not None:
             options = IntervalOptions(check_level(level), bool(simultaneous))
@@ -228,20 +231,20 @@ class ColumnMethodsMixin:
             Increasing edges. The default is the parameter `bins` of `MarginalQueries`. A bin (a, b]
             contains its right edge, and the first bin contains both of its edges, as in
             ``pandas.cut(..., include_lowest=True)``. In contrast, a bin [a, b) of
-            ``numpy.histogram`` contains its left edge, and the last bin contains both edges.
+            ``numpy.histogram`` contains its left edge, and the last bin contains both of its edges.
         column : str or int, default=None
-            Name or position of a numeric column. Optional if there is only one column.
+            Name or position of a numeric column. It can be omitted if there is only one column.
 
         Returns
         -------
         ndarray of shape (n_bins,)
             Fractions of the rows that have a value. The fractions sum to 1 if the bins cover the
-            bounds of the column. `table` returns fractions of all rows.
+            bounds of the column. In contrast, `table` returns fractions of all rows.
 
         Raises
         ------
         ValueError
-            If the edges are not increasing, or if no edges were given here or in `fit`.
+            If the edges are not increasing, or if no edges were given either here or in `fit`.
 
         Warns
         -----
@@ -268,7 +271,7 @@ class ColumnMethodsMixin:
         edges : array-like of float or of dates, shape (n_bins + 1,), default=None
             As in `histogram`.
         column : str or int, default=None
-            Name or position of a numeric column. Optional if there is only one column.
+            Name or position of a numeric column. It can be omitted if there is only one column.
         level, simultaneous
             As in `interval`.
 
@@ -280,8 +283,8 @@ class ColumnMethodsMixin:
         Raises
         ------
         ValueError
-            If the column has no intervals, i.e. with ``method="pmw"``, with ``method="public"`` or
-            for `CustomQueries`.
+            If the column has no intervals, which is the case with ``method="pmw"``, with
+            ``method="public"`` and for `CustomQueries`.
 
         Warns
         -----
@@ -299,25 +302,25 @@ class ColumnMethodsMixin:
         column: str | int | None = None,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Estimate the mean of a column, overall or in each group of rows.
+        """Estimate the mean of a numeric column, overall or within groups of rows.
 
         The mean is taken over the rows that have a value. `missing_fraction` returns the fraction
-        of rows without a value. Within a bin of a table, the mean is determined by public rows
-        alone and differs little between groups. Group means therefore require bins that are narrow
-        compared with the differences between groups.
+        of rows without a value. Within each bin of a table, the mean is determined by public rows
+        alone and differs little between groups. Group means are therefore accurate only if bins are
+        narrow compared with the differences between groups.
 
         Parameters
         ----------
         column : str or int, default=None
-            Name or position of a numeric column. Optional if there is only one column.
+            Name or position of a numeric column. It can be omitted if there is only one column.
         by : str, int, or sequence of these, default=None
-            Columns that define groups by categories or by bins of numbers. A released table must
-            contain these columns together with `column`.
+            Columns whose categories, or bins of numbers, define groups of rows. A released table
+            must contain these columns together with `column`.
 
         Returns
         -------
         float, or a datetime
-            The mean, after moving numbers outside the bounds to the nearer bound. With `by`, a
+            The mean after moving numbers outside the bounds to the nearer bound. With `by`, a
             DataFrame or dict with the group columns and ``mean``. Groups that may be empty are
             omitted.
 
@@ -359,21 +362,22 @@ class ColumnMethodsMixin:
     ) -> Any:
         """Return confidence intervals for the population's means, as in `mean`.
 
-        The intervals account for the noise, for the sampling of private rows, and for the means
-        within bins, which are determined by public rows alone. Intervals are long if a wide bin
-        contains few public rows, such as the last bin of a skewed column.
+        The intervals account for the noise, for the sampling of private rows, and for errors in the
+        means within bins, which are determined by public rows alone. Intervals are long if a wide
+        bin contains few public rows, such as the last bin of a skewed column.
 
         Parameters
         ----------
         column : str or int, default=None
-            Name or position of a numeric column. Optional if there is only one column.
+            Name or position of a numeric column. It can be omitted if there is only one column.
         level : float, default=0.95
             Coverage over samples and noise, in (0, 1).
         simultaneous : bool, default=False
-            Whether the intervals of all groups hold jointly. For tables, they also contain the
-            intervals from the noisy answers alone, for any numbers within the bins.
+            Whether the intervals of all groups hold jointly. For tables, joint intervals also
+            contain the intervals from the noisy answers alone, whatever the numbers within the
+            bins.
         by : str, int, or sequence of these, default=None
-            Columns that define groups, as in `mean`.
+            Columns that define groups of rows, as in `mean`.
 
         Returns
         -------
@@ -429,13 +433,13 @@ class ColumnMethodsMixin:
         Parameters
         ----------
         column : str or int, default=None
-            Name or position of a column. Optional if there is only one column.
+            Name or position of a column. It can be omitted if there is only one column.
 
         Returns
         -------
         float
-            Fraction of the population. The fraction is 0 for numeric columns in which the fit
-            accepts no missing numbers; see the parameter `missing` of `MarginalQueries`.
+            Fraction of the population. The fraction is 0 for numeric columns in which missing
+            numbers are not allowed; see the parameter `missing` of `MarginalQueries`.
 
         Raises
         ------
@@ -466,7 +470,7 @@ class ColumnMethodsMixin:
         Parameters
         ----------
         column : str or int, default=None
-            Name or position of a column. Optional if there is only one column.
+            Name or position of a column. It can be omitted if there is only one column.
         level : float, default=0.95
             Coverage, as in `interval`.
 
@@ -478,7 +482,7 @@ class ColumnMethodsMixin:
         Raises
         ------
         ValueError
-            If the method has no intervals, or `missing_fraction` raises an error.
+            If the method provides no intervals, or if `missing_fraction` raises an error.
         """
         level = check_level(level)
         cell = self._missing_cell(column)
@@ -489,7 +493,7 @@ class ColumnMethodsMixin:
         return interval
 
     def _missing_cell(self, column: str | int | None) -> dict[int, str] | None:
-        """Return the query for missing values in a column, or None if no value may be missing."""
+        """Return the query for missing values in a column, or None if they are not allowed."""
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
             raise ValueError("missing_fraction applies to one column. Pass its name as column.")
@@ -503,11 +507,11 @@ class ColumnMethodsMixin:
     def _encode_bins(
         self, edges: ArrayLike | None, column: str | int | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return all left ends a and right ends b of the bins a < x <= b, encoded as floats.
+        """Return the left ends a and right ends b of all bins a < x <= b, encoded as floats.
 
         The first left end is just below the first edge, so that the first bin contains this edge. A
-        warning is issued if the bins do not cover the bounds of the column. By default, the edges
-        from the fit are used.
+        warning is issued if the bins do not cover the bounds of the column. By default, the bin
+        edges from the fit are used.
         """
         position = 0 if column is None else self._schema.position(column)
         schema_column = self._schema.columns[position]
@@ -536,7 +540,7 @@ class ColumnMethodsMixin:
         return above, numbers[1:]
 
     def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
-        """Return the positions of one or more columns given by name or position."""
+        """Return the positions of one or more columns, which are given by name or position."""
         columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
         return [self._schema.position(column) for column in columns]
 
@@ -578,7 +582,7 @@ class ColumnMethodsMixin:
         return self._released.distribution(position), self._schema.columns[position]
 
     def _numeric_position(self, column: str | int | None) -> int:
-        """Return the position of a numeric column, after checking that it can be queried."""
+        """Return the position of a numeric column after checking that the column can be queried."""
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
             raise ValueError(

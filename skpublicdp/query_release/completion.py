@@ -1,4 +1,4 @@
-"""Imputation of columns missing from the public rows, using declared categories and bounds."""
+"""Imputation of columns that public rows lack, using declared categories and bounds."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, add_constant_columns, is_frame
 
 N_GRID_VALUES = 16
-"""Number of evenly spaced values between the bounds that represent a numeric column."""
+"""Number of evenly spaced values between the bounds that stand for a numeric column."""
 
 MAX_COMPLETIONS = 64
-"""Maximum number of completions per public row, unless a single column has more values."""
+"""Maximum number of completions of each public row, unless a single column has more values."""
 
 
 def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ...]]:
     """Add the columns of `X` that public rows lack, filled with a declared value.
 
-    The value only determines the type of the column. `enumerate_completions` replaces it.
+    This value only determines the type of the column. `enumerate_completions` replaces it.
 
     Parameters
     ----------
     X : DataFrame or RowSource
-        All other rows. Only the column names and types are read.
+        The remaining rows, of which only the column names and types are read.
     X_public : object
-        Public rows. The rows are returned unchanged if they are not a frame, have all columns of
-        `X`, or have further columns that `X` does not have.
+        Public rows. The rows are returned unchanged if they are not a frame, if they have all
+        columns of `X`, or if they have columns that `X` does not have.
     bounds : array-like or mapping, optional
         Bounds of numeric and date columns.
 
     Returns
     -------
     X_public : object
-        The public rows with the additional columns.
+        The public rows, including the additional columns.
     missing : tuple of int
-        Positions in `X` of the added columns.
+        Positions of the added columns in `X`.
 
     Raises
     ------
     ValueError
-        If neither the type of a missing column nor `bounds` declares its values.
+        If the values of a missing column are declared neither by its type nor by `bounds`.
     """
     if not is_frame(X_public):
         return X_public, ()
@@ -93,8 +93,8 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
 def _value_within(low: float, high: float, dtype: np.dtype[Any]) -> float | datetime:
     """Return a value between the bounds with the type of the column: a date, integer or float.
 
-    If the bounds allow it, a float is not a whole number, because the schema would otherwise infer
-    an integer column.
+    If the bounds allow it, a float value is not a whole number, because otherwise the schema would
+    infer an integer column.
     """
     if dtype.kind == "M":  # the bounds are microseconds since 1970
         date: datetime = np.datetime64(int(low), "us").item()
@@ -104,17 +104,18 @@ def _value_within(low: float, high: float, dtype: np.dtype[Any]) -> float | date
 
 
 def enumerate_completions(rows: Dataset, missing: Collection[int]) -> Dataset:
-    """Replace each public row by copies with all combinations of values of its missing columns.
+    """Replace each public row by copies with all combinations of values for missing columns.
 
-    If there are more than `MAX_COMPLETIONS` combinations, a Latin hypercube sample of them is used.
+    If there are more than `MAX_COMPLETIONS` combinations, a Latin hypercube sample of the
+    combinations is used.
 
     Parameters
     ----------
     rows : Dataset
-        Public and private rows. The private rows are not read.
+        Public and private rows. Private rows are not read.
     missing : collection of int
         Positions of the missing columns. Columns whose values are missing in all public rows are
-        completed, too.
+        also completed.
 
     Returns
     -------
@@ -173,7 +174,7 @@ def _is_all_missing(column: Column, codes: NDArray[np.float64]) -> bool:
 
 
 def _declared_values(column: Column) -> NDArray[np.float64]:
-    """Return the candidate values of a column: category codes, or a grid of numbers.
+    """Return the candidate values of a column, i.e. its category codes or a grid of numbers.
 
     The grid has `N_GRID_VALUES` numbers between the bounds, or fewer for whole numbers.
     """

@@ -22,23 +22,24 @@ if TYPE_CHECKING:
     from skpublicdp.query_release.queries.base import QueryClass
 
 MIN_RELEASED_BINS, MAX_RELEASED_BINS = 4, 128
-"""Minimum and maximum number of bins of a column cut at its released quantiles."""
+"""Minimum and maximum number of bins of a column that is cut at its released quantiles."""
 
 MAX_BINNED_CELLS = 1 << 20
-"""Maximum total number of cells of all tables over these columns."""
+"""Maximum total number of cells in all tables over these columns."""
 
 
 class Discretizer(ABC):
-    """Map from encoded rows to integer code columns, with the tables to release over them.
+    """Map from encoded rows to integer codes, and the tables to release over these codes.
 
     Attributes
     ----------
     sizes : tuple of int
-        Number of codes of each column. Codes are integers from 0 to size - 1.
+        Number of codes of each column. The codes are integers from 0 to size - 1.
     workload : list of tuple of int
         The tables, each a tuple of column positions.
     cdfs : dict of int to ReleasedCDF
-        The released CDFs of numeric columns, by position. Empty if only tables are released.
+        The released CDFs of numeric columns, by column position. This dict is empty if only tables
+        are released.
     """
 
     sizes: tuple[int, ...]
@@ -49,7 +50,7 @@ class Discretizer(ABC):
     def codes(self, rows: Floats) -> Integers:
         """Return the codes of encoded rows, shape (n_rows, n_columns).
 
-        The codes of a row depend on this row alone.
+        The codes of each row depend on this row alone.
         """
 
     def parallel_codes(self, rows: Floats, n_jobs: int | None) -> Integers:
@@ -87,8 +88,8 @@ class PublicBins(Discretizer):
     ) -> Integers:
         """Return the number of rows in each cell of each table, concatenated over tables.
 
-        With `weights`, the integer weights of the rows are summed instead. The tables of several
-        chunks of rows may be added.
+        With `weights`, the integer weights of the rows are summed instead. Tables from several
+        chunks of rows can be added.
         """
         codes = np.empty(rows.shape, np.min_scalar_type(max(self.sizes)), order="F")
         for position, cuts in enumerate(self.bins.cuts):
@@ -114,8 +115,8 @@ class ReleasedBins(PublicBins):
     cdfs : dict of int to ReleasedCDF
         The released CDFs of the numeric columns, by position.
     n_bins : int
-        Number of bins of a column. Columns with heavy single values can have slightly more or fewer
-        bins.
+        Number of bins of a column. The number can differ slightly for columns in which single
+        values are frequent.
     workload : list of tuple of int
         The tables, each a tuple of column positions.
     """
@@ -137,7 +138,7 @@ class ReleasedBins(PublicBins):
     def rows(self, codes: Integers) -> Floats:
         """Return an encoded row for each row of codes.
 
-        A number is drawn from the released distribution of its column within its bin.
+        Each number is drawn from the column's released distribution within the given bin.
         """
         generator = np.random.default_rng(0)  # fixed, since only released numbers enter
         rows = codes.astype(np.float64)
@@ -149,7 +150,7 @@ class ReleasedBins(PublicBins):
         return rows
 
     def column_marginals(self) -> dict[tuple[int, ...], Floats]:
-        """Return the one-way table of each numeric column, from its released CDF."""
+        """Return the one-way table of each numeric column, computed from the released CDF."""
         return {
             (position,): np.diff(cdf.cdf(self._cuts_of_column[position]), prepend=0.0, append=1.0)
             for position, cdf in self.cdfs.items()
@@ -157,10 +158,10 @@ class ReleasedBins(PublicBins):
 
 
 def _quantile_cuts(cdf: ReleasedCDF, n_bins: int) -> Floats:
-    """Return the cuts between about `n_bins` bins of equal released mass.
+    """Return cuts that form about `n_bins` bins of equal released mass.
 
-    A value that equals several quantiles has at least the mass of a bin. A cut on each side makes
-    this value a separate bin.
+    A value that equals several quantiles has at least as much mass as an average bin. It becomes a
+    separate bin, with a cut on each side.
     """
     levels = np.arange(1, n_bins) / n_bins
     quantiles, multiplicity = np.unique(cdf.quantile(levels), return_counts=True)
@@ -172,11 +173,11 @@ def _quantile_cuts(cdf: ReleasedCDF, n_bins: int) -> Floats:
 def bins_at_noise_level(
     schema: Schema, cdfs: dict[int, ReleasedCDF], tables: list[tuple[int, ...]], snr: float
 ) -> ReleasedBins:
-    """Return bins between released quantiles, as fine as the noise of the tables allows.
+    """Return bins between released quantiles that are as fine as the noise in the tables allows.
 
     If all tables share the budget equally, an average cell has the signal-to-noise ratio
-    `MIN_CELL_SNR`. `snr` is the signal-to-noise ratio for the count of all private persons. All
-    tables have the same number of columns.
+    `MIN_CELL_SNR`. `snr` is the signal-to-noise ratio of a count of all private persons. All tables
+    have the same number of columns.
     """
     order = len(tables[0])  # a table has n_bins ** order cells
     max_bins = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))
@@ -186,7 +187,7 @@ def bins_at_noise_level(
 
 
 class QueryIndicators(Discretizer):
-    """Discretizer with one binary column per listed query, which is 1 if the query holds.
+    """Discretizer with one binary column per listed query; the column is 1 if the query holds.
 
     Parameters
     ----------
@@ -208,7 +209,7 @@ class QueryIndicators(Discretizer):
     def count(self, rows: Floats) -> Integers:
         """Return the number of rows for which each query holds, shape (n_queries,).
 
-        Counts of several chunks of rows may be added.
+        Counts from several chunks of rows can be added.
         """
         holds = self._queries.holds(self._listed_queries, rows)
         counts: Integers = holds.sum(axis=1, dtype=np.int64)

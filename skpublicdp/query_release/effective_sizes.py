@@ -1,4 +1,4 @@
-"""Effective size of the public sample under distribution shift, by marginal likelihood."""
+"""Effective public sample size under distribution shift, estimated by marginal likelihood."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import numpy as np
 from skpublicdp.typing import Floats
 
 SHIFT_VARIANCE_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 10, 29)])
-"""Grid of shift variances, in units of one over a number of rows: 0, then four per power of ten.
-The shift variance is the variance of the difference between the public and the private
-distribution."""
+"""Grid of shift variances, in units of one over a number of rows: 0, and four values per power of
+ten. The shift variance is the variance of the difference between the public and private
+distributions."""
 
 NO_SHIFT_PROBABILITY, MIN_SHIFT_VARIANCE = 0.2, 1e-2
-"""Prior probability of no shift for intervals, and smallest variance that counts as a shift. Chosen
-for coverage with shifted public rows (benchmarks/bench_intervals.py). benchmarks/ablate.py has the
-interval scores for other values."""
+"""Prior probability of no shift, as used for intervals, and smallest variance that counts as a
+shift. Both were chosen for coverage with shifted public rows (benchmarks/bench_intervals.py).
+benchmarks/ablate.py has the interval scores for other values."""
 
 SHIFT_QUANTILE_LEVELS = np.array([0.0, 0.5, 0.75, 0.9, 0.975, 1.0])
-"""Quantile levels that cut the posterior of the shift variance into parts, each represented by its
-median. Parts are finer in the upper tail, which determines the ends of intervals."""
+"""Quantile levels that divide the posterior of the shift variance into parts, each represented by
+its median. The parts are smaller in the upper tail, which determines the ends of intervals."""
 
 SHIFT_PART_WEIGHTS = np.diff(SHIFT_QUANTILE_LEVELS)
 """Posterior probabilities of the parts."""
 
 MIN_DIFFERENCE_VARIANCE = 1e-30
-"""Constant added to the variance of a difference, which keeps it positive without noise."""
+"""Constant added to the variance of a difference, which keeps the variance positive if there is no
+noise."""
 
 
 class EffectiveSizePosterior(NamedTuple):
@@ -35,11 +36,11 @@ class EffectiveSizePosterior(NamedTuple):
     Attributes
     ----------
     rows : ndarray of shape (n_sizes,)
-        Effective numbers of rows.
+        Possible effective numbers of rows.
     parts : ndarray of shape (n_sizes, n_parts)
-        Joint probability of each size and each part of the posterior of the shift variance. The
-        parts lie between consecutive `SHIFT_QUANTILE_LEVELS`. All mass of a part belongs to one
-        size, so that each column has exactly one positive entry.
+        Joint probability of each size and each part of the shift variance's posterior. The parts
+        lie between consecutive `SHIFT_QUANTILE_LEVELS`. The entire mass of a part belongs to one
+        size, so each column has exactly one positive entry.
     """
 
     rows: Floats
@@ -52,15 +53,15 @@ class EffectiveSizePosterior(NamedTuple):
         return weights
 
     def conditional_weights(self, condition: EffectiveSizePosterior) -> Floats:
-        """Return the probabilities of the sizes, conditional on each size of `condition`.
+        """Return the probabilities of the sizes, conditional on each size in `condition`.
 
-        For example, `condition` is the posterior for one-way tables and `self` is the posterior for
-        wider tables. Both shifts are assumed to lie in the same part of their posteriors.
+        For example, `condition` can be the posterior for one-way tables, and `self` the posterior
+        for wider tables. Both shifts are assumed to lie in the same part of their posteriors.
 
         Returns
         -------
         ndarray of shape (n_condition_sizes, n_sizes)
-            Conditional probabilities, where each row sums to 1.
+            Conditional probabilities; each row sums to 1.
         """
         has_part = (self.parts > 0).astype(np.float64)  # (n_sizes, n_parts)
         joint: Floats = condition.parts @ has_part.T  # (n_condition_sizes, n_sizes)
@@ -68,7 +69,7 @@ class EffectiveSizePosterior(NamedTuple):
 
 
 def point_mass_size(rows: float) -> EffectiveSizePosterior:
-    """Return the posterior with all its mass on one effective sample size."""
+    """Return the posterior whose entire mass is on one effective sample size."""
     return EffectiveSizePosterior(np.array([rows]), SHIFT_PART_WEIGHTS[None, :])
 
 
@@ -82,14 +83,14 @@ def effective_sample_size(
     """Return the posterior median of the effective public sample size, in private rows.
 
     The difference between a noisy and a public answer is normal with variance ``variance_per_shift
-    * (base_variance + shift) + noise_variance``. The prior of the shift variance has half its mass
-    at 0, and the remainder is spread evenly over the other points of `SHIFT_VARIANCE_GRID`. The
-    posterior median is therefore 0 if noise hides the shift.
+    * (base_variance + shift) + noise_variance``. The prior of the shift variance has half of its
+    mass at 0, and the other half is spread evenly over the other points of `SHIFT_VARIANCE_GRID`.
+    The posterior median is therefore 0 if noise hides the shift.
 
     Parameters
     ----------
     squared_differences : ndarray
-        Squared differences of noisy and public answers.
+        Squared differences between noisy and public answers.
     variance_per_shift : ndarray
         Variance of each difference per unit of shift variance.
     noise_variance : ndarray or float
@@ -97,8 +98,8 @@ def effective_sample_size(
     base_variance : float
         Inverse of the effective sample size without shift.
     degrees_of_freedom : ndarray or float, default=1
-        Degrees of freedom of each difference. The degrees of freedom are below 1 for differences
-        that are constrained to sum to zero.
+        Degrees of freedom of each difference. The number is below 1 for differences that are
+        constrained to sum to zero.
 
     Examples
     --------
@@ -128,8 +129,8 @@ def effective_size_posterior(
     """Return the posterior distribution of the effective public sample size, for intervals.
 
     The prior differs from the prior in `effective_sample_size`, which avoids estimating a shift
-    from mere noise. Intervals must also hold if noise hides a shift, so their prior puts less mass
-    on no shift (`NO_SHIFT_PROBABILITY`).
+    from mere noise. Since intervals must also hold if noise hides a shift, the prior used here puts
+    less mass on no shift (`NO_SHIFT_PROBABILITY`).
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Fidelity of synthetic rows: differences between their tables and the released tables.
+"""Fidelity of synthetic rows, i.e. the differences between their tables and the released tables.
 
-Reports use only released and public numbers, and may therefore be published with the rows.
+Since reports use only released and public numbers, they may be published together with the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.typing import Floats, Integers
 
 MAX_LISTED_TABLES = 20
-"""Maximum number of tables shown in the text of a report."""
+"""Maximum number of tables that the text of a report lists."""
 
 HEADER = (
     "table",
@@ -41,18 +41,19 @@ class TableFidelity(NamedTuple):
     name : str
         Names of the columns.
     n_numbers : int
-        Number of cells of the table, or of levels of the CDF.
+        Number of cells in the table, or of levels of the CDF.
     rms_difference : float
-        Root mean square difference between the fractions of synthetic rows and the released
+        Root mean square difference between the synthetic rows' fractions and the released
         fractions.
     largest_difference : float
         Largest absolute difference.
     release_error : float
-        Root mean square of the released fractions' expected errors due to noise and sampling.
+        Root mean square of the expected errors, due to noise and sampling, of the released
+        fractions.
     drawing_error : float
         Expected root mean square difference due to the drawing of synthetic rows.
     inside : float
-        Share of the synthetic rows' fractions that lie in the confidence intervals of the release.
+        Share of the synthetic rows' fractions that lie within the release's confidence intervals.
     """
 
     name: str
@@ -73,17 +74,17 @@ class TableFidelity(NamedTuple):
         ends: Floats,
         n: int,
     ) -> TableFidelity:
-        """Summarise the differences of one table.
+        """Summarise the differences between synthetic rows and one released table.
 
         Parameters
         ----------
         name : str
             Names of the columns.
         counts, released, deviations : ndarray of shape (n_numbers,)
-            Numbers of synthetic rows, released fractions, and expected errors of the released
+            Numbers of synthetic rows, the released fractions, and the expected errors of these
             fractions.
         ends : ndarray of shape (n_numbers, 2)
-            Ends of the confidence intervals of the release.
+            Ends of the release's confidence intervals.
         n : int
             Number of synthetic rows, at least 1.
         """
@@ -139,7 +140,7 @@ def compare_with_tables(
 
 
 def compare_with_cdf(x: Floats, cdf: ReleasedCDF, name: str, level: float) -> TableFidelity:
-    """Compare synthetic numbers with a released CDF at the edges of its cells."""
+    """Compare synthetic numbers with a released CDF at the edges of the CDF's cells."""
     edges = cdf.edges
     return TableFidelity.from_differences(
         name,
@@ -161,16 +162,17 @@ class FidelityReport:
     Attributes
     ----------
     rows : DataFrame or ndarray, shape (n, n_features)
-        The compared synthetic rows.
+        The synthetic rows that were compared.
     tables : list of TableFidelity
-        One entry for each released table or CDF. Empty for ``method="pmw"`` and ``"public"``.
+        One entry for each released table or CDF. The list is empty for ``method="pmw"`` and
+        ``"public"``.
     level : float
         Coverage of the intervals.
     acceptance_rate : float
         Share of the drawn rows that satisfied the constraints.
     short_columns : list of str
-        Numeric columns whose synthetic numbers are limited to the public range, although their
-        bounds are wider.
+        Numeric columns whose bounds are wider than the public range, although all synthetic numbers
+        lie within this range.
 
     See Also
     --------
@@ -198,7 +200,7 @@ class FidelityReport:
     short_columns: Sequence[str]
 
     def __str__(self) -> str:
-        """Return the report as text, listing the tables with the largest differences first."""
+        """Return the report as text, starting with the tables that differ most."""
         lines = [f"Fidelity of {len(self.rows)} synthetic rows to the release"]
         lines += [f"  {name:<14} {text}" for name, text in self._summary()]
         if self.tables:
@@ -212,7 +214,7 @@ class FidelityReport:
         return title + named_table(self._summary()) + tables
 
     def _summary(self) -> list[tuple[str, str]]:
-        """Return the lines above the tables as pairs of name and text."""
+        """Return the lines that precede the tables, as pairs of name and text."""
         lines = [
             ("accepted", f"{self.acceptance_rate:.1%} of the drawn rows satisfy all constraints")
         ]
@@ -233,7 +235,7 @@ class FidelityReport:
         return lines
 
     def _cells(self) -> list[tuple[str, ...]]:
-        """Return the cells of the report's table as text, largest differences first."""
+        """Return the cells of the report's table as text, sorted by decreasing difference."""
         order = sorted(self.tables, key=lambda each: -each.rms_difference)
         return [
             (
@@ -250,7 +252,7 @@ class FidelityReport:
 
 
 def _align(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return texts padded to the width of their column, with the first column left-aligned."""
+    """Return texts padded to the width of their column; the first column is left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         [

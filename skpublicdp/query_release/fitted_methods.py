@@ -1,4 +1,4 @@
-"""Methods of a fitted `PAPQueryRelease`: answers, tables, samples and score."""
+"""Methods of a fitted `PAPQueryRelease` for answers, tables, samples and scores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from skpublicdp.query_release.table_frames import (
 class FittedReleaseMixin(
     ColumnMethodsMixin, SyntheticRowsMixin, HTMLReprMixin, TransformerMixin, BaseEstimator
 ):
-    """Methods of a fitted release, which post-process released numbers at no privacy cost."""
+    """Methods of a fitted release, which post-process released numbers and cost no privacy."""
 
     queries_: QueryClass
     privacy_: PrivacyReceipt
@@ -52,7 +52,7 @@ class FittedReleaseMixin(
         Parameters
         ----------
         Q : array-like, DataFrame, dict or list of dict
-            Queries in the format documented by the query class.
+            Queries in the format that the query class documents.
 
         Returns
         -------
@@ -69,7 +69,7 @@ class FittedReleaseMixin(
         return self._released.answer(self._check_queries(Q))
 
     def holds(self, Q: Any, X: Any) -> NDArray[np.bool_]:
-        """Evaluate queries on rows without using the released results.
+        """Evaluate queries on given rows, without using the released results.
 
         Parameters
         ----------
@@ -99,23 +99,23 @@ class FittedReleaseMixin(
         Q : array-like, DataFrame, dict or list of dict
             Queries, as in `answer`.
         level : float, default=0.95
-            Coverage over samples and noise, in (0, 1). For cells of tables, coverage holds on
-            average over cells, and single cells may be covered less often.
+            Coverage over samples and noise, in (0, 1). For cells of tables, the coverage is an
+            average over cells, so individual cells may be covered less often.
         simultaneous : bool, default=False
-            Whether all intervals hold jointly with probability `level`, instead of each separately.
-            Simultaneous intervals for tables contain the intervals from the noisy answers alone, so
-            that they hold without assumptions about public rows or a model.
+            Whether all intervals hold jointly with probability `level`, rather than each interval
+            separately. Simultaneous intervals for tables contain the intervals from the noisy
+            answers alone. They therefore hold without assumptions about public rows or a model.
 
         Returns
         -------
         ndarray of shape (n_queries, 2)
             Lower and upper ends. The intervals account for the noise, for the sampling of rows
-            (assumed independent) and for the estimated shift of the public rows.
+            (which are assumed independent), and for the estimated shift of the public rows.
 
         Raises
         ------
         ValueError
-            If the method or the query class has no intervals.
+            If the method or the query class does not provide intervals.
         """
         check_is_fitted(self)
         return self._released.intervals(
@@ -128,7 +128,7 @@ class FittedReleaseMixin(
         Parameters
         ----------
         X : array-like or DataFrame, shape (n_queries, ...)
-            Queries, which are named `X` because scikit-learn's pipelines use this name.
+            Queries. The parameter is called `X` because scikit-learn's pipelines use this name.
 
         Returns
         -------
@@ -158,16 +158,16 @@ class FittedReleaseMixin(
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Held-out rows, which are not protected: like all scikit-learn scores, this score depends
-            on them without noise. Do not publish the score.
+            Held-out rows, which are not protected: like any scikit-learn score, this score is
+            computed from the rows without noise. Do not publish the score.
         y : None
             Ignored.
 
         Returns
         -------
         float
-            Negative mean error over all cells of the tables in the class, or over queries at
-            quantiles of these rows.
+            Negative mean absolute error over all cells of the tables in the class, or over queries
+            at quantiles of these rows.
         """
         check_is_fitted(self)
         return -self._released.mean_error(apply_rule(self, X, self._schema.encode))
@@ -182,36 +182,37 @@ class FittedReleaseMixin(
         within: str | int | Sequence[str | int] | None = None,
         wide: bool | str = False,
     ) -> Any:
-        """Return the marginal table of some columns, with a fraction for each value combination.
+        """Return the marginal table of some columns: a fraction for each combination of values.
 
         Parameters
         ----------
         columns : str, int, or sequence of these
-            Names or positions of columns that a released table contains together. Releases without
+            Names or positions of columns that occur together in a released table. Releases without
             tables, such as the default release of a single numeric column, provide a table of each
             numeric column with bins cut at round numbers.
         level, simultaneous
             Coverage of the intervals, as in `interval`.
         counts : bool or int, default=False
             Whether to add counts, i.e. fractions times the number of private rows. An integer, such
-            as the size of the population, replaces the number of private rows and is required with
-            weights.
+            as the size of the population, replaces the number of private rows. An integer is
+            required if there are weights.
         within : str, int, or sequence of these, default=None
             Columns that define groups. The table then contains shares, i.e. the fraction of a
-            group's rows in each cell. These columns need not be among `columns`.
+            group's rows in each cell. These columns may, but need not, be among `columns`.
         wide : bool or str, default=False
-            Whether each category of the last column becomes a column instead of a row. The values
-            are the counts if `counts` is set, and otherwise the fractions or shares. The name of
-            another value column, such as ``"low"``, selects that column instead.
+            Whether each category of the last column becomes a column of the result instead of a
+            row. The values are the counts if `counts` is set, and otherwise the fractions or
+            shares. The name of another value column, such as ``"low"``, selects that column
+            instead.
 
         Returns
         -------
         DataFrame or dict of str to ndarray
             The columns, then ``fraction`` (or ``share``) with the ends ``low`` and ``high`` of its
-            interval. With `counts`, also ``count``, ``count_low`` and ``count_high``. The result is
-            a frame if `X` was a frame. Categories whose type declares an order keep this order. All
-            other categories are sorted, and numbers in text are compared as numbers. ``"(other)"``
-            and ``"(missing)"`` come last.
+            interval. With `counts`, the columns ``count``, ``count_low`` and ``count_high`` are
+            added. The result is a frame if `X` was a frame. Categories whose type declares an order
+            keep this order. All other categories are sorted, and numbers within strings are
+            compared as numbers. ``"(other)"`` and ``"(missing)"`` come last.
 
         Raises
         ------
@@ -222,8 +223,8 @@ class FittedReleaseMixin(
         Notes
         -----
         Intervals refer to the population's fractions. The interval for a count is the interval for
-        its fraction, times the number of rows. Shares of a group that may be empty are unknown:
-        they are NaN, with the interval [0, 1].
+        the corresponding fraction, multiplied by the number of rows. If a group may be empty, its
+        shares are unknown and reported as NaN, with the interval [0, 1].
 
         Examples
         --------
@@ -264,7 +265,7 @@ class FittedReleaseMixin(
         simultaneous: bool = False,
         counts: bool | int | Integral = False,
     ) -> Iterator[Any]:
-        """Iterate over all released tables, i.e. the workload and its margins.
+        """Iterate over all released tables: the tables of the workload and all of their margins.
 
         Parameters
         ----------
@@ -278,7 +279,7 @@ class FittedReleaseMixin(
         Yields
         ------
         DataFrame or dict of str to ndarray
-            A table in the format of `table`. Tables of single columns come first.
+            A table in the format returned by `table`. Tables of single columns come first.
 
         Raises
         ------
@@ -309,7 +310,7 @@ class FittedReleaseMixin(
 
     @property
     def _has_column_tables(self) -> bool:
-        """Whether the release describes single numbers, without tables of its own.
+        """Whether the release describes a single numeric column and contains no tables.
 
         Listed queries do not determine the distribution of a column.
         """
@@ -319,7 +320,7 @@ class FittedReleaseMixin(
     def _table_options(
         self, level: float | Fraction, simultaneous: bool, counts: bool | int | Integral
     ) -> TableOptions:
-        """Check the options of tables and return them."""
+        """Check the options for displaying tables, and return them."""
         n_rows: int | None = None
         if counts is True and self._released.queries.weights is not None:
             raise ValueError(
@@ -335,11 +336,11 @@ class FittedReleaseMixin(
         return TableOptions(check_level(level), bool(simultaneous), n_rows)
 
     def calibrate(self, totals: Mapping[Any, Any]) -> Self:
-        """Return a copy of the release whose tables agree with totals known from other sources.
+        """Return a copy of the release whose tables agree with totals from other sources.
 
-        The released distribution is raked to known margins, for example from a census. Calibration
-        is post-processing of released numbers and costs no privacy. The methods `answer`, `table`,
-        `cdf`, `mean` and `sample` of the copy are calibrated.
+        The released distribution is raked to known margins, such as those from a census.
+        Calibration is post-processing of released numbers and costs no privacy. In the copy, the
+        methods `answer`, `table`, `cdf`, `mean` and `sample` return calibrated results.
 
         Parameters
         ----------
@@ -347,15 +348,15 @@ class FittedReleaseMixin(
             Known totals of one or more released tables. Each key is a column or a tuple of columns.
             Each value is a dict or a pandas Series that maps every cell of the table to a number of
             persons or a share. Cells are named as in `table`, with tuples for several columns. Only
-            the proportions within a table matter. Cells of ``"(other)"`` and ``"(missing)"`` may be
-            omitted and are then empty after calibration. Totals must be public and must not be
+            the proportions within each table matter. Cells of ``"(other)"`` and ``"(missing)"`` may
+            be omitted and are then empty after calibration. Totals must be public and must not be
             computed from private rows.
 
         Returns
         -------
         PAPQueryRelease
-            The calibrated copy, with the same `privacy_`. Calibrate once with all totals together,
-            since a second calibration does not preserve the first totals.
+            The calibrated copy, with the same `privacy_`. Pass all totals in a single call, since a
+            second calibration would not preserve the totals of the first.
 
         Raises
         ------
@@ -365,9 +366,9 @@ class FittedReleaseMixin(
         Notes
         -----
         Intervals are approximate. The intervals of the release are rescaled by the standard
-        deviation of the linearised calibration estimator [1]_, where noise errors are added as if
-        they were independent. `cdf_interval`, `quantile_interval` and
-        `mean_interval` are not available.
+        deviation of the linearised calibration estimator [1]_, where errors due to noise are added
+        as if they were independent. `cdf_interval`, `quantile_interval` and `mean_interval` are not
+        available.
 
         References
         ----------
@@ -393,7 +394,7 @@ class FittedReleaseMixin(
         return calibrated
 
     def _check_queries(self, Q: Any) -> Any:
-        """Return the user's queries after comparing their columns with the columns of `fit`.
+        """Return the user's queries after checking that their columns match those seen in `fit`.
 
         Only queries with the same columns as rows are compared, i.e. thresholds and cells in
         arrays. All other queries are returned unchanged and are checked by `QueryClass.encode`.

@@ -1,9 +1,9 @@
 """Distribution of a numeric column within each group of rows, from a released table.
 
-The table contains the columns that define the groups and the numeric column. The cells of a group,
-divided by the fraction of the group, form the bins of a `BinnedColumn`. Its CDF consists of prefix
-sums of released cells, and its intervals account for the noise of these cells. All steps are
-post-processing.
+The table contains the columns that define the groups and the numeric column. The cells of each
+group, divided by the group's fraction, form the bins of a `BinnedColumn`. The CDF of this
+`BinnedColumn` consists of prefix sums of released cells, and the intervals account for the noise in
+these cells. All steps are post-processing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MIN_GROUP_SHARE = 1e-9
 
 
 class IntervalOptions(NamedTuple):
-    """Level of the intervals, and whether all intervals hold jointly."""
+    """Confidence level of the intervals, and whether all intervals hold jointly."""
 
     level: float
     simultaneous: bool
@@ -41,9 +41,9 @@ class GroupDistribution(NamedTuple):
     Attributes
     ----------
     number : int
-        Position of the group among the cells of the group table, in the order of `table`.
+        Position of the group among the cells of the table of groups, in the order of `table`.
     distribution : WeightedRows or BinnedColumn
-        The distribution, for which only a `BinnedColumn` has intervals.
+        The distribution. Only a `BinnedColumn` provides intervals.
     """
 
     number: int
@@ -81,12 +81,12 @@ class ColumnByGroup:
         numbers : ndarray of shape (n,)
             Numbers or dates in the user's format.
         options : IntervalOptions, optional
-            If given, intervals are added.
+            If given, confidence intervals are added.
         """
         encoded = self.column.from_user(numbers)
 
         def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
-            """Return the value columns of one group."""
+            """Return the columns of values for one group."""
             values = {"x": numbers, "fraction": distribution.cdf(encoded)}
             if options is not None:
                 above = np.full(len(encoded), -np.inf)
@@ -106,11 +106,11 @@ class ColumnByGroup:
         levels : ndarray of shape (n,)
             Fractions from 0 to 1.
         options : IntervalOptions, optional
-            If given, intervals are added.
+            If given, confidence intervals are added.
         """
 
         def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
-            """Return the value columns of one group."""
+            """Return the columns of values for one group."""
             quantiles = self.column.to_user(distribution.quantile(levels))
             values = {"p": levels, "quantile": quantiles}
             if options is not None:
@@ -147,7 +147,7 @@ class ColumnByGroup:
 
     @property
     def _answers(self) -> TableAnswers:
-        """The answers of the release, which must consist of tables."""
+        """The answers of the release, which must be table answers."""
         answers = self.released.answers
         if not (isinstance(answers, TableAnswers) and answers.queries.has_tables):
             raise ValueError("by requires released tables. Use MarginalQueries with method='auto'.")
@@ -166,7 +166,7 @@ class ColumnByGroup:
     def _describe(
         self, evaluate: Callable[[Any], dict[str, NDArray[Any]]], *, with_intervals: bool
     ) -> Any:
-        """Return the values of each group, together with its defining categories or bins."""
+        """Return each group's values, and the categories or bins that define the group."""
         _, names = self._answers.queries.table_cells(self.groups)
         titles = [self.released.schema.names[group] for group in self.groups]
         parts: list[dict[str, list[Any]]] = []

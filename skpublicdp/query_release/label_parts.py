@@ -1,4 +1,4 @@
-"""Learning from releases of features alone: Lemma 17 of Bassily et al. (2020).
+"""Learning rules from releases of features alone: Lemma 17 of Bassily et al. (2020).
 
 The proof is in docs/proofs/guarantees.md, "A learner from releases of features".
 """
@@ -22,10 +22,10 @@ from skpublicdp.typing import Codes, Floats
 
 
 class LabelParts(NamedTuple):
-    """Three tables of features from `label_parts`, which determine the error of every rule.
+    """Three tables of features from `label_parts`, which determine the error of any rule.
 
-    Each table has one row per data row, in the same order, so that no table has a private number of
-    rows. Replacing a data row replaces one row of each table.
+    Each table has one row per data row, in the same order, so the number of rows in a table is not
+    private. Replacing a data row replaces one row of each table.
 
     Attributes
     ----------
@@ -45,9 +45,9 @@ class LabelParts(NamedTuple):
 def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
     """Return the feature tables whose releases define a learner.
 
-    The tables are as sensitive as the rows. Release each table with a separate share of the budget,
-    and pass the releases to `learner_from_label_parts`. Apply this function to both private and
-    public rows, which all need labels.
+    These tables are as sensitive as the original rows. Release each table with a separate share of
+    the budget, and pass the releases to `learner_from_label_parts`. Apply this function to both
+    private and public rows, all of which need labels.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
     y : array-like of shape (n,)
         Labels, 0 or 1.
     fillers : array-like of float, shape (2, n_features)
-        Two points that do not depend on private rows, for example two public rows.
+        Two points that do not depend on private rows, such as two public rows.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
     ------
     ValueError
         If the shapes do not match, if X does not contain numbers, or if a label is not 0 or 1. The
-        message quotes no values.
+        error message does not quote any values.
 
     Examples
     --------
@@ -98,20 +98,19 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
 
 
 def _read_labels(y: ArrayLike) -> tuple[NDArray[np.bool_], bool]:
-    """Return a mask of the labels equal to 1, and whether all other labels are 0."""
+    """Return a mask that is True for labels equal to 1, and whether all other labels are 0."""
     labels = np.asarray(y)
     is_positive = np.asarray(labels == 1, dtype=np.bool_)
     return is_positive, bool((is_positive | np.asarray(labels == 0, dtype=np.bool_)).all())
 
 
 class QueryRule(Hypothesis):
-    """Rule that predicts 1 where a query of a release holds.
+    """Rule that predicts 1 for rows that satisfy a query of a release.
 
     Parameters
     ----------
     release : object
-        A release with a method ``holds(Q, X)``, whose bounds contain the bounds of the other
-        releases.
+        A release with a method ``holds(Q, X)``. Its bounds contain those of the other releases.
     query : ndarray
         The query.
     """
@@ -138,7 +137,7 @@ def learner_from_label_parts(
     X_public: ArrayLike | None = None,
     beta: float | None = None,
 ) -> LearnedRule:
-    """Return the query with the smallest error as a classifier, at no additional privacy cost.
+    """Return the query with the smallest estimated error as a classifier, at no privacy cost.
 
     This function implements Lemma 17 of [1]_. The releases answer queries about features only,
     never about labels.
@@ -146,39 +145,40 @@ def learner_from_label_parts(
     Parameters
     ----------
     negative, positive, labels : object
-        Releases of one class of queries, for example `PAPQueryRelease`, fitted to the tables of
-        `label_parts`. Each has ``answer(Q)`` and ``holds(Q, X)``. `labels` may be ``None`` if all
-        queries agree on the first filler.
+        Releases of the same class of queries, such as `PAPQueryRelease`, fitted to the tables of
+        `label_parts`. Each release has the methods ``answer(Q)`` and ``holds(Q, X)``. `labels` may
+        be ``None`` if all queries agree on the first filler.
     Q : array-like of shape (n_queries, ...)
-        Queries among which to choose. The queries must not depend on private rows.
+        Candidate queries, one of which is chosen. They must not depend on private rows.
     fillers : array-like of float, shape (2, n_features)
-        The points passed to `label_parts`.
+        The two points that were passed to `label_parts`.
     X_public : array-like of float, shape (m, n_features), optional
-        Features of public rows. `Q` must have a query for each labeling of these rows by the class.
-        The guarantee is then relative to the best query of the class.
+        Features of public rows. For each labeling of these rows by the class, `Q` must contain a
+        query. The guarantee is then relative to the best query of the class.
     beta : float, optional
-        Probability, in (0, 1), that the class is farther from `Q` than the guarantee assumes.
-        Required with `X_public`.
+        Probability, in (0, 1), that the distance between the class and `Q` exceeds the value
+        assumed by the guarantee. Required with `X_public`.
 
     Returns
     -------
     LearnedRule
-        ``rule.predict(X)`` is 1 where the chosen query holds. The guarantee of the rule is ``2 (a +
-        b) + 2 c + r`` for releases with the guarantees a, b and c, and the radius r of `Q` as a
-        cover of the class, ``dichotomies_radius(m, beta, growth)``. The term 2c is 0 if all queries
-        agree on the first filler, and r is 0 without `X_public`. The guarantee holds if the
-        guarantees of all releases hold; their failure probabilities and `beta` add up. The
-        guarantee is ``None`` if a release has no guarantee.
+        ``rule.predict(X)`` is 1 for rows that satisfy the chosen query. The guarantee of the rule
+        is ``2 (a + b) + 2 c + r`` for releases with the guarantees a, b and c, and the radius r of
+        `Q` as a cover of the class, ``dichotomies_radius(m, beta, growth)``. The term 2c is 0 if
+        all queries agree on the first filler, and r is 0 without `X_public`. The guarantee holds if
+        the guarantees of all releases hold. Its failure probability is the sum of the failure
+        probabilities of these guarantees and `beta`. The guarantee is ``None`` if a release has no
+        guarantee.
 
     Raises
     ------
     ValueError
-        If queries in `Q` disagree on the first filler but no query distinguishes the two fillers,
-        or if `X_public` is given without `beta`.
+        If the queries in `Q` disagree on the first filler but no query distinguishes the two
+        fillers, or if `X_public` is given without `beta`.
 
     Notes
     -----
-    The paper draws rows until there are enough rows of each label, which increases the number of
+    The paper draws rows until there are enough rows with each label, which increases the number of
     rows by a factor of order 1/(alpha^2 beta). Here, fillers keep the number of rows constant.
 
     References
@@ -233,18 +233,18 @@ def learner_from_label_parts(
 
 
 def _release_error(release: Any) -> float | None:
-    """Return the bound on all answers' errors in a release, or None if no bound is proved."""
+    """Return the bound on the errors of all answers in a release, or None if no bound is proved."""
     error: float | None = getattr(release, "guarantee_", None)
     return error
 
 
 def _varies(answers: NDArray[np.bool_]) -> bool:
-    """Indicate whether the queries disagree at a point."""
+    """Indicate whether any two of the queries disagree at a point."""
     return bool(answers.any() and not answers.all())
 
 
 def _with_joint_bounds(release: Any, other: Any) -> Any:
-    """Return a copy of a release that clips rows to the union of both releases' bounds.
+    """Return a copy of a release that clips rows to the union of the bounds of two releases.
 
     The default bounds of a release enclose the public rows of its table, i.e. the rows of one label
     and the filler. Rows of the other label may lie far outside and must not be clipped to these
@@ -263,12 +263,12 @@ def _with_joint_bounds(release: Any, other: Any) -> Any:
 
 
 def _label_share(labels: Any, queries: Any, fillers: Floats) -> tuple[float, float | None]:
-    """Return the released share of label 1 and the bound on its error.
+    """Return the released share of rows with label 1, and the bound on the error of this share.
 
     Parameters
     ----------
     labels : object
-        Release of the points that encode the labels.
+        Release fitted to the points that encode the labels.
     queries : ndarray of shape (n_queries, ...)
         Queries.
     fillers : ndarray of float64, shape (2, n_features)

@@ -1,8 +1,8 @@
-"""Mechanisms of a release for the methods `auto`, `pmw` and `public`.
+"""Mechanisms of a release with the methods `auto`, `pmw` and `public`.
 
-This module contains the mechanisms of `auto`, which call the measurements of `cdf/`, `marginals/`
-and `query_list`. `pmw/release.py` contains the mechanism of `pmw`, in which exact draws of queries
-update weights of public rows.
+This module contains the mechanisms of `auto`, which use the measurements in `cdf/`, `marginals/`
+and `query_list`. `pmw/release.py` contains the mechanism of `pmw`, in which exactly drawn queries
+update the weights of public rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from skpublicdp.query_release.row_answers import RowAnswers
 from skpublicdp.query_release.synthetic import WeightedRows
 
 MAX_SORTED_NUMBERS = MEMORY_BYTES // 8
-"""Maximum number of private values of a column sorted in memory, at 8 bytes each."""
+"""Maximum number of private values of a column that are sorted in memory, at 8 bytes each."""
 
 
 def release_auto(
@@ -67,7 +67,7 @@ def release_public(
 ) -> FittedRelease:
     """Return the release with ``method="public"``, which weights public rows equally.
 
-    No private value is used.
+    Private values are not used.
     """
     m = len(rows.X_public)
     weighted_rows = WeightedRows(rows.X_public, np.full(m, 1 / m))
@@ -78,7 +78,7 @@ def release_public(
 def _release_query_list(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Release the answers to listed queries, with one noisy row count per query.
+    """Release the answers to listed queries by means of one noisy row count per query.
 
     The posterior of the answers combines the counts with the answers of public rows.
     """
@@ -126,7 +126,7 @@ def _release_column_cdf(
 
 
 def _private_column(column: Dataset) -> ColumnCounts:
-    """Return a private numeric column, which is read and sorted only once if memory suffices."""
+    """Return a private numeric column, which is read and sorted only once if memory permits."""
     if column.n_private > MAX_SORTED_NUMBERS or column.sites is not None:
         return PrivateColumnCounts(column)  # reads and sorts the chunks anew for each measurement
     return SortedColumn(np.concatenate(list(column.map(lambda X, _: X[:, 0]))))
@@ -137,9 +137,9 @@ def _release_over_tables(
 ) -> FittedRelease:
     """Release tables over bins and categories, and estimate answers from them.
 
-    For stumps, rectangles and halfspaces, the CDF of each numeric column is released first. The
-    quantiles of the CDF cut the column into bins. A stump on a numeric column is answered by the
-    CDF and needs no table.
+    For stumps, rectangles and halfspaces, the CDF of each numeric column is released first, and its
+    quantiles divide the column into bins. A stump on a numeric column is answered by the CDF and
+    needs no table.
     """
     cdfs, noise = _release_column_cdfs(estimator, queries, rows, ledger)
     snr = noise.signal_to_noise(rows.n_private / ledger.rows_per_person)
@@ -193,10 +193,11 @@ def _release_column_cdfs(
     Returns
     -------
     cdfs : dict of int to ReleasedCDF
-        Released CDFs by position of the column. Empty for other query classes.
+        Released CDFs by position of the column. This dict is empty for other query classes.
     table_noise : Gaussian or Pure
-        Noise that spends the remaining budget on the tables. If nothing remains (stumps on numeric
-        columns only), no table is measured, and the noise corresponds to the entire budget.
+        Noise that spends the remaining budget on the tables. If nothing remains (as for stumps on
+        numeric columns only), no table is measured, and the noise returned corresponds to the
+        entire budget.
     """
     cdfs: dict[int, ReleasedCDF] = {}
     noise, n_features = ledger.noise, len(rows.schema.columns)

@@ -1,4 +1,4 @@
-"""Expected error of a release before any fit, and the ε required for a given error.
+"""Expected error of a release, computed before any fit, and the ε required for a given error.
 
 All computations use only public numbers and read no rows.
 """
@@ -33,22 +33,23 @@ from skpublicdp.query_release.spending import default_delta
 from skpublicdp.typing import Floats
 
 MEAN_KOLMOGOROV = math.sqrt(math.pi / 2) * math.log(2)
-"""Mean of the largest deviation of an empirical CDF from the population CDF, times √n."""
+"""Mean of the largest deviation between the empirical and the population CDF, multiplied by √n."""
 
 EPSILON_STEP = 1000
-"""Results of `epsilon_for` are multiples of 1 / EPSILON_STEP."""
+"""The results of `epsilon_for` are multiples of 1 / EPSILON_STEP."""
 
 MAX_PLANNED_EPSILON = 100
-"""Largest ε that is considered. Errors that require a larger ε are refused, since it would give no
-meaningful protection."""
+"""Largest ε that is considered. Errors that require a larger ε are refused, since such an ε would
+give no meaningful protection."""
 
 N_NOISE_PATHS = 256
-"""Number of simulated paths of the noise of a CDF."""
+"""Number of simulated paths of the noise in a CDF."""
 
 KINDS = ("rms", "largest")
 
 ErrorOfNoise = Callable[[Noise | None], float]
-"""Function that maps a budget to an expected error; None means that no noise is added."""
+"""Function that maps a budget to an expected error, where the budget None means that no noise is
+added."""
 
 
 def expected_error(
@@ -80,29 +81,29 @@ def expected_error(
         For tables: the number of categories of each column, or ``None`` for a numeric column with
         ``MarginalQueries.bins`` bins. Categories must not be counted in private rows.
     n_public : int, default=0
-        Number of public rows from the same population. With shifted public rows, the error is
-        larger, but no larger than without public rows (``n_public=0``).
+        Number of public rows from the same population. If the public rows are shifted, the error is
+        larger, but not larger than without public rows (``n_public=0``).
     delta : float, default=None
         Privacy budget δ. ``None`` means the default of `PAPQueryRelease`.
     kind : {"rms", "largest"}, default="rms"
         Kind of error: the root mean square error over all cells of the workload, all queries of the
         list or all levels of the CDF, or the expected largest of these errors.
     max_rows_per_group : int, default=1
-        For a release that protects persons: its `max_rows_per_group`. The noise grows by this
-        factor, and for tables and lists, all rows of a person count as one row of the sample.
+        The parameter `max_rows_per_group` of a release that protects persons. The noise grows by
+        this factor, and for tables and lists, all rows of a person count as one row of the sample.
     mean_weight : float, default=None
         For tables with survey `weights`: expected mean weight divided by the declared maximum, in
         (0, 1], from public knowledge such as a code book. ``None`` means a release without weights.
     design_effect : float, default=None
         For tables with weights: Kish's design effect of unequal weighting, 1 + CV², where CV is the
-        coefficient of variation of the weights. The effective sample size is n divided by the
+        coefficient of variation of the weights. The effective sample size is `n` divided by the
         design effect. ``None`` means the largest possible value, one over `mean_weight`.
 
     Returns
     -------
     float
-        Expected error of the answers as estimates of the population's fractions. The error includes
-        the sampling error of `n` rows.
+        Expected error of the answers, regarded as estimates of the population's fractions. The
+        error includes the sampling error of `n` rows.
 
     Raises
     ------
@@ -115,20 +116,20 @@ def expected_error(
 
     Notes
     -----
-    For a fraction p, the noisy private answer has the variance of its noise. The prior is the
-    fraction among m public rows, whose difference from the fraction of private rows has variance p
-    (1 - p) (1/n + 1/m). For a cell of a table, the product of the margins is a second prior with
-    variance p². The estimate weights these sources by their precisions. Tables are assumed to share
-    the budget equally, and each cell has a fraction of one over the number of cells. For the
-    largest error of tables, each table also has one cell with fraction 1/2. The noise of a CDF is
-    computed for its measurement strategy on the grid for `n` rows. Weighted counts have the noise
-    of a row with the maximum weight. A sixteenth of the budget measures the sum of the weights,
-    which is the denominator of weighted fractions.
+    For a fraction p, the variance of the noisy private answer is the noise variance. The prior is
+    the fraction among m public rows, whose difference from the fraction of private rows has
+    variance p (1 - p) (1/n + 1/m). For a cell of a table, the product of the margins serves as a
+    second prior, with variance p². The estimate weights these sources by their precisions. Tables
+    are assumed to share the budget equally, and each cell has a fraction of one over the number of
+    cells. For the largest error of tables, each table is assumed to have one additional cell with
+    fraction 1/2. The noise of a CDF is computed for the measurement strategy on the grid for `n`
+    rows. The noise of weighted counts is calibrated to a row with the maximum weight. A sixteenth
+    of the budget measures the sum of the weights, which is the denominator of weighted fractions.
 
-    Released errors were mostly .8 to 1 times as large, and in nine of ten settings .4 to 1.3 times
-    (columns and tables of HI and yrbss, ε from 0.1 to 8, 2,000 and 20,000 private rows, 0 to 3,000
-    public rows). With δ = 0 and no public rows, errors were up to four times as large in settings
-    where some tables received no share of the budget.
+    In tests, the actual errors of releases were mostly .8 to 1 times the expected error, and in
+    nine of ten settings .4 to 1.3 times (columns and tables of HI and yrbss, ε from 0.1 to 8, 2,000
+    and 20,000 private rows, 0 to 3,000 public rows). With δ = 0 and no public rows, errors were up
+    to four times as large in settings where some tables received no share of the budget.
 
     Examples
     --------
@@ -164,22 +165,22 @@ def epsilon_for(
     Parameters
     ----------
     error : float
-        Largest acceptable `expected_error`, as a fraction of the population: 0.01 is one percentage
-        point.
+        Largest acceptable `expected_error`, as a fraction of the population; 0.01 means one
+        percentage point.
     n, queries, sizes, n_public, delta, kind, max_rows_per_group, mean_weight, design_effect
         As in `expected_error`.
 
     Returns
     -------
     float
-        The smallest sufficient multiple of 0.001. The result is 0.001 if public rows alone achieve
-        this error.
+        The smallest multiple of 0.001 that suffices. The result is 0.001 if public rows alone
+        achieve this error.
 
     Raises
     ------
     ValueError
-        If no ε up to 100 suffices because the sampling error of `n` rows is too large. The message
-        states the smallest possible error.
+        If no ε up to 100 suffices because the sampling error of `n` rows is too large. The error
+        message states the smallest possible error.
 
     See Also
     --------
@@ -208,7 +209,7 @@ def epsilon_for(
         )
 
     def is_sufficient(n_steps: int) -> bool:
-        """Indicate whether this multiple of the step has an expected error of at most `error`."""
+        """Indicate whether the expected error at this multiple of the step is at most `error`."""
         return error_of_noise(_noise(Fraction(n_steps, EPSILON_STEP), n, delta)) <= error
 
     return smallest_integer(is_sufficient) / EPSILON_STEP
@@ -223,19 +224,19 @@ def _noise(epsilon: float | Fraction, n: int, delta: float | Fraction | None) ->
 
 
 class _PrivateSample(NamedTuple):
-    """Private sample of a planned release.
+    """Description of the private sample in a planned release.
 
     Attributes
     ----------
     n : int
         Number of rows.
     rows_per_person : int
-        Number of rows per person that are protected together.
+        Number of rows per person, which are protected together.
     total : float
-        Expected sum of the weights of all rows, in units of the maximum weight. It is n without
-        weights.
+        Expected sum of the weights of all rows, in units of the maximum weight. Without weights,
+        the total is n.
     size : float
-        Effective sample size of tables and lists.
+        Effective sample size for tables and lists.
     noise_share : Fraction
         Share of the budget for the tables.
     """
@@ -248,11 +249,11 @@ class _PrivateSample(NamedTuple):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether the rows have weights."""
+        """Whether the rows have survey weights."""
         return self.noise_share < 1
 
     def noise_variance(self, noise: Noise, sensitivity: Sensitivity) -> float:
-        """Return the noise variance of jointly measured counts, in squared fractions."""
+        """Return the noise variance of counts that are measured jointly, in squared fractions."""
         k = self.rows_per_person
         per_person = Sensitivity(k * sensitivity.absolute, k * k * sensitivity.squared)
         _, variance = noise_scale(noise.scaled(self.noise_share), per_person)
@@ -262,7 +263,7 @@ class _PrivateSample(NamedTuple):
 def _private_sample(
     n: int, rows_per_person: int, mean_weight: float | None, design_effect: float | None
 ) -> _PrivateSample:
-    """Check all arguments, and return the private sample of a planned release."""
+    """Check all arguments, and return a description of the private sample in a planned release."""
     check_ranges(n=n)
     given: Any = rows_per_person
     if not isinstance(given, Integral) or given < 1:
@@ -327,7 +328,7 @@ class _Samples(NamedTuple):
     Attributes
     ----------
     n : float
-        Number of private rows, or their effective number.
+        Number of private rows, or their effective number if rows are weighted.
     m : int
         Public rows.
     """
@@ -345,7 +346,7 @@ class _Samples(NamedTuple):
         noise : ndarray
             Noise variance of the private answer for each fraction.
         prior_precision : ndarray
-            Precision of the prior knowledge about each fraction, without any rows.
+            Precision of the prior knowledge about each fraction before any rows are seen.
         """
         # the prior is for the fraction of private rows, so its variance includes both samples
         pooled_precision = self.n * self.m / (self.n + self.m) / row_variance + prior_precision
@@ -402,7 +403,7 @@ def _tables_error(
 
 
 def _answer_variance(noise: Noise | None, n_tables: int, sample: _PrivateSample) -> float:
-    """Return the noise variance of a cell if some tables share the budget equally."""
+    """Return a cell's noise variance, given the number of tables that share the budget."""
     if noise is None:
         return 0.0
     return sample.noise_variance(noise.scaled(Fraction(1, n_tables)), TABLE_SENSITIVITY)
@@ -415,7 +416,7 @@ def _list_error(
     n_queries: int,
     is_largest: bool,
 ) -> float:
-    """Return the expected error of listed queries, each satisfied by half of the rows."""
+    """Return the expected error of listed queries that hold for half of the rows."""
     noise_variance = 0.0
     if noise is not None:
         # a replaced row changes each count by at most 1
@@ -448,7 +449,7 @@ def _cdf_error(
 
 
 class _PrefixSumNoise(NamedTuple):
-    """Noise of all prefix sums under a strategy with unit-variance noise in its answers.
+    """Noise in all prefix sums under a strategy whose answers have noise of variance 1.
 
     Attributes
     ----------
@@ -457,7 +458,7 @@ class _PrefixSumNoise(NamedTuple):
     largest : float
         Expected maximum of the absolute noise.
     sensitivity : Sensitivity
-        Sensitivity of the strategy.
+        Sensitivity of the strategy's answers.
     """
 
     variances: Floats
@@ -491,7 +492,7 @@ def _expected_largest(deviations: Floats, counts: Floats) -> float:
 
     Notes
     -----
-    The mean is the integral of P(largest > x) over x.
+    The mean is computed as the integral of P(largest > x) over x.
     """
     x = np.linspace(0, 12 * deviations.max(), 4001)
     inside = 2 * ndtr(x[:, None] / deviations) - 1

@@ -1,4 +1,4 @@
-"""Release of a list of linear queries by noisy counts and a normal posterior."""
+"""Release of a list of linear queries, using noisy counts and a normal posterior."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skpublicdp.typing import Floats
 
 
 class LinearPrior(NamedTuple):
-    """Normal prior, based on public rows, of the fractions of private rows that satisfy queries.
+    """Normal prior for the fractions of private rows that satisfy queries, based on public rows.
 
     The prior covariance is ``covariance * scale + diag(extra_variance)``. The scale is one over the
     effective public sample size and is estimated from the noisy counts.
@@ -26,7 +26,7 @@ class LinearPrior(NamedTuple):
     mean : ndarray of shape (n_queries,)
         Prior mean of each fraction.
     covariance : ndarray of shape (n_queries, n_queries)
-        Covariance of the answers (0 or 1) for one row.
+        Covariance of the answers (0 or 1) for a single row.
     extra_variance : ndarray of shape (n_queries,)
         Variance due to columns that public rows lack, or 0 if no column is missing.
     """
@@ -37,14 +37,14 @@ class LinearPrior(NamedTuple):
 
 
 class LinearPosterior(NamedTuple):
-    """Normal posterior of the fractions of private rows that satisfy queries.
+    """Normal posterior for the fractions of private rows that satisfy queries.
 
     Attributes
     ----------
     mean, variance : ndarray of shape (n_queries,)
         Posterior mean and variance of each fraction.
     scale : float
-        Factor of the prior covariance, equal to one over the effective public sample size.
+        Factor of the prior covariance, which is one over the effective public sample size.
     """
 
     mean: Floats
@@ -69,23 +69,25 @@ def release_linear_queries(
     n_private : int
         Number of private rows.
     public : ndarray of int, shape (n_completions, m, n_queries)
-        1 if a query holds for a public row, for each completion of the columns that public rows
-        lack (see `enumerate_completions`). The array may have no rows. There is one completion if
-        no column is missing.
+        Value 1 if a query holds for a public row, given each completion of the columns that public
+        rows lack (see `enumerate_completions`). The array may have no rows. If no column is
+        missing, there is one completion.
     ledger : Ledger
-        Privacy ledger. The entire budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
+        Privacy ledger. Ledger whose entire budget is spent on Gaussian noise, or on Laplace noise
+        if δ = 0.
     trust : "auto" or float
-        Effective public sample size, in private rows. By default, this size is estimated.
+        Effective size of the public sample, in private rows. By default, this size is estimated.
 
     Returns
     -------
     MarginalRelease
-        One table per query, with the fractions of rows for which the query does not hold and holds.
+        One table per query, which contains the fraction of rows for which the query does not hold,
+        and the fraction for which it holds.
 
     Raises
     ------
     ValueError
-        If the noise is too large to be drawn. In this case nothing is charged.
+        If the noise is too large to be drawn. In this case, nothing is charged.
 
     Notes
     -----
@@ -93,18 +95,19 @@ def release_linear_queries(
 
     The prior of the fractions is normal. If public rows are a sample from the same population, and
     their completion changes no answer, the prior mean is the vector of public fractions (with half
-    a row added), and the prior covariance is S κ. Here S is the covariance of the answers of one
-    row and κ = 1/m + 1/n. A distribution shift increases κ, as in `MarginalModel`. The posterior
-    mean is linear in the noisy answers. The posterior mean converges to these answers as the noise
-    variance goes to zero, because S has full rank.
+    a row added), and the prior covariance is S κ. Here, S is the covariance of the answers for a
+    single row, and κ = 1/m + 1/n. A distribution shift increases κ, as in `MarginalModel`. The
+    posterior mean is linear in the noisy answers. The posterior mean converges to these answers as
+    the noise variance goes to zero, because S has full rank.
 
-    Suppose a query holds for a fraction p of a public row's completions, with 0 < p < 1. Public
-    rows then do not determine the fraction of similar private rows that satisfy the query. We
-    assume that this fraction is uniform on [0, 1]. The mean squared distance of this fraction from
-    p is 1/3 - p + p². The prior mean uses p, and the prior variance of the query grows by the
-    square of the root mean squared distance, averaged over public rows. For a query that holds for
-    all completed rows or for no completed row, the variance grows by 1/3, since the query may refer
-    to a value that no completion has. These additional deviations are independent across queries.
+    Suppose a query holds for a fraction p of a public row's completions, with 0 < p < 1. In this
+    case, public rows do not determine the fraction of similar private rows that satisfy the query.
+    We assume that this fraction is uniformly distributed on [0, 1]. The mean squared distance of
+    this fraction from p is 1/3 - p + p². The prior mean uses p, and the prior variance of the query
+    grows by the square of the root mean squared distance, averaged over public rows. For a query
+    that holds for all completed rows or for no completed row, the variance grows by 1/3, since the
+    query may refer to a value that no completion has. These additional deviations are independent
+    across queries.
 
     Examples
     --------
@@ -163,7 +166,7 @@ def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
     Parameters
     ----------
     public : ndarray of int, shape (n_completions, m, n_queries)
-        1 if a query holds for a completed public row.
+        Value 1 if a query holds for a completed public row, and 0 otherwise.
     """
     n_completions, m, n_queries = public.shape
     row_means = public.mean(axis=0)  # averages over the completions, (m, n_queries)
@@ -207,7 +210,7 @@ def _posterior(
     base_scale : float
         The scale if public and private rows have the same distribution.
     effective_size : float, optional
-        Inverse of the scale. By default the scale is `base_scale` plus the estimated shift.
+        Inverse of the scale. By default, the scale is `base_scale` plus the estimated shift.
     """
     whitening = 1 / np.sqrt(noise_variance + prior.extra_variance)
     eigenvalues, eigenvectors = np.linalg.eigh(prior.covariance * whitening[:, None] * whitening)

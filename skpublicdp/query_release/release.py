@@ -1,4 +1,4 @@
-"""PAPQueryRelease: private release of the answers to a query class with the help of public rows."""
+"""PAPQueryRelease: private release of the answers to a query class, aided by public rows."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from skpublicdp.rules.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_g
 
 
 class PAPQueryRelease(FittedReleaseMixin):
-    """Private estimates of the fraction of the population that satisfies each query of a class.
+    """Private estimates of the fraction of the population that satisfies each query in a class.
 
     `fit` spends the budget once. Afterwards, any number of queries of the class are answered with
     confidence intervals at no further privacy cost, and `sample` returns synthetic rows. Public
-    rows determine the measured statistics and serve as the prior of the noisy measurements. The
-    weight of public rows is estimated from the noisy answers, so that public rows from another
+    rows determine which statistics are measured, and provide the prior for the noisy measurements.
+    The weight of public rows is estimated from the noisy answers, so that public rows from another
     population do little harm.
 
     Parameters
@@ -55,36 +55,37 @@ class PAPQueryRelease(FittedReleaseMixin):
         Privacy budget δ in [0, 1). ``None`` means 1/n² for n private rows, but at most 1e-6. With δ
         = 0, the release satisfies pure ε-differential privacy.
     method : {"auto", "pmw", "public"}, default="auto"
-        ``"auto"`` measures in several rounds, where earlier rounds determine the measurements of
-        later rounds, and computes a posterior given the public rows. ``"pmw"`` runs private
+        ``"auto"`` measures in several rounds, where earlier rounds determine what later rounds
+        measure, and computes a posterior using the public rows. ``"pmw"`` runs private
         multiplicative weights, Algorithm 3 of [1]_, which has a worst-case guarantee. ``"public"``
         answers from public rows alone and spends no budget.
     trust : "auto" or float, default="auto"
-        For ``"auto"``: weight of a public row in private rows, above 0 and at most 1. By default,
-        this weight is estimated.
+        For ``"auto"``: weight of a public row relative to a private row, above 0 and at most 1. By
+        default, this weight is estimated.
     alpha : float, default=None
         For ``"pmw"``: target error, in (0, 1), that determines the number of rounds. ``None``
         selects the number of rounds with the best guarantee.
     beta : float, default=0.05
         For ``"pmw"``: failure probability of the guarantee, in (0, 1).
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lowest and highest value of numeric columns, which must not be computed from private rows.
+        Lowest and highest values of numeric columns, which must not be computed from private rows.
         Private numbers outside the bounds are moved to the nearer bound. The default is the public
         range, extended by its own width on each side.
     n_jobs : int, default=None
         Number of threads that tabulate rows. Results do not depend on this number.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` uses the secure generator of the operating system. Any other value makes the noise
-        repeatable, for tests and papers, and is noted in the receipt. `sample` uses this parameter,
-        too.
+        repeatable, for tests and papers, and is noted in the receipt. The method `sample` also uses
+        this parameter.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
         requires `groups` and uses only the first `max_rows_per_group` rows of each person.
     weights : str or int, default=None
         Name or position of a numeric column of `X` with survey weights. Tables then estimate
         weighted fractions. `bounds` must declare the maximum weight without looking at private
-        rows. Larger weights are lowered to this maximum. Only for `MarginalQueries` with
-        ``"auto"``. Weights of public rows are ignored, so that public rows count equally.
+        rows. Weights above this maximum are lowered to it. Weights are supported only for
+        `MarginalQueries` with ``"auto"``. The weights of public rows are ignored, so all public
+        rows count equally.
     budget : PrivacyBudget, default=None
         Budget to which the fit is charged. If it does not suffice, `fit` raises an error before
         reading any private row. ``method="public"`` is not charged.
@@ -92,9 +93,9 @@ class PAPQueryRelease(FittedReleaseMixin):
     Attributes
     ----------
     queries_ : QueryClass
-        The class of answered queries.
+        The class of the answered queries.
     privacy_ : PrivacyReceipt
-        The privacy cost and its mechanisms.
+        The privacy cost, and the mechanisms that incurred it.
     effective_public_size_ : float
         Number of private rows that are equivalent to the public rows.
     expected_error_ : float or None
@@ -105,7 +106,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         bound holds with probability 1 - beta over all rows and draws if private and public rows are
         independent draws from the same population. ``None`` if no bound is proved.
     guarantee_reason_ : str
-        One sentence with the terms of the guarantee, or the reason why there is no guarantee.
+        A sentence that states the terms of the guarantee, or the reason why there is no guarantee.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -116,7 +117,7 @@ class PAPQueryRelease(FittedReleaseMixin):
     LargeDeltaWarning
         If δ is large for the number of private rows.
     NoPublicDataWarning
-        If there are no public rows. A data-independent reference sample is used instead.
+        If there are no public rows, in which case a data-independent reference sample is used.
     TooFewRowsWarning
         If there are too few rows for a guarantee with ``"pmw"``.
     SlicedPublicDataWarning
@@ -127,7 +128,7 @@ class PAPQueryRelease(FittedReleaseMixin):
 
     See Also
     --------
-    SemiPrivateClassifier : Learns a rule from labelled rows.
+    SemiPrivateClassifier : Learns a classification rule from labelled rows.
 
     Notes
     -----
@@ -239,7 +240,8 @@ class PAPQueryRelease(FittedReleaseMixin):
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. The message contains no private value.
+            If a parameter or an input is invalid. The error message does not contain private
+            values.
         PrivacyBudgetError
             If `budget` does not cover the fit.
         CoverSizeError

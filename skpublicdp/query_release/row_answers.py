@@ -1,4 +1,4 @@
-"""Interface of released answers, and answers from weighted rows alone."""
+"""Interface of released answers, and answers computed from weighted rows alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
 
 ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
-"""Source of `cdf` and `quantile` for one numeric column. Only `WeightedRows` has no intervals."""
+"""Distribution that provides `cdf` and `quantile` for one numeric column. Only `WeightedRows`
+provides no intervals."""
 
 
 class ReleasedAnswers(ABC):
@@ -31,7 +32,7 @@ class ReleasedAnswers(ABC):
 
     @property
     def ends_with_public_rows(self) -> bool:
-        """Whether numbers in sampled rows are copied from public rows."""
+        """Whether the numbers in sampled rows are copied from public rows."""
         return True
 
     @property
@@ -69,7 +70,7 @@ class ReleasedAnswers(ABC):
     def check_released(self, columns: tuple[int, ...]) -> None:
         """Raise a ValueError if a table of these columns is required but was not released.
 
-        Weighted rows answer queries about any columns without a table.
+        Weighted rows can answer queries about any columns without a table.
         """
         return None
 
@@ -113,7 +114,10 @@ class ReleasedAnswers(ABC):
 
 @dataclass(frozen=True, eq=False)
 class RowAnswers(ReleasedAnswers):
-    """Answers from weighted rows alone: public rows, or rows of cells with ``method="pmw"``."""
+    """Answers computed from weighted rows alone.
+
+    These rows are public rows or, with ``method="pmw"``, representatives of cells.
+    """
 
     queries: QueryClass
     weighted_rows: WeightedRows

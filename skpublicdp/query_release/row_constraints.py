@@ -1,7 +1,7 @@
 """Constraints on synthetic rows: condition strings and user-defined functions.
 
 A condition is an expression in a small part of Python's grammar. Conditions are compiled to
-functions of columns, so that no string is ever executed.
+functions of columns; no string is ever executed as code.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RowConstraints:
     Parameters
     ----------
     constraints : sequence of str or callable
-        The conditions, as in `PAPQueryRelease.sample`.
+        The conditions, given as in `PAPQueryRelease.sample`.
     schema : Schema
         The columns.
 
@@ -110,7 +110,7 @@ def check_constraints(constraints: Any, schema: Schema) -> RowConstraints:
 
 
 def _compile(text: str, schema: Schema) -> ColumnFunction:
-    """Compile a condition "A" or "A where B" to a function, where the latter means A or not B."""
+    """Compile a condition "A" or "A where B" to a function; the latter means "A or not B"."""
     compiler = _ConditionCompiler(text, schema)
     conclusion, separator, premise = text.partition(" where ")
     holds = compiler.compile_text(conclusion)
@@ -127,9 +127,9 @@ class _ConditionCompiler:
     Attributes
     ----------
     text : str
-        The condition, for messages.
+        The condition, as quoted in error messages.
     schema : Schema
-        The columns that names in the condition refer to.
+        Schema of the columns to which names in the condition refer.
     """
 
     text: str
@@ -216,7 +216,7 @@ class _ConditionCompiler:
         return compare
 
     def _operand(self, node: ast.expr, column: Column | None) -> ColumnFunction:
-        """Compile an operand, where constants must be values of the compared column."""
+        """Compile an operand; constants must be values of the column they are compared with."""
         function = self.compile(node)
         if column is None or not isinstance(node, ast.Constant | ast.Tuple | ast.List):
             return function
@@ -242,7 +242,7 @@ def _compare(compare: Callable[[Any, Any], Any], left: Any, right: Any, text: st
 
 
 MIN_ACCEPTANCE_RATE, MIN_DRAWS = 1 / 1000, 20_000
-"""Minimum share of accepted rows, and the number of draws after which it is enforced."""
+"""Minimum share of accepted rows, and the number of draws after which this minimum is enforced."""
 
 
 class AcceptedRows(NamedTuple):
@@ -263,7 +263,7 @@ class AcceptedRows(NamedTuple):
 def draw_accepted_rows(
     draw: Callable[[int], Floats], is_accepted: Callable[[Floats], Mask], n: int
 ) -> AcceptedRows:
-    """Draw rows until n of them are accepted (rejection sampling).
+    """Draw rows by rejection sampling until n of them are accepted.
 
     The rows are independent draws from the distribution of `draw`, conditional on acceptance.
 
@@ -294,4 +294,4 @@ def draw_accepted_rows(
 
 
 MAX_DRAWN_ROWS = 1_000_000
-"""Maximum number of rows drawn at once, to limit memory."""
+"""Maximum number of rows that are drawn at once, which limits memory use."""

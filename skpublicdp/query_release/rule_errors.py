@@ -1,4 +1,4 @@
-"""Queries for the errors of classification rules, and a learner based on their release.
+"""Queries for the errors of classification rules, and a learner that uses their answers.
 
 The learner is the easier half of Lemma 17 of Bassily et al. (2020), which releases the rules on
 rows without labels.
@@ -23,7 +23,7 @@ MAX_RULES = 1 << 12
 
 
 class ErrorQueries(CustomQueries):
-    """Queries h ⊕ label, which hold if a rule's prediction differs from the row's last column.
+    """Queries h ⊕ label, which hold if the prediction of a rule h differs from the label.
 
     An array of queries has shape (n_queries, 1) and contains positions in the list of rules.
 
@@ -94,7 +94,7 @@ class ErrorQueries(CustomQueries):
         return queries
 
     def cover_error(self, beta: float) -> float | None:
-        """Return the radius of the listed rules as a cover of the class passed to `of`.
+        """Return the radius of the listed rules, regarded as a cover of the class passed to `of`.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class ErrorQueries(CustomQueries):
 
 
 class _CoverSource(NamedTuple):
-    """Cover whose members are the rules of `ErrorQueries`, with its parameters.
+    """Parameters of a cover whose members are the rules of `ErrorQueries`.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class _CoverSource(NamedTuple):
     hypotheses : HypothesisClass
         The class covered by these rules.
     m, n_features : int
-        Shape of the public rows from which it was built.
+        Shape of the public rows from which the cover was built.
     """
 
     cover: Cover
@@ -144,16 +144,16 @@ class _CoverSource(NamedTuple):
 
 
 class LearnedRule(NamedTuple):
-    """A rule learned from a release.
+    """A rule that was learned from a release.
 
     Attributes
     ----------
     rule : Hypothesis
-        The rule with the smallest released error. ``rule.predict(X)`` returns codes of labels.
+        The rule with the smallest released error. ``rule.predict(X)`` returns label codes.
     guarantee : float or None
         Bound on the rule's excess error in the population over the best rule of a class, at most 1.
         The bound holds if no answer of the release errs by more than the release's `guarantee_`.
-        The class consists of the listed rules. With `beta`, it is the class covered by
+        The class consists of the listed rules. If `beta` is given, it is the class covered by
         `ErrorQueries.of`, and the bound may fail with this additional probability. ``None`` if no
         bound is proved.
     """
@@ -169,7 +169,7 @@ Learned = LearnedRule
 def learner_from_release(
     release: Any, queries: ErrorQueries, *, beta: float | None = None
 ) -> LearnedRule:
-    """Return the rule with the smallest released error at no privacy cost.
+    """Return the rule with the smallest released error, at no privacy cost.
 
     Lemma 17 of the paper learns from a release of the rules themselves, on rows without labels.
     This function implements the easier half of the lemma, since the release contains the errors of
@@ -189,10 +189,10 @@ def learner_from_release(
     Returns
     -------
     LearnedRule
-        The rule and its guarantee. If all answers are within a of the true errors, the error of the
-        rule exceeds its answer by at most a. The rule's answer is at most the answer of the best
-        rule, which exceeds the best rule's error by at most a. Therefore the excess error is at
-        most 2a. With `beta`, `ErrorQueries.cover_error` is added.
+        The rule and its guarantee. Suppose that all answers are within a of the true errors. Then
+        the error of the returned rule exceeds its answer by at most a. The rule's answer is at most
+        the answer of the best rule, which exceeds the best rule's error by at most a. Therefore the
+        excess error is at most 2a. With `beta`, `ErrorQueries.cover_error` is added.
 
     References
     ----------

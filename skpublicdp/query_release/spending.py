@@ -1,4 +1,4 @@
-"""Privacy budget of a release, i.e. its ledger and its default δ."""
+"""Privacy budget of a release, i.e. its ledger and the default value of δ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
 
 
 def open_ledger(estimator: Any, X: Any, is_public: Any) -> Ledger:
-    """Return the ledger of a fit with the ε and δ of the estimator.
+    """Return the ledger of a fit, using the ε and δ of the estimator.
 
     The default δ depends on the number of private rows, which is not protected.
     """

@@ -1,7 +1,7 @@
 """Weighted and synthetic rows from a Chow-Liu tree and public rows, raked to released tables.
 
-All steps are post-processing of public rows and released numbers. The random seed is fixed, since
-it has no effect on privacy.
+All steps are post-processing of public rows and released numbers. The random seed is fixed, because
+it does not affect privacy.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.typing import Floats, Integers
 
 N_TREE_ROWS = 50_000
-"""Number of rows drawn from the tree, whose sampling error is corrected by raking."""
+"""Number of rows drawn from the tree; their sampling error is corrected by raking."""
 
 MIN_SYNTHETIC_MASS = 1e-6
 """Minimum released mass of a cell that receives a synthetic row."""
 
 SWEEP_RANGE = 3, 60
-"""Minimum and maximum number of raking sweeps over the workload."""
+"""Minimum and maximum numbers of raking sweeps over the workload."""
 
 MAX_WEIGHT_UPDATES = 400_000_000
-"""Target number of weight updates of raking: rows times tables times sweeps. This target determines
-the number of sweeps within `SWEEP_RANGE`."""
+"""Target number of weight updates in raking, i.e. rows times tables times sweeps. The number of
+sweeps within `SWEEP_RANGE` is chosen to meet this target."""
 
 MAX_CACHED_CELLS = MEMORY_BYTES // 16
 """Maximum number of cell indices (rows times tables) kept in memory, at 8 bytes each."""
 
 UNDAMPED_SWEEPS = 10
-"""Number of sweeps before damping (step ∝ 1/sweep), which is needed as noisy tables may
+"""Number of sweeps before damping (step ∝ 1/sweep), which is needed because noisy tables may
 disagree."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """Discrete distribution on public or synthetic rows with released weights.
+    """Discrete distribution on public or synthetic rows, given by released weights.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class WeightedRows:
         return np.clip(queries.weighted_mean(Q, self.rows, self.weights), 0, 1)
 
     def cdf(self, x: Floats) -> Floats:
-        """Return the total weight of the rows with values at or below each number.
+        """Return the total weight of the rows whose value is at or below each number.
 
         The rows must have a single column.
         """
@@ -119,7 +119,7 @@ def spread_weights(
 ) -> WeightedRows:
     """Divide the weight of each combination of codes evenly among the rows with these codes.
 
-    These rows are all public rows with these codes and the representative of the combination.
+    These rows are the public rows with these codes, and the representative of the combination.
     Actual values inside the bins therefore come from public rows.
 
     Parameters
@@ -133,7 +133,7 @@ def spread_weights(
     X_public : ndarray of float64, shape (m, n_features)
         Encoded public rows.
     representatives : ndarray of float64, shape (n_combinations, n_features)
-        An encoded row for each combination.
+        Encoded row that represents each combination.
     """
     # a group contains all representatives and public rows with the same codes
     group_of_row = combination_ids(np.concatenate([codes, codes_public]))
@@ -154,7 +154,7 @@ def synthesize(
     public: Integers,
     public_size: float,
 ) -> tuple[Integers, Floats]:
-    """Return synthetic rows of codes with weights that reproduce the released tables.
+    """Return synthetic rows of codes, with weights that reproduce the released tables.
 
     The rows consist of public rows, a sample from the Chow-Liu tree of the two-way tables, and one
     row for each remaining cell of the workload. Public rows contribute the dependences that the
@@ -165,13 +165,13 @@ def synthesize(
     fractions : mapping of tuple of int to ndarray
         The released tables and all of their margins.
     workload : sequence of tuple of int
-        The tables that the weights have to match.
+        Tables that the weights have to match.
     sizes : tuple of int
         Number of codes of each column.
     public : ndarray of int, shape (m, n_columns)
-        Codes of the public rows, possibly none.
+        Codes of the public rows; the array may be empty.
     public_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def _rows_in_empty_cells(
     Parameters
     ----------
     rows, tree_rows : ndarray of int, shapes (n_rows, n_columns) and (n_tree_rows, n_columns)
-        All rows so far, and the rows drawn from the Chow-Liu tree.
+        Rows found so far, and the rows drawn from the Chow-Liu tree.
     columns : tuple of int
         Positions of the columns of the table.
     table : ndarray
@@ -241,7 +241,7 @@ def rake_weights(
     workload: Sequence[Attributes],
     sizes: Attributes,
 ) -> Floats:
-    """Return weights for which row tables match the released tables, by damped IPF (raking).
+    """Compute weights by damped IPF (raking), so that tables of the rows match the released tables.
 
     A sweep passes over all tables of the workload. For each cell of a table, the weights of the
     rows in the cell are multiplied by a power of the ratio between the released and the current
@@ -285,8 +285,8 @@ def _sample_chow_liu_tree(
     """Draw `N_TREE_ROWS` rows from the Chow-Liu tree of the two-way tables (Chow and Liu 1968).
 
     The nodes of the tree are columns. The tree maximises the sum of the mutual informations between
-    columns joined by an edge. Each column is drawn given its parent. A column without a table is
-    uniform. The graph is a forest if some pairs of columns have no table.
+    columns joined by an edge. Each column is drawn given its parent. A column that occurs in no
+    table is drawn uniformly. The graph is a forest if some pairs of columns have no table.
 
     Returns
     -------
@@ -328,7 +328,7 @@ def _sample_given_parent(
     parent_codes : ndarray of int, shape (n_rows,)
         Codes in the parent column.
     table : ndarray of shape (n_parent_codes, n_codes)
-        Fractions of the two-way table. Each row is proportional to a conditional distribution.
+        Fractions in the two-way table; each row is proportional to a conditional distribution.
     """
     codes = np.zeros(len(parent_codes), dtype=np.int64)
     for parent_code, fractions in enumerate(table):
@@ -341,7 +341,7 @@ def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator
     """Draw n codes by systematic sampling, and return them in random order.
 
     The number of draws of each code differs from n times its fraction by less than 1. Fractions are
-    normalised to sum to 1. If all fractions are zero, the distribution is uniform.
+    normalised so that they sum to 1. If all fractions are zero, the distribution is uniform.
     """
     total = fractions.sum()
     if not total > 0:

@@ -1,4 +1,4 @@
-"""Methods of a fitted `PAPQueryRelease` for synthetic rows, at no privacy cost."""
+"""Methods of a fitted `PAPQueryRelease` that provide synthetic rows at no privacy cost."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class SyntheticRowsMixin:
         n : int, default=1
             Number of rows.
         keep_unknown : bool, default=True
-            Whether rows may have ``"(other)"``, ``"(missing)"`` or a missing number. A boolean
-            column, or a column whose type declares all categories, never has ``"(other)"``, which
-            is replaced by values of other rows.
+            Whether rows may have ``"(other)"``, ``"(missing)"`` or a missing number. In a boolean
+            column, or a column whose type declares all categories, ``"(other)"`` is always replaced
+            by values from other rows.
         constraints : str, callable, or sequence of these, default=None
-            Conditions that all rows satisfy. The conditions must not be derived from private rows.
-            A string compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
+            Conditions that all rows must satisfy. They must not be derived from private rows. A
+            string compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
             condition such as ``"age >= 15 where employed"`` applies to some rows only. A function
             accepts rows in the container type of `fit` and returns a boolean for each row.
 
@@ -63,8 +63,8 @@ class SyntheticRowsMixin:
         -------
         DataFrame or ndarray, shape (n, n_features)
             Rows in the container type of `X`, at no privacy cost. Rows that violate a constraint
-            are redrawn, so that tables of the sample differ from released tables where the release
-            contradicts the constraints. `fidelity` measures these differences.
+            are redrawn. The sample's tables therefore differ from the released tables where the
+            release contradicts the constraints. `fidelity` measures these differences.
 
         Raises
         ------
@@ -102,20 +102,20 @@ class SyntheticRowsMixin:
         Parameters
         ----------
         n : int, default=10000
-            Number of rows, at least 1.
+            Number of rows to sample from, at least 1.
         keep_unknown, constraints
             As in `sample`.
         level : float, default=0.95
-            Coverage of the intervals of the release, in (0, 1).
+            Coverage of the release's intervals, in (0, 1).
 
         Returns
         -------
         FidelityReport
-            The report, whose attribute `rows` contains the compared rows. The report prints as
-            text, displays as a table in notebooks, and is plotted by
+            The report, whose attribute `rows` contains the compared rows. The report is printed as
+            text, displayed as a table in notebooks, and plotted by
             `skpublicdp.plotting.FidelityDisplay`. All its values are computed from released and
-            public numbers. The report therefore shows the agreement with the measurements, not with
-            other properties of the private rows.
+            public numbers. The report therefore shows how well the rows agree with the
+            measurements, not with other properties of the private rows.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class SyntheticRowsMixin:
         keep_unknown: bool = True,
         constraints: Constraint | Sequence[Constraint] | None = None,
     ) -> float | None:
-        """Return a bound on the errors of queries evaluated on synthetic rows.
+        """Return a bound on the errors of queries that are evaluated on synthetic rows.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class SyntheticRowsMixin:
     def _acceptance(
         self, keep_unknown: bool, constraints: Constraint | Sequence[Constraint] | None
     ) -> Callable[[Floats], Mask]:
-        """Return a function that indicates the encoded rows that `sample` may return."""
+        """Return a function that indicates which encoded rows `sample` may return."""
         row_constraints = check_constraints(constraints, self._schema)
 
         def is_accepted(rows: Floats) -> Mask:
@@ -202,7 +202,7 @@ class SyntheticRowsMixin:
         keep_unknown: bool,
         constraints: Constraint | Sequence[Constraint] | None,
     ) -> AcceptedRows:
-        """Return n encoded synthetic rows, with parameters as in `sample`."""
+        """Return n encoded synthetic rows; the parameters are those of `sample`."""
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")

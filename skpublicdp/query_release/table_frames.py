@@ -1,4 +1,4 @@
-"""Released tables as frames with fractions or shares, counts and intervals, in long or wide form.
+"""Released tables as frames, with fractions or shares, counts and intervals, in long or wide form.
 
 All steps are post-processing of released numbers.
 """
@@ -22,16 +22,18 @@ from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
 
 GROUP_LEVEL = 0.95
-"""Level of the interval for a group's fraction; a group may be empty if it contains 0."""
+"""Level of the interval for a group's fraction; if this interval contains 0, the group may be
+empty."""
 
 MIN_SHOWN_COUNT = 1e-6
-"""Smaller counts are shown as 0. Raking leaves cells that are next to empty."""
+"""Smallest count that is displayed; smaller counts, which raking leaves in nearly empty cells, are
+shown as 0."""
 
 OUTER_SHARE = 0.005
-"""Fraction of the rows in each tail of a numeric column, which is not divided into bins."""
+"""Fraction of the rows in each tail of a numeric column; tails are not divided into bins."""
 
 Columns = dict[str, Any]
-"""Columns of a table by name."""
+"""Columns of a table, by name."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class TableOptions:
     simultaneous : bool
         Whether all intervals hold jointly.
     n_rows : int or None
-        Number of rows to which counts refer, or None for no counts.
+        Number of rows to which counts refer, or None if no counts are displayed.
     """
 
     level: float
@@ -69,13 +71,13 @@ def describe_table(
     positions : sequence of int
         Positions of the columns, in the order of the table.
     within : sequence of int
-        Positions of the columns that define groups. The fractions are then shares of a group's
-        rows.
+        Positions of the columns that define groups. If there are any, the fractions are shares of a
+        group's rows.
     options : TableOptions
-        Options for intervals and counts.
+        Display options for intervals and counts.
     wide : bool or str
         Name of the value column to spread over the categories of the last column. True selects the
-        counts if there are any, and otherwise the fractions. False returns one row per cell.
+        counts if there are any, and the fractions otherwise. False returns one row per cell.
     """
     cells, names = released.queries.table_cells(positions)
     keys = {
@@ -261,7 +263,7 @@ def _cell_values(
 
 
 def _counts(fractions: Floats, ends: Floats | None, options: TableOptions) -> Columns:
-    """Return the columns of counts and their intervals, or no columns if counts are off."""
+    """Return columns with counts and their intervals, or no columns if counts are not requested."""
     if options.n_rows is None:
         return {}
     count_ends = None if ends is None else ends * options.n_rows
@@ -271,7 +273,7 @@ def _counts(fractions: Floats, ends: Floats | None, options: TableOptions) -> Co
 
 
 def _with_ends(name: str, estimates: Floats, ends: Floats | None, prefix: str = "") -> Columns:
-    """Return a column of estimates, plus the columns of interval ends if given."""
+    """Return a column of estimates, and columns with the ends of intervals if these are given."""
     columns: Columns = {name: estimates}
     if ends is not None:
         columns[f"{prefix}low"], columns[f"{prefix}high"] = ends.T
@@ -281,7 +283,8 @@ def _with_ends(name: str, estimates: Floats, ends: Floats | None, prefix: str = 
 def _spread(keys: Columns, values: Floats, n_columns: int) -> Columns:
     """Return a wide table, whose columns are the codes of the last column of a long table.
 
-    A category named like another column of the wide table is prefixed with its own column's name.
+    If a category has the same name as another column of the wide table, the name of the category's
+    own column is added as a prefix.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Private release of binary columns, and a private draw that finds the many-valued columns.
+"""Private release of binary columns, and a private draw that identifies the many-valued columns.
 
 Tables often have dozens of binary columns for each column of amounts. A single draw of the
-exponential mechanism finds all columns with more than two common values. These columns receive most
-of the budget. For each other (binary) column, one cut between two values and one count are
+exponential mechanism identifies all columns with more than two common values. These columns receive
+most of the budget. For each other (binary) column, one cut between two values and one count are
 released. The proof is in docs/proofs/generic_learner.md.
 """
 
@@ -25,23 +25,25 @@ COLUMN_DRAW_NAME = "which features have many values, by one exact draw"
 CUT_NAME = "cut by an exact draw and discrete Laplace noise on its count, of a two-valued feature"
 
 MIN_FEATURES_FOR_COLUMN_DRAW = 8
-"""Minimum number of features for which drawing the many-valued columns justifies its cost."""
+"""Minimum number of features for which drawing the set of many-valued columns justifies its
+cost."""
 
 COLUMN_DRAW_SHARE = Fraction(1, 10)
 """Share of the budget that is spent on drawing the many-valued columns."""
 
 CUT_SHARE = Fraction(1, 2)
-"""Share of a binary column's budget for its cut. The remainder is for its count."""
+"""Share of a binary column's budget that is spent on the cut. The remainder is spent on the
+count."""
 
 MANY_VALUED_WEIGHT = 12
-"""Budget of a many-valued column, relative to the budget of a binary column."""
+"""Budget of a many-valued column relative to the budget of a binary column."""
 
 ZERO_ONE_CUT_WEIGHT = 8
 """Prior weight of a cut between 0 and 1, relative to the weight of all other cuts together."""
 
 
 def count_other_values(column: Floats) -> int:
-    """Return the number of rows with a value other than the two most common values.
+    """Return the number of rows whose value is not one of the two most common values.
 
     Examples
     --------
@@ -55,11 +57,11 @@ def count_other_values(column: Floats) -> int:
 def draw_many_valued_columns(
     other_counts: Integers, epsilon: Fraction, ledger: Ledger
 ) -> NDArray[np.bool_]:
-    """Select the columns to be treated as many-valued by a private draw, as a mask.
+    """Select the columns to be treated as many-valued by a private draw, and return them as a mask.
 
     One draw of the exponential mechanism chooses among all sets of columns. The score of a set is
-    the largest count of other values among the columns outside it. A replaced row changes the score
-    by at most 1, whatever the number of columns.
+    the largest count of other values among the columns outside it. Replacing a row changes the
+    score by at most 1, regardless of the number of columns.
 
     Parameters
     ----------
@@ -113,7 +115,7 @@ class ColumnBudgets(NamedTuple):
 def split_budget_over_columns(
     epsilon: Fraction, n_many_valued: int, n_columns: int
 ) -> ColumnBudgets:
-    """Split a budget over all columns, favouring the many-valued columns.
+    """Split a budget among all columns, favouring the many-valued ones.
 
     Examples
     --------
@@ -135,7 +137,7 @@ def release_cut(
     column : ndarray of float64
         Private numbers.
     candidates : CandidateGrid
-        Cuts are between neighbouring candidates, or between 0 and 1.
+        Candidate values. Each cut lies between neighbouring candidates, or between 0 and 1.
     epsilon : Fraction
         Privacy budget. The release is ε-differentially private.
     ledger : Ledger
@@ -172,8 +174,8 @@ def two_point_column(
 ) -> QuantileColumn:
     """Return the distribution on two values, given the noisy count of the lower value.
 
-    The distribution contains only the more common value if the other mass may be pure Laplace noise
-    of the given scale.
+    If the count of the rarer value could be pure Laplace noise of the given scale, the distribution
+    contains only the more common value.
     """
     masses = np.array([n_lower, n - n_lower], dtype=np.float64)
     threshold = max_spurious_mass(1, scale)
@@ -189,7 +191,7 @@ class _CutCandidates(NamedTuple):
     Attributes
     ----------
     lower, upper : ndarray of float64
-        Values on both sides of the cut.
+        Values on either side of each cut.
     prior : ndarray of int64
         Prior weights for the exponential mechanism.
     """

@@ -1,4 +1,4 @@
-"""BLRSanitizer: draw a small synthetic data set scored by its errors on a query class."""
+"""BLRSanitizer, which draws a small synthetic data set scored by its errors on a query class."""
 
 from __future__ import annotations
 
@@ -43,33 +43,34 @@ BLR_DRAW_NAME = "a data set by its answers: exponential mechanism, one exact dra
 BLR_PROOF = "Blum, Ligett and Roth (2013), Theorem 3.1; docs/proofs/generic_learner.md"
 
 MAX_LABELINGS = 1 << 7
-"""Maximum number of labelings of the domain by the class. Queries are pairs of labelings."""
+"""Maximum number of labelings of the domain by the class. Each query corresponds to a pair of
+labelings."""
 
 EXACT_COVER_RADIUS = 1e-9
 """Requested radius of a cover that must contain all labelings of the domain."""
 
 
 class BLRSanitizer(HTMLReprMixin, BaseEstimator):
-    """Synthetic rows by the mechanism of Blum, Ligett and Roth, for domains with few points.
+    """Synthetic rows drawn by the mechanism of Blum, Ligett and Roth, for domains with few points.
 
     Pure ε-differentially private. One data set of `n_points` rows is drawn by the exponential
     mechanism. The score of a data set is the largest error of its answers to the queries h ⊕ f,
-    i.e. the fraction of rows on which two rules h and f of a class differ. All data sets are
-    scored, so the domain may have at most a dozen points. Theorem 3.3 of [2]_ uses this sanitizer
+    i.e. the fraction of rows on which two rules h and f of a class differ. Since all data sets are
+    scored, the domain should have at most a dozen points. Theorem 3.3 of [2]_ uses this sanitizer
     and holds for any class.
 
     Parameters
     ----------
     domain : array-like of float, shape (n_domain, n_features)
-        All possible rows, chosen without private rows. Private rows outside the domain are clipped
-        to its ranges and moved to the nearest point in the maximum norm.
+        All possible rows, chosen without using private rows. Private rows outside the domain are
+        clipped to its ranges and moved to the nearest point in the maximum norm.
     hypotheses : HypothesisClass, default=None
         Class of the binary rules h and f. ``None`` means `Thresholds()`, or the class of the
         `GenericLearnerClassifier` that uses this sanitizer.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     n_points : int, default=None
-        Number of points drawn. ``None`` selects the number with the smallest error bound; see
+        Number of points to draw. ``None`` selects the number with the smallest error bound; see
         `guarantees.blr_error`.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Any other value makes fits
@@ -84,9 +85,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     Attributes
     ----------
     points_ : ndarray of float64, shape (n_points, n_features)
-        The points drawn, in the order of the domain.
+        The points that were drawn, in the order of the domain.
     privacy_ : PrivacyReceipt
-        Receipt of the privacy budget spent.
+        Receipt for the privacy budget that was spent.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -94,13 +95,13 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 
     See Also
     --------
-    QuantileSanitizer : For any number of rows and values, one feature at a time.
+    QuantileSanitizer : Handles any number of rows and values, one feature at a time.
 
     Notes
     -----
     Neighbouring data sets differ by replacing one row. The number n of rows is not protected.
-    Suppose a query q holds for c(q) of the n rows and for d(q) of the l points. The score is ``max
-    |l c(q) - n d(q)|``, an integer. A replaced row changes the score by at most l.
+    Suppose that a query q holds for c(q) of the n rows and for d(q) of the l points. The score is
+    ``max |l c(q) - n d(q)|``, an integer. Replacing a row changes the score by at most l.
 
     References
     ----------
@@ -150,7 +151,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Draw the points by the exponential mechanism, spending ε.
+        """Draw the points by the exponential mechanism, spending the privacy budget ε.
 
         Parameters
         ----------
@@ -159,7 +160,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         y : None
             Ignored.
         groups : array-like, shape (n,), optional
-            Identifier of the person of each row, for `max_rows_per_group`.
+            Identifier of each row's person, used with `max_rows_per_group`.
 
         Returns
         -------
@@ -169,7 +170,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described. Messages contain no private value.
+            If a parameter or an input is invalid. Error messages do not contain private values.
         CoverSizeError
             If there are too many data sets, or the class has too many labelings of the domain.
         PrivacyBudgetError
@@ -213,8 +214,8 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features)
-            The points of `points_` in a cycle, so that their numbers of copies differ by at most 1.
-            Sampling costs no privacy.
+            The points of `points_`, repeated in a cycle, so that their numbers of copies differ by
+            at most 1. Sampling costs no privacy.
         """
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
@@ -224,7 +225,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     def cover_error(
         self, cover: Cover, hypotheses: HypothesisClass, beta: float, n_points: int
     ) -> float | None:
-        """Bound the distance of every rule of a class from a cover built on `sample(n_points)`.
+        """Bound the distance of every rule in a class from a cover built on `sample(n_points)`.
 
         Parameters
         ----------
@@ -241,9 +242,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         -------
         float or None
             Bound on the disagreement, as a fraction of the population of the private rows. The
-            bound assumes independent private rows in the domain. The result is None if no bound is
-            proved, i.e. if the class differs from the query class or if there are fewer synthetic
-            rows than points.
+            bound assumes that the private rows are independent and lie in the domain. The result is
+            None if no bound is proved, which is the case if the class differs from the query class
+            or if there are fewer synthetic rows than points.
 
         References
         ----------
@@ -269,7 +270,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         return Thresholds() if self.hypotheses is None else self.hypotheses
 
     def _domain(self) -> Floats:
-        """Check the shape, values and size of the domain, and return its distinct points."""
+        """Check the shape, values and size of the domain, and return the distinct points."""
         try:
             domain = np.asarray(self.domain, dtype=np.float64)
         except (TypeError, ValueError):
@@ -334,9 +335,9 @@ def domain_size_message(n_domain: int, n_points: int) -> str:
 
 
 def _nearest_points(X: Floats, domain: Floats) -> Codes:
-    """Return the index of the domain point nearest to each row, the first index if tied.
+    """Return the index of the nearest domain point for each row, or the first one in a tie.
 
-    Distances are in the maximum norm.
+    Distances are measured in the maximum norm.
     """
     # far outside the domain, the distances to all points would round to the same float
     X = np.clip(X, domain.min(axis=0), domain.max(axis=0))

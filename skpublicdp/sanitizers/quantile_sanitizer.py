@@ -1,4 +1,4 @@
-"""QuantileSanitizer: synthetic rows from private quantiles of each feature."""
+"""QuantileSanitizer, which draws synthetic rows from private quantiles of each feature."""
 
 from __future__ import annotations
 
@@ -45,20 +45,21 @@ from skpublicdp.typing import Floats
 class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     """Synthetic rows that follow the private quantiles of each feature.
 
-    Pure ε-differentially private. Each feature is split at a private median, both parts are split
-    at their medians, and so on [1]_. Finally, the rows between the medians are counted with noise.
-    With eight or more features, a private draw first finds the features with more than two common
-    values. These features receive most of the budget, and every other feature is split only once.
-    The dependence between features is not estimated.
+    Pure ε-differentially private. Each feature is split at a private median, then both parts are
+    split at their private medians, and so on [1]_. Finally, the rows between the medians are
+    counted with noise. With eight or more features, a private draw first identifies the features
+    with more than two common values. These features receive most of the budget, and every other
+    feature is split only once. Dependences between features are not estimated.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lower and upper bound of the features, chosen without private rows. Private numbers outside
-        the bounds are clipped. The bounds may be much too wide. ``None`` searches for quantiles
-        among decimal numbers of all magnitudes from 1e-9 to 2.5e12 and both signs.
+        Lower and upper bounds of the features, chosen without using private rows. Private numbers
+        outside the bounds are clipped. The bounds may be much wider than necessary. ``None``
+        searches for quantiles among decimal numbers of all magnitudes from 1e-9 to 2.5e12 and both
+        signs.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Any other value makes fits
         repeatable, for tests and papers, and is noted in the receipt.
@@ -72,9 +73,10 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     Attributes
     ----------
     columns_ : list of QuantileColumn
-        Released distribution of each feature. Empty if there were too few rows for a release.
+        Released distribution of each feature. The list is empty if there were too few rows for a
+        release.
     privacy_ : PrivacyReceipt
-        Receipt of the privacy budget spent.
+        Receipt for the privacy budget that was spent.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -83,7 +85,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     Warns
     -----
     NoPublicDataWarning
-        If there are too few rows for `epsilon`. In this case, the rows are not used.
+        If there are too few rows for `epsilon`, in which case the rows are not used.
 
     See Also
     --------
@@ -138,7 +140,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Release the quantiles of all features, spending ε.
+        """Release the quantiles of all features, spending the privacy budget ε.
 
         Parameters
         ----------
@@ -147,7 +149,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         y : None
             Ignored.
         groups : array-like, shape (n,), optional
-            Identifier of the person of each row, for `max_rows_per_group`.
+            Identifier of each row's person, used with `max_rows_per_group`.
 
         Returns
         -------
@@ -157,7 +159,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or an input is not as described. Messages contain no private value.
+            If a parameter or an input is invalid. Error messages do not contain private values.
         PrivacyBudgetError
             If `budget` does not cover the fit.
         """
@@ -186,14 +188,14 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
     def cover_error(
         self, cover: Cover, hypotheses: HypothesisClass, beta: float, n_points: int
     ) -> float | None:
-        """Bound the distance of every rule of a class from a cover built on `sample(n_points)`.
+        """Bound the distance of every rule in a class from a cover built on `sample(n_points)`.
 
         Parameters
         ----------
         cover : Cover
             Cover built on the synthetic rows, possibly together with public rows.
         hypotheses : HypothesisClass
-            Ignored, because the cover contains the cuts of its rules.
+            This parameter is ignored, because the cover contains the cuts of its rules.
         beta : float
             Failure probability of the bound.
         n_points : int
@@ -203,9 +205,9 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         -------
         float or None
             Bound on the disagreement, as a fraction of the population of the private rows. The
-            bound assumes independent private rows with values among the candidates. The result is
-            None if no bound is proved, i.e. for rules that do not cut single columns, or for eight
-            or more features.
+            bound assumes that the private rows are independent and that their values are among the
+            candidates. The result is None if no bound is proved, which is the case for rules that
+            do not cut single columns and for eight or more features.
 
         References
         ----------
@@ -225,7 +227,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         return min(1.0, cuts.per_rule * (cuts.missed / n_points + 2 * (error + 1 / n_points)))
 
     def _limits(self) -> list[tuple[float, float] | None]:
-        """Return lower and upper bound of each column, or None for a column without bounds."""
+        """Return the lower and upper bounds of each column, or None for a column without bounds."""
         limits = parse_bounds(self.bounds, feature_names(self))
         return [limits.get(column) for column in range(self.n_features_in_)]
 
@@ -240,8 +242,8 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n, n_features)
-            A Latin hypercube sample. Each column contains n evenly spaced quantiles in a fixed
-            shuffled order, which is the same in every call. Sampling costs no privacy.
+            A Latin hypercube sample. Each column contains n evenly spaced quantiles in a shuffled
+            order, which is the same in every call. Sampling costs no privacy.
         """
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:

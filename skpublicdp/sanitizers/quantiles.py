@@ -1,7 +1,7 @@
-"""Private quantiles of one column by recursive medians (proof: docs/proofs/generic_learner.md).
+"""Private quantiles of one column by recursive medians (docs/proofs/generic_learner.md).
 
-The recursion follows Kaplan, Schnapp and Stemmer (2022). Each median is an exact draw of the
-exponential mechanism from a grid of decimal numbers, which is chosen without any data.
+The recursion follows Kaplan, Schnapp and Stemmer (2022). Each median is drawn exactly by the
+exponential mechanism from a grid of decimal numbers, which is chosen without looking at the data.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 SANITIZER_PROOF = "docs/proofs/generic_learner.md"
 QUANTILES_NAME = "medians by exact draws and discrete Laplace noise on masses, of a feature"
-"""Receipt name of the quantiles of one column."""
+"""Name of one column's quantiles in the receipt."""
 
 MAX_EXPONENT = 9
-"""Without bounds: the steps are powers of ten from 10^-9 to 10^9."""
+"""Without bounds: largest exponent of the steps, which are powers of ten from 10^-9 to 10^9."""
 
 MULTIPLES_PER_STEP = 2500
-"""Without bounds: number of multiples of each step on either side of 0, enough to include years."""
+"""Without bounds: number of multiples of each step on either side of 0, which is large enough to
+include years."""
 
 MAX_UNIFORM_STEPS = 25_000
 """Within bounds: maximum number of steps of the evenly spaced grid between the bounds."""
@@ -39,13 +40,13 @@ N_DECADES = 9
 """Within bounds: number of finer steps, each a power of ten."""
 
 MIN_HALF_WIDTH = 1e-280
-"""Lower bound on half the distance between the bounds, which must not underflow to 0."""
+"""Lower bound on half the distance between the bounds, which prevents an underflow to 0."""
 
 WEIGHT_PER_GRID = 1 << 24
 """Total prior weight of each grid, before rounding down to integers."""
 
 ZERO_AND_ONE = np.array([0.0, 1.0])
-"""Values of indicator columns, which form a separate grid."""
+"""Values of indicator columns, which form a grid of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class CandidateGrid:
 
 @lru_cache(maxsize=8)
 def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
-    """Return candidates between bounds, or of all usual magnitudes if there are no bounds.
+    """Return candidates between the bounds or, if there are no bounds, of all usual magnitudes.
 
     Parameters
     ----------
@@ -84,11 +85,12 @@ def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
     Returns
     -------
     CandidateGrid
-        Union of several grids of equal prior weight. Most grids contain the multiples of one power
-        of ten. Round numbers are in several grids, so that 0 and 1 have more weight than 0.37.
-        Grids of small steps around the origin separate small numbers even if the bounds are far too
-        wide. With bounds, there are three further grids: evenly spaced values between the bounds,
-        the bounds themselves, and the values 0 and 1, since indicator columns are common.
+        Union of several grids that have equal prior weight. Most grids contain the multiples of one
+        power of ten. Since round numbers occur in several grids, 0 and 1 have more weight than
+        0.37. Grids of small steps around the origin separate small numbers even if the bounds are
+        far too wide. If bounds are given, there are three further grids: evenly spaced values
+        between the bounds, the bounds themselves, and the values 0 and 1, since indicator columns
+        are common.
 
     Examples
     --------
@@ -122,7 +124,7 @@ def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
 
 
 def _finest_uniform_step(half_width: float) -> tuple[int, int]:
-    """Return the digit and the exponent of the finest grid step allowed between two bounds.
+    """Return the digit and the exponent of the finest grid step that is allowed between two bounds.
 
     At most `MAX_UNIFORM_STEPS` steps fit between the bounds, whose distance is 2 · half_width. A
     step is digit * 10^exponent, and digit is 1, 2 or 5.
@@ -157,7 +159,7 @@ def _union(grids: list[Floats], low: float, high: float) -> CandidateGrid:
 
 
 def split_budget(epsilon: Fraction, levels: int) -> tuple[Fraction, Fraction]:
-    """Return the budget ε for the medians of one recursion level and the budget for all masses.
+    """Return the budget ε for the medians on one recursion level, and the budget for all masses.
 
     The masses are counted once and receive the share `COUNT_SHARE`. The levels share the remainder
     equally.
@@ -168,7 +170,7 @@ def split_budget(epsilon: Fraction, levels: int) -> tuple[Fraction, Fraction]:
 
 @dataclass(frozen=True, eq=False)
 class QuantileColumn:
-    """Released distribution of one column: a mixture of uniform distributions and single values.
+    """Released distribution of one column: a mixture of uniform segments and single values.
 
     Attributes
     ----------
@@ -242,12 +244,13 @@ def find_medians(
 ) -> Codes:
     """Return private quantiles: a median of the rows, then a median on each side, and so on.
 
-    A node of the recursion is a range of candidates, which its drawn median splits into two nodes.
+    Each node of the recursion is a range of candidates, which is split into two nodes at the median
+    drawn for it.
 
     Parameters
     ----------
     n_before : ndarray of int64, shape (n_candidates + 1,)
-        Number of rows before each candidate. The last entry is the number of all rows.
+        Number of rows before each candidate. The last entry is the total number of rows.
     prior : ndarray of int64, shape (n_candidates,)
         Prior weights of the candidates.
     levels : int
@@ -285,11 +288,12 @@ def find_medians(
 
 
 def median_errors(n_before: Integers) -> Integers:
-    """Return the distance of each candidate of a node from a median, in numbers of rows.
+    """Return the distance, in rows, between each candidate of a node and a median.
 
     The distance is the difference between the numbers of rows on both sides of the candidate, minus
     the number of rows at the candidate, and is 0 for a median. Adding or removing one row changes
-    it by at most 1. `n_before` is the node's part of the array in `find_medians`.
+    the distance by at most 1. The parameter `n_before` is the node's part of the array in
+    `find_medians`.
 
     Examples
     --------
@@ -322,8 +326,8 @@ def build_quantile_column(
     Returns
     -------
     QuantileColumn
-        The segments whose mass exceeds plausible noise, or the cuts with equal masses if there are
-        no such segments.
+        The segments whose mass is larger than plausible noise or, if there are none, the cuts with
+        equal masses.
     """
     cut_values = [float(value) for value in values[cuts]]
     low, high = float(values[0]), float(values[-1])

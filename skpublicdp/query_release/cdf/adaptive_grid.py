@@ -1,9 +1,9 @@
-"""Adaptive grid, which refines the heavy cells of a column in rounds of noisy counts.
+"""Adaptive grid, which refines the heavy cells of a column in several rounds of noisy counts.
 
 Each round splits the heavy cells at short decimal numbers and releases noisy counts of the rows in
-the parts. Heavy parts are split in the next round. Released counts alone determine the cells to
-split and the budget of each round. The refinement finds values that many rows share, even if no
-public row has these values.
+the parts. Heavy parts are split in the next round. The cells to split and the budget of each round
+depend on released counts only. The refinement finds values shared by many rows, even if no public
+row has these values.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ INTERVAL_SENSITIVITY = Sensitivity(2, 2)
 """Sensitivity of interval counts: a replaced row leaves one interval and enters another."""
 
 REFINEMENT_SHARE = Fraction(1, 4)
-"""Maximum share of the budget for all refinement rounds together."""
+"""Maximum share of the budget that all refinement rounds together may spend."""
 
 SHARE_PER_ROUND = Fraction(1, 2)
 """Share of the remaining refinement budget that each round spends."""
 
 MIN_CELL_MASS = 2.0**-13
-"""Minimum released mass of a cell that is split, so that a round has at most 2^18 intervals."""
+"""Minimum released mass for a cell to be split, which limits each round to 2^18 intervals."""
 
 MIN_SQUARED_DISTANCE = 1e-300
-"""Lower bound on the denominator of the shrinkage factor, which may otherwise be 0."""
+"""Lower bound on the denominator of the shrinkage factor, which could otherwise be 0."""
 
 MAX_DECIMAL_POWER = 22
 """Largest exponent for which a float represents the power of ten exactly."""
@@ -54,7 +54,7 @@ class IntervalMasses:
     Attributes
     ----------
     starts, ends : ndarray of shape (n_intervals,)
-        Increasing ends. Intervals have the form (start, end].
+        Starts and ends in increasing order. Intervals have the form (start, end].
     masses : ndarray of shape (n_intervals,)
         Nonnegative fractions of the private rows.
     """
@@ -68,7 +68,7 @@ class IntervalMasses:
         return IntervalMasses(self.starts[mask], self.ends[mask], self.masses[mask])
 
     def replace_by_parts(self, mask: NDArray[np.bool_], parts: IntervalMasses) -> IntervalMasses:
-        """Return new intervals, where the masked intervals are replaced by their parts."""
+        """Return new intervals, in which the masked intervals are replaced by their parts."""
         others = self.select(~mask)
         ends = np.concatenate([others.ends, parts.ends])
         order = np.argsort(ends)
@@ -85,7 +85,7 @@ class Refinement(NamedTuple):
     grid : CDFGrid
         The refined grid, whose distribution functions follow the released masses in split cells.
     spent_share : Fraction
-        Share of the budget that the refinement spent.
+        Share of the budget that was spent on the refinement.
     """
 
     grid: CDFGrid
@@ -101,11 +101,11 @@ def detection_threshold(noise: Noise, remaining_share: Fraction, ledger: Ledger)
     Parameters
     ----------
     noise : Gaussian or Pure
-        The budget of the entire release.
+        Budget of the entire release.
     remaining_share : Fraction
         Share of this budget that the refinement may still spend.
     ledger : Ledger
-        Privacy ledger, used only for the number of rows per person. Nothing is charged.
+        Privacy ledger, from which only the number of rows per person is used. Nothing is charged.
     """
     round_noise = noise.scaled(remaining_share * SHARE_PER_ROUND)
     _, variance = noise_scale(round_noise, ledger.for_person(INTERVAL_SENSITIVITY))
@@ -129,13 +129,13 @@ def refine_heavy_cells(
     grid : CDFGrid
         The initial cells.
     masses : ndarray of shape (n_cells,)
-        Released fraction of the rows in each cell.
+        Released fraction of the private rows in each cell.
     x_private : ColumnCounts
         The private column.
     noise : Gaussian or Pure
-        The budget of the entire release.
+        Budget of the entire release.
     ledger : Ledger
-        Privacy ledger, which is charged for each round.
+        Privacy ledger that is charged for each round.
     max_cells : int
         Parts of a cell are merged as long as their mass is at most 1 / max_cells.
 
@@ -182,16 +182,16 @@ def refine_heavy_cells(
 
 
 class _CutSpacing(NamedTuple):
-    """Distances between the cuts of each interval, as arrays of shape (n_intervals,).
+    """Spacing of the cuts within each interval, as arrays of shape (n_intervals,).
 
     Attributes
     ----------
     is_decimal : ndarray of bool
-        Whether cuts lie at multiples of a power of ten. Otherwise the interval is cut into tenths.
+        Whether cuts lie at multiples of a power of ten. Otherwise, the interval is cut into tenths.
     is_inverse : ndarray of bool
         Whether the power of ten is 1 / scale. Otherwise it is scale.
     scale : ndarray
-        Powers of ten, at least 1 and therefore exact floats.
+        Powers of ten, which are at least 1 and therefore exact as floats.
     """
 
     is_decimal: NDArray[np.bool_]
@@ -199,12 +199,12 @@ class _CutSpacing(NamedTuple):
     scale: Floats
 
     def multiple_below(self, x: Floats) -> Floats:
-        """Return k for the largest multiple k * (power of ten) at or below each x."""
+        """Return k of the largest multiple k * (power of ten) that is at most each x."""
         return np.floor(np.where(self.is_inverse, x * self.scale, x / self.scale))
 
 
 def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
-    """Return the largest power of ten that is at most a third of the width of each interval.
+    """Return, for each interval, the largest power of ten that is at most a third of the width.
 
     If floats cannot represent the multiples exactly, the spacing is not decimal.
     """
@@ -221,8 +221,8 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
 def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     """Split intervals at the multiples of a power of ten.
 
-    An interval contains 3 to 30 multiples of its power of ten. Each multiple, and the right end of
-    the interval, becomes an interval that contains a single float. If floats are too coarse to
+    Each interval contains 3 to 30 multiples of the chosen power of ten. Each multiple becomes an
+    interval that contains a single float, and so does the right end. If floats are too coarse to
     represent the multiples exactly, the interval is split into ten equal parts instead.
 
     Parameters
@@ -233,7 +233,7 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     Returns
     -------
     IntervalMasses
-        The parts, with all masses set to 0.
+        The parts of the intervals, with all masses set to 0.
     """
     starts, ends = intervals.starts, intervals.ends
     spacing = _cut_spacing(starts, ends)
@@ -271,7 +271,7 @@ def _shrink_masses(
     noisy: Floats,
     variance: float,
 ) -> Floats:
-    """Return the masses of the parts of heavy intervals, shrunk to an expected distribution.
+    """Return the masses of the parts of heavy intervals, shrunk towards an expected distribution.
 
     The noisy fractions of each interval are shrunk towards the result of `_expected_masses` by the
     James-Stein (1961) factor. The result is projected onto nonnegative masses that sum to the mass
@@ -280,9 +280,9 @@ def _shrink_masses(
     Parameters
     ----------
     public_cdf : PiecewiseLinearCDF
-        The distribution expected from public rows.
+        Distribution function expected from the public rows.
     heavy : IntervalMasses
-        The intervals that were split.
+        The heavy intervals that were split.
     parts : IntervalMasses
         Their parts.
     noisy : ndarray of shape (n_parts,)
@@ -361,15 +361,15 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
 def _merge_light_parts(
     parts: IntervalMasses, cell_of_part: NDArray[np.intp], max_mass: float
 ) -> Floats:
-    """Return the starts of the new cells, which consist of adjacent parts of one old cell.
+    """Return the starts of the new cells, each of which consists of adjacent parts of one old cell.
 
-    Parts are merged from the left as long as their mass stays within `max_mass`. A heavier part
-    becomes a separate cell.
+    Parts are merged from the left as long as their total mass is at most `max_mass`. A part with a
+    larger mass becomes a separate cell.
 
     Parameters
     ----------
     parts : IntervalMasses
-        Parts of all cells, by position.
+        Parts of all cells, sorted by position.
     cell_of_part : ndarray of int, shape (n_parts,)
         Index of the old cell that contains each part.
     max_mass : float
@@ -388,22 +388,23 @@ def _merge_light_parts(
 def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) -> CDFGrid:
     """Split the cells of a grid at part ends until no cell has more mass than `max_mass`.
 
-    Inside a split cell, both distribution functions follow the released masses of the parts. At the
-    ends of the old cells, both functions keep their values.
+    Inside a split cell, both distribution functions follow the released masses of the parts. Both
+    functions keep their values at the ends of the old cells.
 
     Parameters
     ----------
     grid : CDFGrid
         The grid before the split.
     parts : IntervalMasses
-        A partition that is at least as fine as the cells, with released masses.
+        Partition that is at least as fine as the cells, with released masses.
     max_mass : float
         Maximum fraction of the rows in a cell that is merged from several parts.
 
     Returns
     -------
     CDFGrid
-        The refined grid. Parts of a single float that are heavier than `max_mass` become atoms.
+        The refined grid. Parts that contain a single float and are heavier than `max_mass` become
+        atoms.
     """
     old_ends = np.append(grid.edges, grid.high)
     cell_of_part = np.searchsorted(old_ends, parts.ends)
@@ -420,7 +421,7 @@ def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) ->
     fractions = fractions / (mass_at_end - mass_at_start)[inner_cells]
 
     def redistribute(cdf: PiecewiseLinearCDF) -> PiecewiseLinearCDF:
-        """Return the function, whose increase in each split cell follows the released masses."""
+        """Return the function, refined in each split cell according to the released masses."""
         heights_at_ends = cdf(np.concatenate([just_below(np.array([grid.low])), old_ends]))
         cell_of_knot = np.minimum(np.searchsorted(old_ends, cdf.knots), len(old_ends) - 1)
         old_knots = cdf.knots[~is_split[cell_of_knot]]

@@ -1,9 +1,9 @@
-"""Gaussian posterior of the distribution function given noisy prefix sums and public rows.
+"""Gaussian posterior of the distribution function, given noisy prefix sums and public rows.
 
-The prior mean of the private distribution is the public distribution times an exponential tilt
-(smooth shift). Independent changes of the cells are added (rough shift). The sizes of both shifts
-are estimated on a grid by marginal likelihood (empirical Bayes). All inputs are released or public
-numbers.
+The prior mean of the private distribution is the public distribution times an exponential tilt (the
+smooth shift). In addition, each cell may change independently (the rough shift). The sizes of both
+shifts are estimated on a grid by marginal likelihood (empirical Bayes). All inputs are released or
+public numbers.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
 from skpublicdp.typing import Floats, Integers
 
 N_COSINES = 8
-"""Number of cosines of the public rank in the tilt, in addition to a location shift."""
+"""Number of cosines of the public rank that the tilt contains in addition to a location shift."""
 
 MAX_SHIFT_EDGES = 120
 """Maximum number of edges at which the shift is estimated."""
 
 AIC_THRESHOLD = 2.0
-"""Minimum gain in log-likelihood for which a shift is modelled (Akaike information criterion)."""
+"""Minimum gain in log-likelihood that justifies modelling a shift (Akaike information
+criterion)."""
 
 TAIL_SHARE_OF_SHIFT = 0.1
-"""Share of the rough shift that is assigned to the tails beyond the public rows."""
+"""Share of the rough shift assigned to the tails beyond the public rows."""
 
 PROFILE_LIKELIHOOD_SLACK = 2.0
-"""Twice the allowed loss in log-likelihood for the shift that intervals assume."""
+"""Twice the loss in log-likelihood that is allowed for the shift assumed by intervals."""
 
 N_GAUSS_NEWTON_STEPS = 4
 """Number of Gauss-Newton steps for the tilt, starting from no tilt."""
@@ -44,7 +45,7 @@ MAX_TILT_STEP = 1.5
 """Maximum change of a log density ratio in one Gauss-Newton step, for stability."""
 
 JITTER = 1e-13
-"""Variance added to the diagonal of a covariance before it is inverted, in squared fractions."""
+"""Variance, in squared fractions, added to the diagonal of a covariance matrix before inversion."""
 
 MIN_RANK = 1e-9
 """Minimum distance of ranks from 0 and 1, where the normal score is infinite."""
@@ -73,16 +74,16 @@ class NoisyPrefixSums:
 
 @dataclass(frozen=True)
 class DistributionShift:
-    """Shift between the public and the private distribution.
+    """Shift between the public and private distributions.
 
     Attributes
     ----------
     tilt : ndarray of shape (N_COSINES + 1,)
         Coefficients of the exponential tilt; see `PublicPrior.tilt_directions`.
     rough_variance : float
-        Variance of independent changes of the cells, as the inverse of a number of rows.
+        Variance of the independent changes in the cells, as the inverse of a number of rows.
     smooth_deviation : float
-        Prior standard deviation of the coefficients of the tilt.
+        Prior standard deviation of the tilt coefficients.
     """
 
     tilt: Floats
@@ -96,16 +97,16 @@ NO_SHIFT = DistributionShift(np.zeros(N_COSINES + 1), 0.0, 0.0)
 
 @dataclass(frozen=True)
 class PublicPrior:
-    """Distribution functions of public rows at the right ends of the cells of a grid.
+    """Distribution functions of public rows, evaluated at the right ends of the cells of a grid.
 
     The last value of each function is 1.
 
     Attributes
     ----------
     public_cdf : ndarray of shape (n_cells,)
-        Distribution of the public rows, with one pseudo-record.
+        Distribution of the public rows, including one pseudo-record.
     tail_cdf : ndarray of shape (n_cells,)
-        Distribution of the pseudo-record, with mass everywhere between the bounds.
+        Distribution of the pseudo-record, which has mass everywhere between the bounds.
     n_public : int
         Number of public rows.
     """
@@ -115,15 +116,15 @@ class PublicPrior:
     n_public: int
 
     def select(self, ends: NDArray[np.intp]) -> PublicPrior:
-        """Return the prior on coarser cells, given the indices of their right ends."""
+        """Return the prior for coarser cells, given the indices of their right ends."""
         return PublicPrior(self.public_cdf[ends], self.tail_cdf[ends], self.n_public)
 
     def tilt_directions(self) -> Floats:
         """Return the basis functions of an exponential tilt, shape (n_cells, N_COSINES + 1).
 
         A tilt multiplies the mass of each cell by exp(directions @ coefficients). The directions
-        are the normal score of the public rank, which shifts the location, and cosines of the rank
-        with amplitudes 1, 1/2, 1/3, ...
+        are the normal score of the public rank, which shifts the location, and cosines of the rank,
+        whose amplitudes are 1, 1/2, 1/3, ...
         """
         mid_rank = self.public_cdf - np.diff(self.public_cdf, prepend=0.0) / 2
         normal_score = ndtri(np.clip(mid_rank, MIN_RANK, 1 - MIN_RANK))
@@ -139,7 +140,7 @@ class LinearizedModel:
     Attributes
     ----------
     mean : ndarray of shape (n_edges,)
-        Prefix sums for zero tilt under the linear approximation.
+        Prefix sums at zero tilt under the linear approximation.
     jacobian : ndarray of shape (n_edges, N_COSINES + 1)
         Derivatives of the prefix sums with respect to the tilt.
     sampling_covariance : ndarray of shape (n_edges, n_edges)
@@ -147,7 +148,7 @@ class LinearizedModel:
     public_covariance : ndarray of shape (n_edges, n_edges)
         Covariance of the sampling error of the public rows, propagated through the tilt.
     rough_covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of a rough shift with variance 1.
+        Covariance of the prefix sums due to a rough shift with variance 1.
     """
 
     mean: Floats
@@ -165,14 +166,14 @@ class LinearizedModel:
 
 
 def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> LinearizedModel:
-    """Return the first-order Taylor expansion of the tilted public distribution in its tilt.
+    """Return the first-order Taylor expansion of the tilted public distribution in the tilt.
 
     Parameters
     ----------
     prior_at_edges : PublicPrior
         The public distribution.
     tilt : ndarray of shape (N_COSINES + 1,)
-        Coefficients about which the distribution is linearized.
+        Coefficients around which the distribution is linearized.
     n_private : int
         Number of private rows.
     """
@@ -211,13 +212,13 @@ def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> Line
 def bridge_covariance(cumulative_mass: Floats, cumulative_variance: Floats) -> Floats:
     """Return the covariance of prefix sums of random cell masses with a fixed sum.
 
-    The masses change independently. The total change is then subtracted in proportion to the
-    masses. With variances equal to the masses, the prefix sums are a Brownian bridge.
+    The masses change independently. The total change is subtracted in proportion to the masses. If
+    the variances equal the masses, the prefix sums form a Brownian bridge.
 
     Parameters
     ----------
     cumulative_mass, cumulative_variance : ndarray of shape (n_cells,)
-        Prefix sums of the cell masses, and of the variances of their changes.
+        Prefix sums of the cell masses and of the variances of the changes.
 
     Returns
     -------
@@ -238,12 +239,12 @@ class StrategyMeasurement:
     Attributes
     ----------
     strategy : MeasurementStrategy
-        Combinations of the counts of coarse cells, or of the cells of the grid.
+        Combinations of the counts of coarse cells or grid cells.
     measurement : Measurement
-        The noisy values of the combinations.
+        Noisy values of the combinations.
     coarse_cells : ndarray of shape (n_cells,), or None
-        Index of the coarse cell that contains each cell of the grid. None if both sets of cells are
-        equal.
+        Index of the coarse cell that contains each cell of the grid. None means that both sets of
+        cells are equal.
     """
 
     strategy: MeasurementStrategy
@@ -252,7 +253,7 @@ class StrategyMeasurement:
 
     @property
     def matrix(self) -> Integers:
-        """The strategy matrix in terms of the cells of the grid."""
+        """The strategy matrix, expressed in terms of the cells of the grid."""
         if self.coarse_cells is None:
             return self.strategy.matrix
         return self.strategy.matrix[:, self.coarse_cells]
@@ -262,7 +263,7 @@ def gram_matrix(matrix: Integers) -> tuple[Floats, Floats]:
     """Return (DᵀD, D) for the design D of a strategy matrix M.
 
     M maps cell counts to answers and D maps prefix sums to the same answers, up to a constant that
-    depends only on the public total.
+    depends only on the total, which is public.
     """
     # a cell count is the difference of two prefix sums; the last prefix sum is the public total
     design = (matrix[:, :-1] - matrix[:, 1:]).astype(float)
@@ -273,7 +274,7 @@ def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -
     """Estimate the fraction of private rows at or below each edge by weighted least squares.
 
     Measurements are weighted by the inverse of their noise variance. At least one measurement must
-    distinguish all cells, since the normal equations are otherwise singular.
+    distinguish all cells, since otherwise the normal equations are singular.
     """
     n_edges = measurements[0].matrix.shape[1] - 1
     information_matrix, information_vector = np.zeros((n_edges, n_edges)), np.zeros(n_edges)
@@ -314,11 +315,11 @@ def posterior_prefix_sums(
     Parameters
     ----------
     noisy : NoisyPrefixSums
-        Least squares estimates from the private measurements.
+        Least-squares estimates from the private measurements.
     prior_at_edges : PublicPrior
         The public distribution.
     shift : DistributionShift
-        Tilt and sizes of the shift.
+        The tilt, and the sizes of the rough and smooth shifts.
     estimate : ndarray of shape (n_edges,), optional
         Prefix sums at which the sampling covariance is evaluated. The default uses the tilted
         public distribution.
@@ -343,12 +344,13 @@ def posterior_prefix_sums(
 
 
 class ShiftEstimates(NamedTuple):
-    """Two estimates of the distribution shift, for the posterior mean and for the intervals.
+    """Two estimates of the distribution shift: for the posterior mean and for the intervals.
 
     Attributes
     ----------
     likely : DistributionShift
-        The shift with the largest marginal likelihood, or no shift if that fits equally well.
+        The shift with the largest marginal likelihood, or no shift if the data fit equally well
+        without one.
     plausible : DistributionShift
         The largest shift with nearly the same likelihood, which the intervals assume.
     """
@@ -363,12 +365,12 @@ def estimate_distribution_shift(
     """Estimate the distribution shift by marginal likelihood.
 
     The tilt is estimated by Gauss-Newton steps. Each step selects the sizes of the rough and the
-    smooth shift from a grid. Without public rows a shift is always modelled.
+    smooth shift from a grid. Without public rows, a shift is always modelled.
 
     Parameters
     ----------
     noisy : NoisyPrefixSums
-        Least squares estimates from the private measurements.
+        Least-squares estimates from the private measurements.
     prior_at_edges : PublicPrior
         The public distribution.
     """
@@ -420,7 +422,7 @@ def _largest_plausible_shift(
     deviances : ndarray of shape (n_rough, n_smooth)
         The result of `_relative_deviances`.
     model : LinearizedModel
-        The model of the last Gauss-Newton step.
+        The linearized model from the last Gauss-Newton step.
     """
     sizes = SHIFT_VARIANCE_GRID[:, None] * np.trace(model.rough_covariance)
     sizes = sizes + SHIFT_VARIANCE_GRID**2 * np.square(model.jacobian).sum()
@@ -452,14 +454,14 @@ def _relative_deviances(
     fixed_covariance : ndarray of shape (n_edges, n_edges)
         Covariance of noise and sampling errors.
     model : LinearizedModel
-        The model at the current tilt.
+        The model, linearized at the current tilt.
     residual : ndarray of shape (n_edges,)
         Measured prefix sums minus the mean of the model.
 
     Returns
     -------
     ndarray of shape (n_rough, n_smooth)
-        The deviance of the best pair is 0.
+        Deviance of each pair, which is 0 for the best pair.
     """
     # coordinates in which the fixed covariance is the identity and the rough covariance is diagonal
     lower = cholesky(fixed_covariance, lower=True)
@@ -489,7 +491,7 @@ def _relative_deviances(
 def _most_likely_tilt(
     covariance: Floats, jacobian: Floats, residual: Floats, smooth_deviation: float
 ) -> Floats:
-    """Return the posterior mean of the tilt by ridge regression of the residual on the jacobian.
+    """Return the posterior mean of the tilt: a ridge regression of the residual on the jacobian.
 
     Parameters
     ----------

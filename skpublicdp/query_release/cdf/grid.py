@@ -1,4 +1,4 @@
-"""Histogram grid and public CDF of a numeric column, based only on public rows and bounds."""
+"""Histogram grid and public CDF of a numeric column, based on public rows and bounds alone."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ PADDING = 0.05
 """Padding beyond the public range that receives a little prior mass, relative to the range."""
 
 MAX_INTEGER_ATOMS = 1024
-"""Maximum number of integers in the public range for which each integer becomes an atom."""
+"""Largest number of integers in the public range for which each integer becomes an atom."""
 
 MIN_CELL_SNR = 4
 """Target signal-to-noise ratio of a cell: rows per standard deviation of the noise."""
 
 QUARTER_RECORD = 0.25
-"""Mass of a quarter of the pseudo-record, in rows. The four quarters are for the public range, for
-log-spaced tails up to the bounds, for all numbers between the bounds, and for the bounds
+"""Mass of a quarter of the pseudo-record, in rows. One quarter each is assigned to the public
+range, to log-spaced tails up to the bounds, to all numbers between the bounds, and to the bounds
 themselves."""
 
 
 def just_below(x: Floats) -> Floats:
-    """Return the float just below each x, so that the interval (result, x] contains only x."""
+    """Return the largest float below each x, so that the interval (result, x] contains only x."""
     return np.nextafter(x, -np.inf)
 
 
 @dataclass(frozen=True)
 class PiecewiseLinearCDF:
-    """Piecewise linear distribution function, where jumps are pieces between adjacent floats.
+    """Piecewise linear distribution function, in which a jump is a piece between adjacent floats.
 
     Attributes
     ----------
     knots : ndarray of shape (n_knots,)
         Increasing ends of the pieces.
     heights : ndarray of shape (n_knots,)
-        Values at the knots, nondecreasing from 0 to 1.
+        Nondecreasing values at the knots, from 0 to 1.
     """
 
     knots: Floats
@@ -82,7 +82,7 @@ class PiecewiseLinearCDF:
 
 @runtime_checkable
 class ColumnCounts(Protocol):
-    """Interface of a private numeric column, which only provides counts.
+    """Interface of a private numeric column, which provides nothing but counts.
 
     Values are clipped to the bounds of the column before they are counted.
     """
@@ -98,7 +98,7 @@ class ColumnCounts(Protocol):
 
 
 class SortedColumn:
-    """Column that is sorted once in memory, so that each count is a binary search.
+    """Column that is sorted once in memory, so that each count requires only a binary search.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class SortedColumn:
 
 @dataclass(frozen=True)
 class CDFGrid:
-    """Histogram cells of a column, with the distribution functions expected from public rows.
+    """Histogram cells of a column, and the distribution functions expected from the public rows.
 
     The cells are (just_below(low), edges[0]], (edges[0], edges[1]], ..., (edges[-1], high].
 
@@ -133,14 +133,14 @@ class CDFGrid:
     low, high : float
         Bounds to which values are clipped.
     edges : ndarray of shape (n_cells - 1,)
-        Right ends of all cells but the last.
+        Right ends of all cells except the last one.
     public_cdf : PiecewiseLinearCDF
-        Distribution of the public rows, smoothed and with one pseudo-record added.
+        Distribution of the public rows, smoothed and including one pseudo-record.
     tail_cdf : PiecewiseLinearCDF
         Distribution of the pseudo-record, which has mass everywhere between the bounds.
     atoms : ndarray
-        Values that many rows share. An atom has a separate cell, or is the only likely value of its
-        cell.
+        Values that are shared by many rows. Each atom has a separate cell, or is the only likely
+        value in its cell.
     """
 
     low: float
@@ -165,7 +165,7 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
     Parameters
     ----------
     x_public : ndarray of shape (n_public,)
-        Public values; may be empty.
+        Public values; the array may be empty.
     low, high : float
         Bounds, low < high.
     resolution : int
@@ -174,7 +174,7 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
     Returns
     -------
     CDFGrid
-        Cells, public CDF and tail CDF.
+        The grid, with the public CDF and the tail CDF.
     """
     x_public = np.clip(x_public, low, high)
     values, counts = np.unique(x_public, return_counts=True)
@@ -234,7 +234,7 @@ _MassParts = list[_PointMasses | _UniformPieces]
 
 
 class _ExpectedCDFs(NamedTuple):
-    """Distribution functions expected from public rows, as documented in `CDFGrid`."""
+    """Expected distribution functions, computed from the public rows as documented in `CDFGrid`."""
 
     public_cdf: PiecewiseLinearCDF
     tail_cdf: PiecewiseLinearCDF
@@ -244,7 +244,7 @@ def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) ->
     """Return the distribution functions that public rows suggest for the private rows.
 
     The pseudo-record has four quarters; see `QUARTER_RECORD`. The public distribution is the sum of
-    the pseudo-record and of the public rows.
+    the pseudo-record and the public rows.
 
     Parameters
     ----------
@@ -284,10 +284,10 @@ def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) ->
 def _public_masses(
     values: Floats, counts: Integers, padded_range: Floats, integers: Floats
 ) -> _MassParts:
-    """Return the distribution of the public rows, with mass 1 per row.
+    """Return the distribution of the public rows, where each row has mass 1.
 
-    Tied values are point masses. Untied values are treated as draws of a continuous variable, where
-    half of each row is spread over the gap on either side. In an integer column, the spread mass is
+    Tied values are point masses. Untied values are treated as draws of a continuous variable: half
+    of each row is spread over the gap on either side. In an integer column, the spread mass is
     moved to the nearest integers.
 
     Parameters
@@ -295,7 +295,7 @@ def _public_masses(
     values, counts
         As in `_expected_cdfs`.
     padded_range : ndarray of shape (2,)
-        Outer ends of the first and the last gap.
+        Outer ends of the first and last gaps.
     integers : ndarray
         Values of an integer column. Empty for other columns.
     """
@@ -327,7 +327,7 @@ def _integer_atoms(values: Floats, padded_range: Floats) -> Floats:
 
 
 def _move_to_integers(pieces: _UniformPieces, integers: Floats) -> _PointMasses | _UniformPieces:
-    """Move piecewise uniform mass to the nearest integers, if there are any."""
+    """Move piecewise uniform mass to the nearest of the given integers, if there are any."""
     if not len(integers):
         return pieces
     # mass halfway between two integers belongs to the lower integer
@@ -339,7 +339,7 @@ def _move_to_integers(pieces: _UniformPieces, integers: Floats) -> _PointMasses 
 def _log_spaced_tails(
     padded_range: Floats, padding: float, low: float, high: float
 ) -> _UniformPieces:
-    """Spread a quarter-record over the tails between the padded public range and the bounds.
+    """Spread a quarter-record over the tails between the padded range and the bounds.
 
     The pieces of a tail have equal masses, and their width doubles with distance from the range.
     """
@@ -357,7 +357,7 @@ def _log_spaced_tails(
 
 
 def _mixture_cdf(parts: _MassParts, low: float) -> PiecewiseLinearCDF:
-    """Return the distribution function of the sum of several masses, scaled to a total of 1.
+    """Return the distribution function of a sum of components, scaled to a total mass of 1.
 
     The first knot is the float below the lower bound `low`, where the height is 0.
     """

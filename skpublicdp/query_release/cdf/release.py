@@ -47,8 +47,8 @@ from skpublicdp.query_release.cdf.strategies import (
 from skpublicdp.typing import Floats
 
 MIN_CDF_CELLS, MAX_CDF_CELLS, MAX_CDF_CELLS_LAPLACE = 16, 700, 256
-"""Minimum number of cells, and maximum numbers with Gaussian and with Laplace noise. The maxima
-limit run time, which is cubic in the number of cells."""
+"""Minimum number of cells, and maximum numbers of cells with Gaussian and with Laplace noise. The
+maxima limit run time, which is cubic in the number of cells."""
 
 MAX_ABS_BOUND = 1e300
 """Largest absolute bound, so that sums and multiples of bounds do not overflow."""
@@ -67,23 +67,25 @@ def release_cdf(
     Parameters
     ----------
     x_private : array-like of shape (n_private,), or ColumnCounts
-        Private values, at least one. Values must be finite and are clipped to the bounds.
+        Private values, of which there must be at least one. All values must be finite. They are
+        clipped to the bounds.
     x_public : array-like of shape (n_public,)
-        Finite public values; may be empty.
+        Finite public values; the array may be empty.
     bounds : tuple of float
-        Lower and upper bound, chosen without private rows. Wide bounds cost little accuracy if
-        there are public rows.
+        Lower and upper bounds, chosen without using private rows. If there are public rows, wide
+        bounds reduce accuracy only slightly.
     ledger : Ledger
-        Privacy ledger. The entire budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
+        Privacy ledger. Ledger whose entire budget is spent on Gaussian noise, or on Laplace noise
+        if δ = 0.
     trust : 'auto' or float
-        Weight of a public row relative to a private row, from 0 to 1. 'auto' estimates it from the
-        noisy answers, which costs no privacy.
+        Weight of a public row relative to a private row, from 0 to 1. 'auto' estimates this weight
+        from the noisy answers, at no privacy cost.
 
     Returns
     -------
     ReleasedCDF
-        Result computed from noisy counts and public rows. The number of private rows is not
-        protected.
+        Released distribution, computed from noisy counts and public rows. The number of private
+        rows is not protected.
 
     Raises
     ------
@@ -93,8 +95,8 @@ def release_cdf(
 
     Notes
     -----
-    If the budget suffices to detect heavy cells, an eighth of the budget is used to measure all
-    cells, and heavy cells are refined. The remaining budget measures the refined cells.
+    If the budget suffices to detect heavy cells, an eighth of it is used to measure all cells, and
+    heavy cells are refined. The remaining budget is used to measure the refined cells.
 
     Examples
     --------
@@ -134,11 +136,12 @@ class _MeasuredGrid(NamedTuple):
     Attributes
     ----------
     grid : CDFGrid
-        The cells, which are finer where there are many rows.
+        The cells, which are narrower where there are many rows.
     measurements : list of StrategyMeasurement
-        The measurement of the initial cells. Empty if the budget did not suffice for it.
+        The measurement of the initial cells. This list is empty if the budget did not suffice for
+        it.
     spent_share : Fraction
-        Spent share of the budget.
+        Share of the budget that was spent.
     """
 
     grid: CDFGrid
@@ -149,7 +152,7 @@ class _MeasuredGrid(NamedTuple):
 def _measure_and_refine(
     grid: CDFGrid, private: ColumnCounts, ledger: Ledger, max_cells: int
 ) -> _MeasuredGrid:
-    """Measure the cells of a grid with an eighth of the budget, and refine heavy cells."""
+    """Measure the cells of a grid with an eighth of the budget, and refine the heavy cells."""
     noise, n = ledger.noise, private.n
     # no cell can be heavy if even a cell with all rows is not heavy
     if detection_threshold(noise, REFINEMENT_SHARE, ledger) > n:
@@ -199,25 +202,25 @@ def posterior_cdf(
 ) -> ReleasedCDF:
     """Estimate the distribution function from noisy measurements and public rows.
 
-    The estimate is post-processing and costs no privacy.
+    The estimate is computed by post-processing, at no privacy cost.
 
     Parameters
     ----------
     grid : CDFGrid
-        The cells of the last measurement.
+        The cells used in the last measurement.
     measurements : sequence of StrategyMeasurement
-        Noisy answers of strategies on the private rows.
+        Noisy answers to the strategies' queries on the private rows.
     x_public : ndarray of shape (n_public,)
-        Public numbers; may be empty.
+        Public numbers; the array may be empty.
     n_private : int
-        Number of private rows, positive.
+        Number of private rows, which must be positive.
     trust : 'auto' or float
         As in `release_cdf`.
 
     Returns
     -------
     ReleasedCDF
-        The estimate, which is a deterministic function of the arguments.
+        The estimated distribution, which is a deterministic function of the arguments.
     """
     prior_at_edges = public_prior_at_edges(grid, x_public)
     prefix_sums = least_squares(measurements, n_private)
@@ -260,8 +263,8 @@ def posterior_cdf(
 def _shift_of_trust(trust: float, n_public: int) -> ShiftEstimates:
     """Return the rough shift that gives each public row the weight of `trust` private rows.
 
-    With this shift, the public rows have the variance of trust · n_public + 1 rows, compared with
-    n_public + 1 rows without a shift. The shift variance is the difference.
+    With this shift, the variance of the public rows is that of trust · n_public + 1 rows; without a
+    shift, it is that of n_public + 1 rows. The shift variance is the difference between the two.
     """
     rough_variance = 1 / (trust * n_public + 1) - 1 / (n_public + 1)
     shift = DistributionShift(NO_SHIFT.tilt, rough_variance, 0.0)
@@ -269,7 +272,7 @@ def _shift_of_trust(trust: float, n_public: int) -> ShiftEstimates:
 
 
 def public_prior_at_edges(grid: CDFGrid, x_public: Floats) -> PublicPrior:
-    """Return the distribution functions of public rows at the right ends of the cells of a grid."""
+    """Evaluate the public distribution functions at the right ends of the cells of a grid."""
     ends = np.append(grid.edges, grid.high)
     public_heights, tail_heights = grid.public_cdf(ends), grid.tail_cdf(ends)
     public_heights[-1] = tail_heights[-1] = 1
@@ -277,7 +280,7 @@ def public_prior_at_edges(grid: CDFGrid, x_public: Floats) -> PublicPrior:
 
 
 def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
-    """Return the distribution function with given heights at the edges of a grid.
+    """Return the distribution function that has given heights at the edges of a grid.
 
     Inside a cell, the function increases in proportion to the public distribution function, or
     linearly if the cell has no public mass.
@@ -313,7 +316,7 @@ def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
 
 
 def _check_column(name: str, values: ArrayLike) -> Floats:
-    """Return the values of one column as floats, after checking dimension and finiteness."""
+    """Return one column as floats, after checking that it is one-dimensional and finite."""
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1 or not np.isfinite(column).all():
         raise ValueError(f"{name} must be a one-dimensional array of finite numbers.")

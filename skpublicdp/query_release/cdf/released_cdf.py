@@ -16,20 +16,21 @@ from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
 from skpublicdp.typing import Codes, Floats
 
 MAX_FACTOR = 40.0
-"""Upper bound on the half-width in standard deviations, where normal tails vanish in floats."""
+"""Upper bound on the half-width, in standard deviations, beyond which normal tails vanish in
+floats."""
 
 
 class _CellPosition(NamedTuple):
-    """Positions of numbers within the cells of a `ReleasedCDF`, as arrays of equal shape.
+    """Positions of numbers within the cells of a `ReleasedCDF`, as arrays of the same shape.
 
     Attributes
     ----------
     cell : ndarray of int
         Index of the cell of each number.
     fraction : ndarray
-        Fraction of the mass of the cell at or below the number.
+        Fraction of the cell's mass that lies at or below the number.
     is_end : ndarray of bool
-        Whether the number is an end of its cell, or outside the bounds.
+        Whether the number is an end of its cell or lies outside the bounds.
     """
 
     cell: Codes
@@ -39,34 +40,34 @@ class _CellPosition(NamedTuple):
 
 @dataclass(frozen=True)
 class ReleasedCDF:
-    """Released distribution function of a column, which answers in fractions of the population.
+    """Released distribution function of a column, whose answers are fractions of the population.
 
     Attributes
     ----------
     curve : PiecewiseLinearCDF
         The distribution function.
     edges : ndarray of shape (n_cells - 1,)
-        Ends of the cells. Cells are (edges[i - 1], edges[i]]. The first cell includes the lower
-        bound, and the last cell ends at the upper bound.
+        Edges between the cells, which are the intervals (edges[i - 1], edges[i]]. The first cell
+        includes the lower bound, and the last cell ends at the upper bound.
     weights : ndarray of shape (n_cells,)
         Fraction of the population in each cell.
     atoms : ndarray
-        Values that a substantial fraction of the population shares.
+        Values that are shared by a substantial fraction of the population.
     deviations : ndarray of shape (n_cells - 1,)
         Standard deviation of the released distribution function at each edge.
     within_cell_variance : ndarray of shape (n_cells,)
-        Variance of the distribution inside each cell, as the inverse of a number of rows.
+        Variance of the distribution within each cell, as the inverse of a number of rows.
     path_length : float
-        Result of `path_length`, for simultaneous confidence bands.
+        Result of `path_length`, which determines simultaneous confidence bands.
     effective_public_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
     drift : DistributionShift
-        Estimated shift between the public and the private distribution.
+        Estimated shift between the public and private distributions.
     n_private, n_public : int
         Numbers of rows.
     covariance : ndarray of shape (n_cells - 1, n_cells - 1), or None
-        Covariance of the released distribution function at the edges. The covariance is dropped to
-        save memory if many columns are released, which makes intervals for differences longer.
+        Covariance of the released distribution function at the edges. If many columns are released,
+        the covariance is dropped to save memory, which makes intervals for differences longer.
     """
 
     curve: PiecewiseLinearCDF
@@ -85,7 +86,7 @@ class ReleasedCDF:
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the fraction of the population at or below each number x.
 
-        The fraction is 0 below the lower bound of the column and 1 from the upper bound on.
+        The fraction is 0 below the column's lower bound, and 1 at or above the upper bound.
         """
         return self.curve(np.asarray(x, dtype=float))
 
@@ -96,7 +97,7 @@ class ReleasedCDF:
         return quantiles
 
     def mean(self) -> float:
-        """Return the population mean, with numbers clipped to the bounds."""
+        """Return the population mean of the numbers after clipping to the bounds."""
         return float(np.clip(self.curve.mean(), self._low, self.curve.knots[-1]))
 
     def fraction(self, above: ArrayLike, up_to: ArrayLike) -> Floats:
@@ -152,15 +153,16 @@ class ReleasedCDF:
 
         The mean is a linear combination of the distribution function's values at the cell edges,
         with coefficients equal to the differences between the means of neighbouring cells. The
-        variance is the variance of this combination plus the variance due to the cell means.
+        variance of the mean is the variance of this combination plus the variance due to the cell
+        means.
 
         Parameters
         ----------
         level : float
             Coverage.
         simultaneous_level : float, optional
-            Level of one interval among several that must hold jointly. The interval for the larger
-            of both levels is returned.
+            Level of one interval out of several that must hold jointly. The result is the interval
+            for the larger of the two levels.
 
         Returns
         -------
@@ -207,7 +209,7 @@ class ReleasedCDF:
         Parameters
         ----------
         above, up_to : array-like of shape (n,)
-            Numbers, which may be infinite.
+            Ends of the ranges, which may be infinite.
         level : float
             Coverage.
         simultaneous : bool, default=False
@@ -241,8 +243,8 @@ class ReleasedCDF:
         level : float, default=0.95
             Coverage.
         n_intervals : float, default=1
-            Number of simultaneous intervals. Half-widths are based on Bonferroni's correction, or
-            on the simultaneous band if the band is narrower. Infinity selects the band.
+            Number of simultaneous intervals. Half-widths are based on Bonferroni's correction or on
+            the simultaneous band, whichever is narrower. Infinity selects the band.
 
         Returns
         -------
@@ -265,7 +267,7 @@ class ReleasedCDF:
 
     @property
     def _low(self) -> float:
-        """The lower bound of the column, which follows a knot at the float just below."""
+        """The lower bound of the column, which is preceded by a knot at the next smaller float."""
         return float(self.curve.knots[1])
 
     def _locate(self, x: Floats) -> _CellPosition:
@@ -284,7 +286,7 @@ class ReleasedCDF:
         """Return the error variance of the mass below a point inside a cell, given the cell's mass.
 
         The error variance is binomial with the effective number n of rows in the cell. The fraction
-        of the mass below the point is kept at least 1 / (n + 2) away from 0 and 1, since an
+        of the mass below the point is kept at least 1 / (n + 2) away from 0 and 1, since even an
         estimated fraction of 0 is uncertain.
 
         Parameters
@@ -303,8 +305,8 @@ class ReleasedCDF:
     def _difference_variance(self, above: Floats, up_to: Floats) -> Floats:
         """Return the posterior variance of cdf(up_to) - cdf(above).
 
-        The result is the variance due to the edges of both numbers' cells, plus the variance inside
-        these cells.
+        The result is the variance due to the edges of the two cells that contain the numbers, plus
+        the variance inside these cells.
 
         Parameters
         ----------
@@ -339,8 +341,8 @@ def path_length(covariance: Floats) -> float:
     """Return the path length in the tube formula, for estimates at increasing numbers.
 
     Standardised errors are unit vectors whose inner products are the correlations. The path
-    connects consecutive vectors on the unit sphere. The length of a step is the angle whose cosine
-    is the correlation of two neighbours.
+    connects consecutive vectors on the unit sphere. The length of each step is the angle whose
+    cosine is the correlation of two neighbours.
 
     Parameters
     ----------
@@ -361,7 +363,7 @@ def simultaneous_factor(length: float, level: float) -> float:
     Parameters
     ----------
     length : float
-        `path_length` of the covariance.
+        Result of `path_length` for the covariance.
     level : float
         Probability that the band holds at all numbers.
 

@@ -1,4 +1,4 @@
-"""Measurement strategies (matrix mechanism): integer matrices with exact sensitivities.
+"""Measurement strategies (matrix mechanism), given by integer matrices of exact sensitivity.
 
 The proofs are in docs/proofs/prefix_sums.md.
 """
@@ -24,23 +24,23 @@ MAX_SIGMA2_BITS = 59
 
 MAX_STRATEGY_SENSITIVITY = Sensitivity(4, 4)
 """Largest sensitivity of any strategy with the coarsest coefficients. If noise for this sensitivity
-can be sampled, the noise of all other strategies can be sampled, too."""
+can be sampled, so can the noise of all other strategies."""
 
 PREFIX_SUMS_PROOF = "docs/proofs/prefix_sums.md"
 
 
 @dataclass(frozen=True)
 class MeasurementStrategy:
-    """Integer combinations of cell counts that are measured jointly.
+    """Integer combinations of cell counts, which are measured jointly.
 
     Attributes
     ----------
     name : str
         Name of the strategy in the privacy receipt.
     matrix : ndarray of int64, shape (n_measurements, n_cells)
-        The combinations, which together with the total determine all counts.
+        The combinations, which determine all counts when the total is known.
     sensitivity : Sensitivity
-        Exact sensitivity of the answers to moving one row to another cell.
+        Exact sensitivity of the answers when one row moves to another cell.
     """
 
     name: str
@@ -56,7 +56,7 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     n_cells : int
         Number of cells, at least 2.
     mu_squared : Fraction
-        Budget μ², which determines only the precision of the rounded coefficients.
+        Budget μ², which affects only the precision of the rounded coefficients.
 
     Returns
     -------
@@ -107,10 +107,10 @@ def hierarchy_strategy(n_cells: int) -> MeasurementStrategy:
 def choose_strategy(
     n_cells: int, noise: Noise, ledger: Ledger, *, is_final: bool
 ) -> MeasurementStrategy:
-    """Return the strategy for a grid's cells before or after the refinement (`is_final`).
+    """Return the strategy for a grid before or, if `is_final`, after the refinement.
 
     The precisions of Gaussian measurements of the same cells add up, so the first measurement is
-    not wasted if no cell is heavy. Laplace measurements do not combine in this way, and their first
+    not wasted if no cell is heavy. Laplace measurements do not combine in this way, so their first
     measurement is simpler.
     """
     if isinstance(noise, Gaussian):
@@ -122,7 +122,7 @@ def choose_strategy(
 def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
     """Raise a ValueError if the noise for one column exceeds the range of the integer sampler.
 
-    The check assumes the least favourable strategy and precedes any charge.
+    The check assumes the least favourable strategy and is made before anything is charged.
     """
     if not noise_is_representable(noise, ledger.for_person(MAX_STRATEGY_SENSITIVITY)):
         raise ValueError(
@@ -135,7 +135,7 @@ def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
 def measure(
     strategy: MeasurementStrategy, counts: Integers, noise: Noise, ledger: Ledger, suffix: str = ""
 ) -> Measurement:
-    """Return a strategy's combinations of private counts with integer noise.
+    """Return a strategy's combinations of private counts with integer noise added.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def measure(
     ledger : Ledger
         Privacy ledger that is charged.
     suffix : str
-        Suffix of the receipt name if several strategies are measured.
+        Suffix of the name in the receipt if several strategies are measured.
 
     Returns
     -------

@@ -1,1 +1,1 @@
-"""Private marginal tables of integer columns."""
+"""Private marginal tables of integer-coded columns."""

@@ -1,4 +1,4 @@
-"""Allocation of the privacy budget to marginal tables that minimises the sum of all variances."""
+"""Allocation of the privacy budget to marginal tables that minimises the sum of variances."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from skpublicdp.query_release.marginals.table import MarginalEstimate
 from skpublicdp.typing import Codes, Floats
 
 N_VARIANCE_BINS = 24
-"""Number of groups into which the cells of a table are binned by prior variance."""
+"""Number of groups into which the cells of each table are binned by prior variance."""
 
 N_GRADIENT_STEPS = 300
-"""Number of multiplicative gradient steps on the shares."""
+"""Number of multiplicative gradient steps that update the shares."""
 
 
 def allocate_budget(model: MarginalModel, precision: float, power: int) -> Floats:
     """Return each table's share of the budget, computed by multiplicative gradient descent.
 
-    The objective is the sum of the expected posterior variances of all cells. The cells of a table
-    are weighted by the number of workload marginals that contain the table. The objective depends
-    only on public and released numbers.
+    The objective is the sum of the expected posterior variances of all cells. The cells of each
+    table are weighted by the number of workload marginals that contain the table. The objective
+    depends only on public and released numbers.
 
     Parameters
     ----------
     model : MarginalModel
-        The model, fitted to the first round.
+        The model, fitted to the measurements of the first round.
     precision : float
         Inverse noise variance of each cell of a table that receives the entire budget.
     power : int
-        Exponent of the precision: a table with share s has s**power times the precision of the
-        entire budget. The exponent is 1 for Gaussian noise and 2 for Laplace noise.
+        Exponent of the precision: a table that receives the share s has s**power times the
+        precision given by the entire budget. The exponent is 1 for Gaussian noise and 2 for Laplace
+        noise.
 
     Returns
     -------
@@ -77,12 +78,12 @@ def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
 
 
 class _CellBins(NamedTuple):
-    """Bins of cells from one table with similar prior variances, as arrays of shape (n_bins,).
+    """Bins of cells from the same table with similar prior variances, as arrays of shape (n_bins,).
 
     Attributes
     ----------
     variance, precision : ndarray
-        Mean prior variance of the cells, and mean precision of their measurements so far.
+        Mean prior variance of the cells, and mean precision of the measurements so far.
     weight : ndarray
         Number of cells times the number of marginals that contain the table.
     table_index : ndarray of int
@@ -98,7 +99,7 @@ class _CellBins(NamedTuple):
 def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]) -> _CellBins:
     """Group the cells of each table by prior variance into bins of nearly equal size.
 
-    Optimising over bins instead of cells saves time.
+    Optimising over bins rather than cells saves time.
     """
     variances, precisions, weights, table_indices = [], [], [], []
     for i, table in enumerate(tables):
@@ -127,8 +128,8 @@ def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr
     Returns
     -------
     csr_matrix of shape (n_tables, n_tables)
-        Entry (i, j) is the mean precision that a measurement of table j gives to a cell of table i,
-        divided by the precision of a measured cell of table j. The diagonal is 1.
+        Entry (i, j) is the mean precision with which a measurement of table j determines a cell of
+        table i, relative to the precision of a measured cell of table j. The diagonal is 1.
     """
     index_of = {table.columns: i for i, table in enumerate(tables)}
     entries: list[tuple[int, int, float]] = []

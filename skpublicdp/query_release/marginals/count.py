@@ -1,7 +1,7 @@
-"""Marginal tables: row counts for each combination of the codes of a few columns.
+"""Marginal tables, which contain the row count for each combination of codes in a few columns.
 
-A table is a sum over rows. Tables of disjoint sets of rows therefore add up, and counts do not
-depend on chunks or threads.
+A table is a sum over rows. Tables of disjoint sets of rows can therefore be added, and counts do
+not depend on how rows are divided among chunks or threads.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from numpy.typing import NDArray
 from skpublicdp.typing import Integers
 
 Attributes = tuple[int, ...]
-"""Increasing indices of the columns of a marginal."""
+"""Indices of the columns of a marginal, in increasing order."""
 
 COUNT_CHUNK_ROWS = 1 << 15
-"""Number of rows counted at a time, so that their codes fit into the processor's cache."""
+"""Number of rows counted at a time, which is small enough for their codes to fit into the
+processor's cache."""
 
 MEMORY_BYTES = 1 << 28
-"""Maximum size of a large array in bytes. Larger arrays are computed in blocks or not kept."""
+"""Maximum size of a large array in bytes. Larger arrays are computed in blocks or not kept in
+memory."""
 
 MAX_MARGINAL_CELLS = 10_000_000
-"""Maximum number of cells of one marginal. A larger table would be nearly empty."""
+"""Maximum number of cells in one marginal. A larger table would be nearly empty."""
 
 MAX_COMBINATION_ID = 1 << 62
-"""Upper bound on the integers that identify combinations of codes, below the limit of int64."""
+"""Upper bound on the integers that identify combinations of codes, which lies below the limit of
+int64."""
 
 
 def check_sizes(sizes: Sequence[int]) -> Attributes:
@@ -43,7 +46,7 @@ def check_sizes(sizes: Sequence[int]) -> Attributes:
 
 
 def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDArray[np.integer]:
-    """Return coded rows after checking that codes are integers from 0 to the size minus 1."""
+    """Return coded rows after checking that all codes are integers from 0 to size - 1."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(sizes):
         raise ValueError(
@@ -99,7 +102,7 @@ def ravel_codes(
     sizes : tuple of int
         Number of codes of each column of the data.
     dtype : integer type
-        Type of the result, which must represent the number of cells.
+        Type of the result, which must be able to represent the number of cells.
 
     Returns
     -------
@@ -116,7 +119,7 @@ def ravel_codes(
 def combination_ids(codes: Integers) -> NDArray[np.intp]:
     """Return an identifier from 0 to n_combinations - 1 for each row's combination of codes.
 
-    Unlike `ravel_codes`, this function numbers only the occurring combinations, so that it never
+    Unlike `ravel_codes`, this function numbers only the combinations that occur, so it never
     overflows.
     """
     ids, n_ids = np.zeros(len(codes), dtype=np.int64), 1  # mixed radix numbers of the codes
@@ -147,12 +150,12 @@ def marginal_tables(
     sizes : tuple of int
         Number of codes of each column.
     weights : ndarray of int64, shape (n_rows,), optional
-        Integer weights of the rows, whose sum must be below 2^53.
+        Integer weights of the rows. Their sum must be below 2^53.
 
     Returns
     -------
     ndarray of int64
-        The concatenated tables in C order. Tables of disjoint sets of rows add up.
+        The concatenated tables in C order. Tables of disjoint sets of rows can be added.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Credible intervals for released tables, from a mixture of normal distributions per cell.
+"""Credible intervals for released tables, based on a mixture of normal distributions per cell.
 
 Each component of the mixture assumes one effective public sample size
 (`effective_sizes.effective_size_posterior`) and one scale of the cell's deviation from its margins
@@ -27,18 +27,20 @@ from skpublicdp.query_release.marginals.table import MIN_UNEXPLAINED_SHARE, Marg
 from skpublicdp.typing import Codes, Floats
 
 MIN_COMPONENT_WEIGHT = 1e-4
-"""Components whose probability is below this minimum in all cells are dropped to save time."""
+"""Minimum probability of a component; components below this minimum in all cells are dropped to
+save time."""
 
 NOISE_INTERVAL_SHARE = 1 / 20
 """Failure probability of each end of the interval from the noisy answers alone, as a share of the
 failure probability of the posterior interval. The posterior interval is clipped to this interval. A
-share of 1/2 lowers coverage; see benchmarks/ablate.py."""
+share of 1/2 would lower coverage; see benchmarks/ablate.py."""
 
 QUANTILE_BISECTIONS = 34
-"""Number of bisection steps for an end, which gives a precision of 1e-10."""
+"""Number of bisection steps for each end of an interval, which gives a precision of 1e-10."""
 
 CELL_BLOCK = 2048
-"""Number of cells processed at a time, so that the components fit into a cache."""
+"""Number of cells processed at a time, which is small enough for the components to fit into a
+cache."""
 
 MIN_LOWER_END = 1e-8
 """Lower ends below this fraction are set to 0."""
@@ -48,7 +50,7 @@ MIN_VARIANCE = 1e-30
 
 
 class NoisyFractions(NamedTuple):
-    """Noisy fractions of the private rows in each cell, without information from public rows.
+    """Noisy fractions of the private rows in each cell, without any use of public rows.
 
     Attributes
     ----------
@@ -59,7 +61,7 @@ class NoisyFractions(NamedTuple):
     persons : float or ndarray
         Number of private persons to whom the fractions refer.
     gaussian : bool
-        Whether the noise is Gaussian; otherwise it is Laplace noise.
+        Whether the noise is Gaussian. If False, it is Laplace noise.
     """
 
     values: Floats
@@ -79,7 +81,7 @@ class NoisyFractions(NamedTuple):
     def length(self, fractions: Floats, failure: float) -> Floats:
         """Return the length of a normal confidence interval around each fraction.
 
-        The variance is the sum of the noise and sampling variances, and the failure probability is
+        Its variance is the sum of the noise and sampling variances, and its failure probability is
         `failure`.
         """
         variance = self.variance + fractions * (1 - fractions) / self.persons
@@ -88,7 +90,7 @@ class NoisyFractions(NamedTuple):
 
 
 class NormalMixture(NamedTuple):
-    """Posterior distributions of several fractions, which are mixtures of normal distributions.
+    """Posterior distributions of several fractions, each a mixture of normal distributions.
 
     All arrays have the shape (n_components, n_fractions). The variance of a component is noise +
     prior · fraction.
@@ -118,9 +120,9 @@ class NormalMixture(NamedTuple):
         level : float
             Level of the quantile, between 0 and 1.
         variance : callable
-            Function that maps candidates for the true fractions, shape (n_fractions,), to the
+            Function that maps candidate values of the true fractions, shape (n_fractions,), to the
             variances of the components, shape (n_components, n_fractions). As in a score interval
-            (Wilson 1927), the variance depends on the candidate.
+            (Wilson 1927), the variance depends on the candidate value.
 
         Returns
         -------
@@ -139,18 +141,18 @@ class NormalMixture(NamedTuple):
 def cap_by_noisy_interval(
     low: Floats, high: Floats, estimate: Floats, noisy: NoisyFractions, failure: float
 ) -> tuple[Floats, Floats]:
-    """Return posterior intervals shortened by using the noisy answers alone.
+    """Return posterior intervals after shortening them by means of the noisy answers.
 
-    The ends are clipped to confidence bounds from the noisy answers. The length is capped by the
-    length of a normal interval around the estimate. The normal interval itself is not used, since
-    it would be too short for a noisy answer that is far too low (Feldman and Cousins 1998).
+    The ends are clipped to confidence bounds from the noisy answers. The length is limited to that
+    of a normal interval around the estimate. The normal interval itself is not used, since it would
+    be too short for a noisy answer that is far too low (Feldman and Cousins 1998).
 
     Parameters
     ----------
     low, high : ndarray of shape (n,)
         Ends of the posterior intervals.
     estimate : ndarray of shape (n,)
-        Released fractions, which remain inside the intervals.
+        Released fractions, which remain within the intervals.
     noisy : NoisyFractions
         Noisy answers for the same cells.
     failure : float
@@ -159,7 +161,7 @@ def cap_by_noisy_interval(
     Returns
     -------
     low, high : ndarray of shape (n,)
-        Ends of the shortened intervals.
+        Ends of the intervals after shortening.
     """
     # these bounds fail much more rarely, so clipping hardly reduces coverage
     noisy_low, noisy_high = noisy.bounds(failure * NOISE_INTERVAL_SHARE)
@@ -181,7 +183,7 @@ class TablePosterior:
     columns : tuple of int
         Columns of the table.
     cells : CellBatch
-        Cells of the table in C order, with positive independence estimates.
+        Cells of the table in C order; their independence estimates must be positive.
     estimate : ndarray
         The released fractions, with one axis for each column.
     effective_size : float
@@ -189,10 +191,10 @@ class TablePosterior:
     sizes : EffectiveSizePosterior
         Posterior of the effective public sample size.
     scales : ndarray of shape (n_scales,), or None
-        Posterior of the scale of the table's deviations from its margins; see `scales`. None for a
-        single column, which has no margins.
+        Posterior of the scale of the table's deviations from its margins; see `scales`. It is None
+        for a single column, which has no margins.
     margins : sequence of TablePosterior
-        Posteriors of the tables over proper subsets of the columns.
+        Posteriors of the tables over all proper subsets of the columns.
     """
 
     columns: Attributes
@@ -205,7 +207,7 @@ class TablePosterior:
 
     @cached_property
     def deviation_variances(self) -> Floats:
-        """Mean squared error of each cell given exact margins, shape (n_sizes, n_cells).
+        """Mean squared error of each cell assuming exact margins, shape (n_sizes, n_cells).
 
         The error depends on the effective public sample size; see `sizes`.
         """
@@ -215,7 +217,7 @@ class TablePosterior:
         return variances
 
     def deviations(self, persons: float) -> Floats:
-        """Return the expected root mean squared error of each cell, in the shape of the table.
+        """Return the expected root mean squared error of each cell, in the table's shape.
 
         The error includes the sampling error of `persons` private persons.
         """
@@ -241,12 +243,12 @@ class TablePosterior:
         cells : ndarray of int, shape (n,)
             Flat indices of the cells, in C order.
         level : float
-            Coverage, on average over cells.
+            Average coverage over all cells.
         noisy : NoisyFractions
-            The noisy answers for these cells.
+            Noisy answers for these cells.
         groups : TablePosterior, optional
-            Posterior of the table over some of the columns. If given, the intervals are for shares,
-            i.e. fractions of the rows that agree with the cell in these columns.
+            Posterior of a table over some of the columns. If it is given, the intervals refer to
+            shares, i.e. fractions of the rows that agree with the cell in these columns.
 
         Returns
         -------
@@ -274,9 +276,9 @@ class TablePosterior:
     ) -> tuple[Floats, Floats]:
         """Return the lower and upper interval ends for shares, as in `intervals`.
 
-        A cell inherits the error of its group's fraction in proportion (see `_margin_variances`),
-        so that this error does not change the share. Given the group's fraction, the share is a
-        fraction of the private persons in the group.
+        Each cell inherits the error of the group's fraction in proportion (see
+        `_margin_variances`), so this error does not change the share. Conditional on the group's
+        fraction, the share is a fraction of the private persons in the group.
         """
         assert isinstance(noisy.persons, float)
         group_codes = self._codes_in(cells, groups.columns)
@@ -303,9 +305,9 @@ class TablePosterior:
         return np.where(is_known, low, 0), np.where(is_known, np.minimum(high, 1), 1)
 
     def _mixture(self, cells: Codes, exact_columns: Attributes = ()) -> NormalMixture:
-        """Return the posterior of selected cells, a mixture over effective sizes and scales.
+        """Return the posterior of selected cells: a mixture over effective sizes and scales.
 
-        The components of `_mixtures_by_size` are concatenated. The variance due to errors of the
+        The components of `_mixtures_by_size` are concatenated. The variance due to errors in the
         margins is added to the prior variance. Margins over `exact_columns` are treated as exact.
         """
         estimate = self.estimate.ravel()[cells]
@@ -329,10 +331,10 @@ class TablePosterior:
         return joined._replace(weights=joined.weights / joined.weights.sum(axis=0))
 
     def _mixtures_by_size(self, cells: Codes) -> Iterator[NormalMixture]:
-        """Yield the posterior of selected cells for each effective size, given exact margins.
+        """For each effective size, yield the posterior of selected cells, assuming exact margins.
 
-        Each mixture has one component per likely scale of a cell's deviation from its margins. A
-        single column has only one component.
+        Each mixture has one component for every likely scale of a cell's deviation from the
+        margins. For a single column, there is only one component.
         """
         selected = self.cells.select(cells)
         base, public = selected.independence_estimate, selected.public
@@ -369,7 +371,7 @@ class TablePosterior:
             )
 
     def _deviation_variances(self, cells: Codes) -> Floats:
-        """Return the mean squared error of selected cells given exact margins, for each size.
+        """For each size, return the mean squared error of selected cells, assuming exact margins.
 
         Returns
         -------
@@ -388,10 +390,10 @@ class TablePosterior:
         return np.stack(variances)
 
     def _margin_variances(self, cells: Codes, exact_columns: Attributes = ()) -> Floats:
-        """Return the variance in selected cells due to errors of the margins, for each size.
+        """For each size, return the variance of selected cells due to errors in the margins.
 
-        A cell inherits an error in proportion to its share of the margin cell. Margins over
-        `exact_columns` are treated as exact.
+        Each cell inherits a part of the margin cell's error, in proportion to the cell's share of
+        the margin cell. Margins over `exact_columns` are treated as exact.
 
         Returns
         -------
@@ -411,7 +413,7 @@ class TablePosterior:
         return variances
 
     def _codes_in(self, cells: Codes, columns: Attributes) -> tuple[Codes, ...]:
-        """Return the codes of selected cells in some table columns, as one array per column."""
+        """Return the codes of selected cells in some of the columns, as one array per column."""
         codes = np.unravel_index(cells, self.estimate.shape)
         return tuple(
             code for code, column in zip(codes, self.columns, strict=True) if column in columns
@@ -421,23 +423,23 @@ class TablePosterior:
 def _mixture_interval(
     mixture: NormalMixture, estimate: Floats, level: float, noisy: NoisyFractions
 ) -> tuple[Floats, Floats]:
-    """Return the lower and upper ends of credible intervals for fractions with a given posterior.
+    """Return the lower and upper ends of credible intervals for fractions, given their posterior.
 
     Parameters
     ----------
     mixture : NormalMixture
-        Posterior of n fractions, before the sampling of persons.
+        Posterior of n fractions, not yet including the sampling of persons.
     estimate : ndarray of shape (n,)
         Released fractions.
     level : float
-        Coverage, on average over fractions.
+        Average coverage over all fractions.
     noisy : NoisyFractions
         The noisy answers for these fractions.
     """
     failure = 1 - level
 
     def variance(fraction: Floats) -> Floats:
-        """Return the variances of the components, given candidates for the true fractions."""
+        """Return the variances of the components, given candidate values of the true fractions."""
         sampling_variance = fraction * (1 - fraction) / noisy.persons
         total: Floats = mixture.noise + mixture.prior * fraction + sampling_variance
         return total
@@ -451,7 +453,7 @@ def _mixture_interval(
 
 
 def _blocks(n_cells: int) -> Iterator[Codes]:
-    """Yield the cell indices from 0 to n_cells - 1, as arrays of up to `CELL_BLOCK` indices."""
+    """Yield the cell indices from 0 to n_cells - 1 in arrays of up to `CELL_BLOCK` indices."""
     for start in range(0, n_cells, CELL_BLOCK):
         yield np.arange(start, min(start + CELL_BLOCK, n_cells))
 
@@ -466,10 +468,10 @@ def table_posteriors(
     Parameters
     ----------
     tables_by_width : mapping of int to sequence of MarginalEstimate
-        The tables by number of columns, in increasing order, since a posterior refers to the
-        posteriors of its margins.
+        The tables, grouped by number of columns in increasing order, since each posterior refers to
+        the posteriors of the margins.
     effective_size, sizes : mapping
-        Effective public sample size and its posterior, by number of columns.
+        Effective public sample size and the posterior of this size, by number of columns.
     """
     posteriors: dict[Attributes, TablePosterior] = {}
     for width, tables in tables_by_width.items():
@@ -496,8 +498,9 @@ def table_posteriors(
 def _cell_batch(table: MarginalEstimate) -> CellBatch:
     """Return the cells of a fitted table as flat arrays in C order.
 
-    A single column has no margins. The variance of its fraction q is then proportional to q (1 -
-    q), as in a binomial distribution, and its values are the measured values.
+    A single column has no margins. The variance of a fraction q in a single column is therefore
+    proportional to q (1 - q), as in a binomial distribution, and the values are the measured
+    values.
     """
     is_single_column = len(table.columns) == 1
     if is_single_column:

@@ -1,7 +1,7 @@
-"""Iterative proportional fitting (raking), and I-projection of noisy tables onto fixed margins.
+"""Iterative proportional fitting (raking), and I-projection of noisy tables to fixed margins.
 
 Tables of the same shape are solved as a batch along axis 0. Each further axis has one margin, which
-is the sum over this axis. The summed axis remains with length 1.
+is the sum over this axis. The summed axis is kept with length 1.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ MAX_IPF_SWEEPS = 50
 """Maximum number of sweeps of iterative proportional fitting for an entire table."""
 
 MAX_NEWTON_CYCLES = 20
-"""Maximum number of Newton cycles, after which proportional fitting removes the remaining
+"""Maximum number of Newton cycles. Afterwards, proportional fitting removes any remaining
 deviation."""
 
 MARGIN_TOLERANCE = 1e-7
-"""Newton cycles stop if no sum deviates from its margin by more than this."""
+"""Newton cycles stop when no sum deviates from the margin by more than this tolerance."""
 
 IPF_TOLERANCE = 1e-3 * MARGIN_TOLERANCE
-"""Iterative proportional fitting stops if no sum deviates from its margin by more than this. The
-tolerance is small because sweeps are cheap."""
+"""Iterative proportional fitting stops when no sum deviates from the margin by more than this
+tolerance, which is small because sweeps are cheap."""
 
 REPAIR_TOLERANCE = 1e-4
 """Deviation from a margin, as a fraction of the rows, above which a table is repaired."""
 
 MIN_REPAIRED_SHARE = 1e-3
-"""Share of its independence estimate to which a repair raises each smaller cell."""
+"""A repair raises cells to at least this share of their independence estimate."""
 
 REPAIR_SWEEPS = 100
 """Maximum number of sweeps of iterative proportional fitting in a repair."""
 
 MIN_PRIOR_RATIO = 1e-12
-"""Minimum weight of the prior relative to the measurement, which keeps divisions finite."""
+"""Minimum weight of the prior relative to the measurement, which avoids division by zero."""
 
 MAX_PRIOR_RATIO = 1e6
-"""Maximum weight of the prior relative to the measurement. A larger weight changes no released
-digit.
+"""Maximum weight of the prior relative to the measurement. A larger weight would not change any
+released digit.
 """
 
 
@@ -58,14 +58,14 @@ def ipf(tables: Floats, margins: Sequence[Floats], max_sweeps: int) -> Floats:
     tables : ndarray of shape (n_tables, ...)
         Nonnegative tables.
     margins : sequence of ndarray
-        Sums over axis 1, axis 2 and so on, where the summed axis has length 1.
+        Sums over axis 1, axis 2 and so on; the summed axis is kept with length 1.
     max_sweeps : int
         Maximum number of sweeps over all margins.
 
     Returns
     -------
     ndarray of shape (n_tables, ...)
-        The scaled tables. Zero cells stay zero, even if their margin is positive.
+        The scaled tables. Cells that are zero remain zero, even if their margin is positive.
 
     Examples
     --------
@@ -95,9 +95,9 @@ def fit_with_fixed_margins(
     prior : ndarray of shape (n_tables, ...)
         Prior fractions, positive.
     ratio : ndarray of shape (n_tables, ...)
-        Weight r of the prior relative to a cell's noisy value, as a fraction of the rows.
+        Weight r of the prior relative to the cell's noisy value, as a fraction of the rows.
     values, precisions : ndarray of shape (n_tables, ...)
-        Noisy fractions y, and their positive inverse variances W.
+        Noisy fractions y, and the inverse variances W, which are positive.
     margins : sequence of ndarray
         As in `ipf`.
 
@@ -108,14 +108,15 @@ def fit_with_fixed_margins(
 
     Notes
     -----
-    Each margin cell has a Lagrange multiplier, and ν is the sum of the multipliers of the margins
-    of a cell. The cell is r ω(log(prior / r) + (y + ν / W) / r) with Wright's ω (Corless and
-    Jeffrey 2002). The multipliers are updated by Newton steps, one margin after the other.
+    Each margin cell has a Lagrange multiplier, and ν is the sum of the multipliers of a cell's
+    margins. The value of the cell is r ω(log(prior / r) + (y + ν / W) / r), where ω is Wright's
+    function (Corless and Jeffrey 2002). The multipliers are updated by Newton steps, one margin
+    after the other.
 
-    The sum over a margin's cells is convex in the multiplier. Therefore Newton steps from above
-    never overshoot. From below, the Newton step is applied to the logarithm of the sum. The step is
-    limited to the smallest step for which a single cell reaches the margin, so that the sum exceeds
-    the margin at most by a factor equal to the number of cells.
+    Since the sum over a margin's cells is a convex function of the multiplier, Newton steps from
+    above never overshoot. From below, Newton's method is applied to the logarithm of the sum. The
+    step is no larger than the smallest step at which a single cell reaches the margin. Therefore,
+    the sum exceeds the margin at most by a factor equal to the number of cells.
     """
     r = np.clip(ratio, MIN_PRIOR_RATIO, MAX_PRIOR_RATIO)
     # argument of ω for multipliers of 0
@@ -146,10 +147,10 @@ def fit_with_fixed_margins(
 
 
 def _repair_unconverged(tables: Floats, margins: Sequence[Floats]) -> Floats:
-    """Repair the tables that are far from their margins, rake them again, and return all tables.
+    """Repair and rake the tables that are far from their margins, and return all tables.
 
-    The repair raises nearly empty cells, which proportional fitting cannot raise because it only
-    multiplies. `tables`, of shape (n_tables, ...), is changed in place.
+    The repair raises nearly empty cells. Proportional fitting cannot do so because it only
+    multiplies. The array `tables`, of shape (n_tables, ...), is changed in place.
     """
     max_deviation = np.zeros(len(tables))
     for axis, margin in enumerate(margins, 1):

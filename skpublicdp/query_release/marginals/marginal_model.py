@@ -1,8 +1,8 @@
-"""Hierarchical estimation of all workload marginals from noisy tables and public rows.
+"""Hierarchical estimation of all workload marginals, using noisy tables and public rows.
 
 Tables are estimated in order of increasing width (number of columns), given the estimates of their
-margins. All inputs are released or public numbers. All values are fractions, and a precision is an
-inverse variance.
+margins. All inputs are released or public numbers. All values are fractions, and the precision of a
+value is its inverse variance.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ from skpublicdp.query_release.marginals.table import (
 from skpublicdp.typing import Floats
 
 DOMINANT_SHARE = 0.5
-"""Share of the prior variance along an axis above which a cell is dominant. Other cells along the
-axis, which vary less, must compensate for a deviation of a dominant cell."""
+"""Share of the prior variance along an axis above which a cell is dominant. If a dominant cell
+deviates, the other cells along the axis, which vary less, must compensate for it."""
 
 MAX_RELATIVE_NOISE = 0.3
-"""Maximum ratio of noise to prior variance for which a dominant cell shifts the other priors."""
+"""Maximum ratio of noise variance to prior variance at which a dominant cell shifts the other
+priors."""
 
 COMMON_PRIOR_WEIGHT = 0.1
-"""Prior weight against a common deviation of all cells, relative to the weight against a deviation
-of one cell."""
+"""Prior weight against a deviation common to all cells, relative to the weight against a deviation
+of a single cell."""
 
 NON_DOMINANT_WEIGHT = 1e-3
 """Relative weight of measurements of non-dominant cells."""
@@ -74,13 +75,13 @@ MIN_EFFECTIVE_SIZE = 1e-9
 class MarginalModel:
     """Bayesian estimates of all marginal tables of a workload and of their margins.
 
-    Each round of noisy tables is passed to `update`, which estimates all tables. Finally,
+    After each round, the noisy tables are passed to `update`, which estimates all tables. Finally,
     `make_consistent` makes all tables agree on shared columns.
 
     Parameters
     ----------
     public : ndarray of int, shape (n_public, n_columns)
-        Codes of the public rows; may be empty.
+        Codes of the public rows; the array may be empty.
     sizes : tuple of int
         Number of codes of each column.
     workload : iterable of tuple of int
@@ -88,7 +89,7 @@ class MarginalModel:
     n_private : float
         Number of private persons, which determines the sampling error.
     trust : "auto" or float
-        Effective public sample size, or "auto" for an estimate from the noisy answers.
+        Effective public sample size, or "auto" to estimate this size from the noisy answers.
 
     Attributes
     ----------
@@ -122,7 +123,7 @@ class MarginalModel:
         self._effective_sizes: dict[int, EffectiveSizePosterior] = {}
 
     def update(self, measurements: Mapping[Attributes, TableMeasurement]) -> None:
-        """Add noisy tables to those from earlier rounds, and re-estimate all tables."""
+        """Add new noisy tables to those from earlier rounds, and re-estimate all tables."""
         for columns, measurement in measurements.items():
             self.tables[columns].add(measurement.values, 1 / measurement.variance)
         self.fit()
@@ -140,8 +141,8 @@ class MarginalModel:
     def make_consistent(self) -> None:
         """Make all tables agree on shared columns.
 
-        Each table is replaced by an average over itself and the sums of wider tables, and is then
-        adjusted to its margins.
+        Each table is replaced by an average of this table and the sums of wider tables, and is then
+        adjusted to agree with its margins.
         """
         unconstrained = {columns: table.unconstrained() for columns, table in self.tables.items()}
         for tables in self._tables_by_width.values():
@@ -173,10 +174,10 @@ class MarginalModel:
             ]
 
     def _fit_independence_estimates(self, tables: Sequence[MarginalEstimate]) -> None:
-        """Set the pooled measurements, independence estimates and raked public fractions of tables.
+        """Set the pooled measurements, independence estimates and raked public fractions.
 
-        Attributes of the tables are changed in place. All tables must have the same number of
-        columns, and their margins must have been estimated before.
+        The attributes of the given tables are changed in place. All tables must have the same
+        number of columns, and their margins must have been estimated before.
         """
         for table in tables:
             self._pool_measurements(table)
@@ -192,8 +193,8 @@ class MarginalModel:
     def _pool_measurements(self, table: MarginalEstimate) -> None:
         """Set `values` and `precisions` of a table by pooling its measurement with wider tables.
 
-        A wider table measures this table by the sum over its other columns. Measurements are
-        weighted by precision.
+        A wider table, summed over its other columns, is also a measurement of this table. All
+        measurements are weighted by precision.
         """
         weighted_sum = table.precision * table.measured
         precisions = np.full(table.shape, table.precision)
@@ -224,8 +225,8 @@ class MarginalModel:
     ) -> tuple[float, EffectiveSizePosterior]:
         """Return the effective public sample size for tables of one width, and its posterior.
 
-        The size is estimated from the squared differences of measured and public fractions, in
-        excess of noise and sampling errors. If `trust` is a number, it replaces the estimate.
+        The size is estimated from the squared differences between measured and public fractions
+        that exceed noise and sampling errors. If `trust` is a number, it replaces the estimate.
         """
         n_public = float(len(self._public))
         if not n_public:
@@ -249,19 +250,19 @@ class MarginalModel:
 
 
 class _ShiftEvidence(NamedTuple):
-    """Measured cells of a table as flat arrays, which are arguments of `effective_sample_size`.
+    """Measured cells of a table as flat arrays, to be passed to `effective_sample_size`.
 
     Attributes
     ----------
     squared_differences : ndarray
-        Squared differences of measured and public fractions after removing the effects of all
+        Squared differences between measured and public fractions, after removing the effects of all
         margins.
     variances_per_shift : ndarray
         Variance of each difference per unit of shift variance.
     noise_variances : ndarray
         Noise variance of each difference.
     degrees_of_freedom : ndarray
-        Degrees of freedom of each difference. All other degrees of freedom are fixed by the
+        Degrees of freedom of each difference. The remaining degrees of freedom are fixed by the
         margins.
     """
 
@@ -272,7 +273,7 @@ class _ShiftEvidence(NamedTuple):
 
 
 def _shift_evidence(table: MarginalEstimate, n_public: float) -> _ShiftEvidence:
-    """Return the measured cells of a table for estimating a distribution shift."""
+    """Return the measured cells of a table, which are used to estimate a distribution shift."""
     # if a column has a single code, margins determine the table and no cell is free
     is_informative = (table.precisions > 0) & (table.residual_noise_share > 0)
     variances_per_shift = shift_variance_scale(table, n_public)[is_informative]
@@ -309,7 +310,7 @@ def _pooled_margin(
     Parameters
     ----------
     table : MarginalEstimate
-        The table to which wider tables are summed.
+        The table for which wider tables are summed.
     unconstrained : mapping of tuple of int to UnconstrainedEstimate
         Estimates of all tables, by columns.
 
@@ -334,16 +335,16 @@ def _nearest_consistent(
 ) -> Floats:
     """Return the tables with given margins that are nearest to given fractions.
 
-    `fit_with_fixed_margins` uses the fractions both as prior and as values. The distance is then
-    weighted by the posterior precision 1/prior + 1/noise, and no cell becomes negative. Unmeasured
-    tables are fitted by iterative proportional fitting.
+    The fractions are passed to `fit_with_fixed_margins` both as prior and as values. As a result,
+    the distance is weighted by the posterior precision 1/prior + 1/noise, and no cell becomes
+    negative. Unmeasured tables are fitted by iterative proportional fitting.
 
     Parameters
     ----------
     means : ndarray of shape (n_tables, ...)
-        Fractions of tables with the same shape.
+        Fractions of tables that have the same shape.
     unconstrained : sequence of UnconstrainedEstimate
-        Estimates whose variances are used.
+        Estimates from which only the variances are used.
     margins : sequence of ndarray
         As in `ipf`.
     """
@@ -361,7 +362,7 @@ def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats
     tables : sequence of MarginalEstimate
         Tables with priors and pooled measurements.
     ratios : sequence of ndarray
-        For each table, the weight of the prior of each cell relative to its measurement.
+        For each table, the weight of each cell's prior relative to the measurement.
     """
     ratio_of_columns = {table.columns: ratio for table, ratio in zip(tables, ratios, strict=True)}
     for group in solvable_groups(tables):
@@ -372,14 +373,14 @@ def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats
 
 
 def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
-    """Return the estimated fractions of equally shaped tables, all measured or all unmeasured.
+    """Return the estimated fractions of tables of equal shape, either all measured or none.
 
     Parameters
     ----------
     group : sequence of MarginalEstimate
         Tables with priors and pooled measurements.
     ratio : ndarray of shape (n_tables, ...)
-        Weight of the prior of each cell relative to its measurement.
+        Weight of each cell's prior relative to the measurement.
 
     Returns
     -------
@@ -403,7 +404,7 @@ def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
 
 
 def _set_deviation_variances(table: MarginalEstimate, fractions: Floats) -> None:
-    """Set the prior and posterior variances of a table's cells under exact margins."""
+    """Set the prior and posterior variances of a table's cells, assuming exact margins."""
     if not table.parents:  # single column: Var(q) is proportional to q (1 - q)
         table.unexplained_share = np.maximum(1 - fractions, MIN_UNEXPLAINED_SHARE)
     # an estimate below its prior because of noise is no less uncertain
@@ -422,12 +423,12 @@ def _follow_dominant_cells(
     precisions: Floats,
     margins: Sequence[Floats],
 ) -> Floats:
-    """Return priors adjusted to the measurements of dominant cells (`DOMINANT_SHARE`).
+    """Return priors, adjusted to the measurements of dominant cells (see `DOMINANT_SHARE`).
 
-    Priors treat the deviations of cells as independent. If two columns exclude each other, a block
-    of cells is empty although the product of its margins is large. All priors in the block then err
-    in the same direction. Therefore common deviations are estimated first, mainly from precisely
-    measured dominant cells and with less weight on the priors.
+    The priors treat deviations in different cells as independent. If two columns exclude each
+    other, a block of cells is empty although the product of its margins is large. In this case, all
+    priors in the block err in the same direction. Therefore, common deviations are estimated first,
+    mainly from precisely measured dominant cells, with less weight on the priors.
 
     Parameters
     ----------
@@ -439,7 +440,7 @@ def _follow_dominant_cells(
     Returns
     -------
     ndarray of shape (n_tables, ...)
-        Prior means.
+        Adjusted prior means.
     """
     shares = np.stack([largest_shares(variance) for variance in prior_variance])
     is_dominant = shares > DOMINANT_SHARE

@@ -1,6 +1,7 @@
 """Private release of marginal tables in two rounds of measurements.
 
-The second round allocates the remaining budget according to the estimates of the first round.
+In the second round, the remaining budget is allocated according to the estimates of the first
+round.
 
 Private rows are used only in integer tables, to which exact integer noise is added. Everything else
 is post-processing. The sensitivity is proved in docs/proofs/marginals.md.
@@ -41,8 +42,8 @@ MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
 """Maximum share of the budget for the first round, chosen in benchmarks/ablate.py."""
 
 MIN_FIRST_ROUND_SHARE = Fraction(1, 4)
-"""Minimum share for a first round with Gaussian noise, large enough to detect a shift of the public
-rows. Chosen in benchmarks/ablate.py."""
+"""Minimum share for the first round with Gaussian noise, which is large enough to detect a shift of
+the public rows. Chosen in benchmarks/ablate.py."""
 
 SHARE_DENOMINATOR = 1 << 30
 """Common denominator of the shares of the second round."""
@@ -55,7 +56,7 @@ MARGINALS_PROOF = "docs/proofs/marginals.md"
 
 @dataclass(frozen=True, eq=False)
 class MarginalRelease:
-    """Released marginal tables, estimated from noisy tables and public rows.
+    """Released marginal tables, which are estimated from noisy tables and public rows.
 
     Attributes
     ----------
@@ -67,15 +68,15 @@ class MarginalRelease:
     sizes : tuple of int
         Number of codes of each column.
     effective_public_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
     measured : mapping of tuple of int to TableMeasurement
-        Pooled noisy answers for each table, without information from public rows.
+        Pooled noisy answers for each table, computed without information from public rows.
     persons : float
         Number of private persons.
     gaussian : bool
-        Whether the noise is Gaussian; otherwise it is Laplace noise.
+        Whether the noise is Gaussian. If False, it is Laplace noise.
     posteriors : mapping of tuple of int to TablePosterior
-        Posteriors of the cells. Empty for lists of queries.
+        Posteriors of the cells. The mapping is empty for lists of queries.
     """
 
     fractions: Mapping[Attributes, Floats] = field(repr=False)
@@ -88,12 +89,12 @@ class MarginalRelease:
     posteriors: Mapping[Attributes, TablePosterior] = field(default_factory=dict, repr=False)
 
     def noisy(self, columns: Attributes, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
-        """Return the noisy fractions of selected cells of a table, without a model.
+        """Return the noisy fractions of selected cells in a table, without using a model.
 
         Parameters
         ----------
         columns : tuple of int
-            Columns of the table, increasing.
+            Columns of the table, in increasing order.
         codes : tuple of ndarray of int, each of shape (n,)
             Codes of the cells, one array for each column.
         """
@@ -107,8 +108,8 @@ class MarginalRelease:
     ) -> Floats:
         """Return credible intervals for selected cells of a table, shape (n, 2).
 
-        Each interval holds separately with probability `level`, not simultaneously. Columns and
-        codes are as in `noisy`.
+        Each interval holds separately with probability `level`, not simultaneously. The parameters
+        `columns` and `codes` are as in `noisy`.
         """
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
         return self.posteriors[columns].intervals(cells, level, self.noisy(columns, codes))
@@ -161,17 +162,19 @@ def release_marginals(
     Parameters
     ----------
     codes_private : ndarray of int, shape (n_private, n_columns)
-        Codes of the private rows, from 0 to below the size of the column.
+        Codes of the private rows, from 0 to the size of the column minus 1.
     codes_public : ndarray of int, shape (n_public, n_columns)
-        Codes of the public rows; may be empty.
+        Codes of the public rows; the array may be empty.
     sizes : sequence of int
         Public number of codes of each column.
     workload : iterable of sequences of int
         Columns of each marginal.
     ledger : Ledger
-        Privacy ledger. The entire budget is spent on Gaussian noise, or on Laplace noise if δ = 0.
+        Privacy ledger. Ledger whose entire budget is spent on Gaussian noise, or on Laplace noise
+        if δ = 0.
     trust : "auto" or float, default="auto"
-        Effective public sample size, in private rows. "auto" estimates it from the noisy answers.
+        Effective size of the public sample, in private rows. "auto" estimates it from the noisy
+        answers.
 
     Returns
     -------
@@ -181,9 +184,9 @@ def release_marginals(
     Notes
     -----
     With Gaussian noise, the first round spends between a quarter and a half of the budget evenly on
-    the tables and all of their margins. With δ = 0, it spends up to half of the budget on the
-    single columns. The second round allocates the remaining budget to minimise the expected errors.
-    `MarginalModel` combines both rounds with the public rows, cell by cell.
+    the tables and all of their margins. With δ = 0, the first round spends up to half of the budget
+    on the single columns. In the second round, the remaining budget is allocated so as to minimise
+    the expected errors. For each cell, `MarginalModel` combines both rounds with the public rows.
 
     Examples
     --------
@@ -227,16 +230,16 @@ def release_tables(
     Parameters
     ----------
     count : callable
-        Function that returns `marginal_tables` of the private rows, given the columns of the
-        tables.
+        Function that returns the result of `marginal_tables` for the private rows, given the
+        columns of each table.
     n_private : int
         Number of private rows.
     public : ndarray of int, shape (n_public, n_columns)
-        Codes of the public rows; may be empty.
+        Codes of the public rows; the array may be empty.
     sizes, workload, ledger, trust
         As in `release_marginals`.
     weight_totals : WeightTotals, optional
-        Released totals of the weights if `count` sums integer row weights.
+        Released totals of the weights, if `count` sums integer row weights.
 
     Returns
     -------
@@ -272,19 +275,19 @@ def release_tables(
 
 
 class _RowUnits(NamedTuple):
-    """Units of the integer tables in a release, and the size of the underlying sample.
+    """Units of a release's integer tables, and the size of the underlying sample.
 
     Attributes
     ----------
     total : float
-        Total over all private rows: their number, or the released sum of weights in units of the
-        maximum weight.
+        Total over all private rows, i.e. the number of rows, or the released sum of weights in
+        units of the maximum weight.
     per_row : int
         Integer that a row with the maximum weight adds to a cell, which is 1 without weights.
     sensitivity : Sensitivity
-        Largest change of a table when one row is replaced.
+        Largest change in a table when one row is replaced.
     sample_size : float
-        Number of private rows, or their effective number under unequal weights.
+        Number of private rows, or the effective number if weights are unequal.
     """
 
     total: float
@@ -294,7 +297,7 @@ class _RowUnits(NamedTuple):
 
 
 def _row_units(n_private: int, weight_totals: WeightTotals | None) -> _RowUnits:
-    """Return the units of row counts, or of weight sums if weight totals are given."""
+    """Return the units of row counts or, if weight totals are given, of weight sums."""
     if weight_totals is None:
         return _RowUnits(n_private, 1, TABLE_SENSITIVITY, n_private)
     return _RowUnits(
@@ -310,7 +313,7 @@ def _refine_total(
     weight_totals: WeightTotals,
     measurements: dict[Attributes, TableMeasurement],
 ) -> tuple[_RowUnits, dict[Attributes, TableMeasurement]]:
-    """Return units with a more accurate sum of weights, and rescaled measurements.
+    """Return units with a more accurate sum of weights, and the rescaled measurements.
 
     The cells of each measured table also add up to the sum of the weights. All of these estimates
     are averaged with precision weights.
@@ -333,7 +336,7 @@ def _refine_total(
 def _split_tables(
     flat_counts: Integers, tables: Mapping[Attributes, MarginalEstimate]
 ) -> dict[Attributes, Integers]:
-    """Split one flat array of counts into the tables, each in its own shape."""
+    """Split a flat array of counts into tables, each with its own shape."""
     ends = np.cumsum([math.prod(table.shape) for table in tables.values()])
     return {
         columns: counts.reshape(table.shape)
@@ -384,14 +387,14 @@ def _released_tables(model: MarginalModel, sizes: Attributes, *, gaussian: bool)
 
 
 class _FirstRound(NamedTuple):
-    """Budget of the first round of a marginal release, and its allocation to the tables.
+    """Budget of a marginal release's first round, and its allocation to the tables.
 
     Attributes
     ----------
     share : Fraction
         Share of the entire budget.
     table_shares : dict of tuple of int to Fraction
-        Share of each table in the budget of the round, which is 0 for unmeasured tables.
+        Share of the round's budget that each table receives, which is 0 for unmeasured tables.
     """
 
     share: Fraction
@@ -401,21 +404,21 @@ class _FirstRound(NamedTuple):
 def _plan_first_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, units: _RowUnits
 ) -> _FirstRound:
-    """Plan the first round: its share of the budget, split evenly over the measured tables.
+    """Plan the first round, whose share of the budget is split evenly over the measured tables.
 
-    The round receives the share for which the noise variance of a count equals n, which is of the
-    order of the sampling variance. Gaussian noise is added to all tables, since the precisions of
-    both rounds add up. Laplace noise is added only to single columns, since half of a Laplace
-    budget gives only a quarter of the precision.
+    The round receives the share at which the noise variance of a count equals n, since the sampling
+    variance is of the same order. With Gaussian noise, all tables are measured, since the
+    precisions of both rounds add up. With Laplace noise, only single columns are measured, since
+    half of a Laplace budget gives only a quarter of the precision.
 
     Parameters
     ----------
     model : MarginalModel
-        Only the columns of its tables are used.
+        Model, of which only the columns of the tables are used.
     noise : Gaussian or Pure
         The whole budget.
     ledger : Ledger
-        Privacy ledger, for the number of rows per person. Nothing is charged.
+        Privacy ledger, which provides the number of rows per person. Nothing is charged.
     units : _RowUnits
         Units of the tables.
     """
@@ -441,7 +444,7 @@ def _plan_first_round(
 def _check_noise_scale(
     first_round: _FirstRound, noise: Noise, ledger: Ledger, units: _RowUnits
 ) -> None:
-    """Raise a ValueError if the noise of the first round exceeds the range of the sampler."""
+    """Raise a ValueError if the noise of the first round exceeds the sampler's range."""
     smallest_event = noise.scaled(first_round.share * max(first_round.table_shares.values()))
     if not noise_is_representable(smallest_event, ledger.for_person(units.sensitivity)):
         raise ValueError(
@@ -455,8 +458,9 @@ def _plan_second_round(
 ) -> dict[Attributes, Fraction]:
     """Return each table's share of the remaining budget, computed by `allocate_budget`.
 
-    Shares are rounded down to multiples of 2^-30. A share is 0 if its noise would exceed the range
-    of the sampler. Parameters are as in `_plan_first_round`, with a fitted model.
+    Shares are rounded down to multiples of 2^-30. A share is 0 if the required noise would exceed
+    the range of the sampler. The parameters are those of `_plan_first_round`, but the model must be
+    fitted.
     """
     sensitivity = ledger.for_person(units.sensitivity)
     _, variance = noise_scale(noise, sensitivity)

@@ -1,11 +1,11 @@
-"""Posterior of the scale of deviations from margins, under a hierarchical prior.
+"""Posterior of the scale of deviations from the margins, under a hierarchical prior.
 
 A cell with independence estimate b and fraction q deviates from b with variance g √b q, where g is
-the scale of the cell. `shrink_to_margins` estimates a mixture over g by empirical Bayes, which is
-overconfident: if noise hides deviations, the estimate of g tends to 0. Therefore intervals
-integrate over g. The prior has three levels. The logarithm of g is normal around log G, where G is
-the scale of the cell's table, and log G is normal around log S, where S is the scale of the
-population. A point mass at 0 represents populations whose margins determine all tables.
+the scale of the cell. The empirical Bayes mixture over g in `shrink_to_margins` is overconfident:
+if noise hides deviations, the estimate of g tends to 0. Therefore intervals integrate over g. The
+prior has three levels. The logarithm of g is normal around log G, where G is the scale of the
+cell's table, and log G is normal around log S, where S is the scale of the population. A point mass
+at 0 represents populations in which the margins determine all tables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIN_SCALE = 1e-9
 """Positive scale that replaces a scale of 0 in logarithms and denominators."""
 
 LOG_SCALE_GRID = np.log(np.maximum(SHIFT_VARIANCE_GRID, MIN_SCALE))
-"""Grid of log g, whose first value represents g = 0."""
+"""Grid of values of log g, the first of which represents g = 0."""
 
 MEDIAN_SCALES = {2: 8e-3, 3: 1e-4}
 """Prior median of S by number of columns (3 means 3 or more), estimated by maximum likelihood on
@@ -43,19 +43,20 @@ NO_DEVIATIONS_PROBABILITY = 0.03
 
 TEMPERATURE = 0.25
 """Exponent of the likelihood of a table (power likelihood). The cells share margins and rows with
-other tables and are therefore not independent evidence. The exponent was chosen by coverage."""
+other tables and are therefore not independent evidence. The exponent was chosen based on
+coverage."""
 
 PRIOR_SHARE = 0.5
 """Weight of the prior in the posterior of G of an unmeasured table, since the likelihood of a few
-raked public rows overstates their information. The weight was chosen by the coverage of unmeasured
-tables. benchmarks/ablate.py has its cost in interval score."""
+raked public rows overstates their information. The weight was chosen based on the coverage of
+unmeasured tables. benchmarks/ablate.py reports the cost in terms of the interval score."""
 
 MIN_EVIDENCE = 1e-290
 """Lower bound on a likelihood, which keeps logarithms finite."""
 
 
 def _transition_matrix(deviation: float) -> Floats:
-    """Return the conditional distribution of a scale given the scale one level above.
+    """Return the conditional distribution of a scale, given the scale one level above.
 
     Parameters
     ----------
@@ -65,8 +66,8 @@ def _transition_matrix(deviation: float) -> Floats:
     Returns
     -------
     ndarray of shape (n_scales, n_scales)
-        Column j is the distribution given scale j at the level above. A scale is 0 if and only if
-        the scale above is 0.
+        Column j is the distribution given scale j at the level above. The lower scale is 0 if and
+        only if the upper scale is 0.
     """
     density = np.exp(-0.5 * ((LOG_SCALE_GRID[:, None] - LOG_SCALE_GRID) / deviation) ** 2)
     # index 0 is the scale 0, which is reached only from the scale 0
@@ -102,7 +103,7 @@ def table_scales(
     starts : ndarray of int, shape (n_tables,)
         Index of the first cell of each table.
     effective_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
     n_columns : int
         Number of columns of each table, at least 2.
 
@@ -142,7 +143,7 @@ def _table_log_evidence(
     """Return the log marginal likelihood of each table for each value of its scale G.
 
     The scale g of each cell is integrated out, and the likelihood has the exponent `TEMPERATURE`.
-    Each cell is weighted by the share of its noise that remains after removing the effects of its
+    Each cell is weighted by the share of the noise that remains after removing the effects of the
     margins.
 
     Parameters
@@ -150,7 +151,7 @@ def _table_log_evidence(
     cells, effective_size
         As in `table_scales`.
     table_of_cell : ndarray of int, shape (n_cells,)
-        Index of the table of each cell.
+        Index of the table that contains each cell.
     n_tables : int
         Number of tables.
 
@@ -181,7 +182,7 @@ def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floa
     cells : CellBatch
         Cells of one table, with positive independence estimates.
     effective_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
     scales : ndarray of shape (n_scales,)
         Posterior of the scale G of the table.
 

@@ -1,10 +1,10 @@
-"""Priors of marginal tables: independence estimates, raked public tables, and shrinkage.
+"""Priors for marginal tables: independence estimates, raked public tables, and shrinkage.
 
 Shrinkage is based on empirical Bayes. The fraction q of a cell with independence estimate b has
 prior variance g √b q, where g is the scale of the cell. The distribution of g (the mixture) is
-estimated from all cells of a table and, for small tables, from the other tables. A variance factor
-is a variance divided by q. The functions `set_...` and `rake_public_tables` modify the given
-`MarginalEstimate` objects.
+estimated from all cells of a table and, for small tables, from the other tables. The variance
+factor of a cell is its variance divided by q. The functions `set_...` and `rake_public_tables`
+modify the given `MarginalEstimate` objects.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ DEVIATION_SCALES = SHIFT_VARIANCE_GRID[:, None]
 
 NO_PUBLIC_SCALE_PRIOR = 1 / np.sqrt(np.maximum(DEVIATION_SCALES, DEVIATION_SCALES[1]))
 NO_PUBLIC_SCALE_PRIOR /= NO_PUBLIC_SCALE_PRIOR.sum()
-"""Prior of g without public rows, which puts more mass on small scales."""
+"""Prior of g in the absence of public rows, which puts more mass on small scales."""
 
 PRIOR_PSEUDO_CELLS = 5.0
-"""Weight of the prior of a mixture, in cells. The prior of the mixture over all tables is the
-initial mixture, and the prior of each table's mixture is the mixture over all tables."""
+"""Weight of a mixture's prior, expressed as a number of cells. The initial mixture is the prior of
+the mixture over all tables, which in turn is the prior of each table's mixture."""
 
 MIN_LOGLIK_RANGE = 0.05
-"""Minimum range of a cell's log-likelihood over the grid. Cells with a smaller range are not used
-to fit the mixture."""
+"""Minimum range of a cell's log-likelihood over the grid. Cells with a smaller range are ignored
+when the mixture is fitted."""
 
 MAX_TRAINING_CELLS = 1 << 14
-"""Maximum number of cells used to fit the mixture. Larger numbers of cells are subsampled
+"""Maximum number of cells used to fit the mixture. If there are more cells, they are subsampled
 evenly."""
 
 MAX_POOLED_ITERATIONS, MAX_TABLE_ITERATIONS = 60, 30
-"""Maximum numbers of expectation maximisation iterations for the mixture over all tables and for
+"""Maximum numbers of expectation maximisation iterations: for the mixture over all tables, and for
 the mixtures of single tables, which start from the former."""
 
 MIXTURE_TOLERANCE = 1e-4
 """Maximum change of a mixture weight at which expectation maximisation stops."""
 
 MAX_GAMMA_SHAPE = 1e8
-"""Gamma shape parameter above which the negative binomial distribution is replaced by its Poisson
-limit, to avoid rounding errors in differences of gamma functions."""
+"""Shape parameter above which the negative binomial distribution is replaced by its Poisson limit,
+which avoids rounding errors in differences of log-gamma functions."""
 
 MIN_INDEPENDENCE_ESTIMATE = 1e-12
 """Lower bound on the independence estimate and on the prior mean of a cell."""
@@ -63,22 +63,22 @@ MIN_SINGLE_COLUMN_PRIOR = 1e-9
 
 
 class CellBatch(NamedTuple):
-    """Concatenated cells of several tables. All arrays have the shape (n_cells,).
+    """Cells of several tables, concatenated into flat arrays. All arrays have the shape (n_cells,).
 
     Attributes
     ----------
     independence_estimate : ndarray
-        Fraction in the maximum entropy table with the estimated margins.
+        Fraction in the maximum entropy table that has the estimated margins.
     public : ndarray
         Fraction of the public rows, raked to the estimated margins.
     unexplained_share : ndarray
         Share of a cell's variance that is not determined by the margins.
     values : ndarray
-        Measured fraction after adjustment to the estimated margins.
+        Measured fraction, adjusted to the estimated margins.
     precisions : ndarray
         Inverse noise variance, which is 0 for an unmeasured cell.
     residual_noise_share : ndarray
-        Share of the noise variance that remains after removing the effects of all margins.
+        Share of the noise variance that remains after the effects of all margins are removed.
     """
 
     independence_estimate: Floats
@@ -94,7 +94,7 @@ class CellBatch(NamedTuple):
 
 
 class ShrunkPrior(NamedTuple):
-    """Prior of each cell, averaged over the scales g, as arrays of shape (n_cells,).
+    """Prior of each cell, averaged over the scale g, as arrays of shape (n_cells,).
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class ShrunkPrior(NamedTuple):
 def shrink_to_margins(
     cells: CellBatch, starts: NDArray[np.integer], effective_size: float
 ) -> ShrunkPrior:
-    """Return the empirical Bayes prior of each cell, which shrinks it to its independence estimate.
+    """Return each cell's empirical Bayes prior, shrunk towards the independence estimate.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ def shrink_to_margins(
     starts : ndarray of int, shape (n_tables,)
         Index of the first cell of each table.
     effective_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
 
     Returns
     -------
     ShrunkPrior
-        Prior mean, variance and weight of each cell.
+        Prior mean, variance factor and weight of each cell.
     """
     n_cells = len(cells.independence_estimate)
     cells = cells._replace(
@@ -158,11 +158,11 @@ def _fit_table_mixtures(
     cells : CellBatch
         Cells of all tables, with positive independence estimates.
     table_of_cell : ndarray of int, shape (n_cells,)
-        Nondecreasing index of the table of each cell.
+        Index of the table that contains each cell, in nondecreasing order.
     n_tables : int
         Number of tables.
     effective_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
     """
     n_cells = len(table_of_cell)
     n_training_cells = min(n_cells, MAX_TRAINING_CELLS)
@@ -187,19 +187,19 @@ def _fit_table_mixtures(
 def _average_over_scales(
     cells: CellBatch, mixture_of_cell: Floats, effective_size: float
 ) -> ShrunkPrior:
-    """Return the prior of each cell, averaged over the posterior of its scale g.
+    """Return the prior of each cell, averaged over the posterior of the cell's scale g.
 
-    Each scale has its own prior mean. Means are weighted by the posterior of the scale and by the
-    prior's weight in the estimate of the cell.
+    Each scale has a separate prior mean. Means are weighted by the posterior of the scale and by
+    the prior's weight in the estimate of the cell.
 
     Parameters
     ----------
     cells : CellBatch
         Cells with positive independence estimates.
     mixture_of_cell : ndarray of shape (n_scales, n_cells)
-        Mixture over g for the table of each cell.
+        Mixture over g for the table that contains each cell.
     effective_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
     """
     base, public = cells.independence_estimate, cells.public
     log_likelihoods = log_likelihood(cells, effective_size)
@@ -264,9 +264,9 @@ def _fit_mixture(
 
 
 def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
-    """Return the log-likelihood of each scale g, given each cell's public and measured fractions.
+    """Return the log-likelihood of each scale g, given a cell's public and measured fractions.
 
-    The log-likelihood is exact up to a constant for each cell.
+    The log-likelihood is exact up to one constant per cell.
 
     Public counts are negative binomial around the independence estimate: Poisson counts whose mean
     has a gamma distribution. Measured values are normally distributed around their mean given the
@@ -370,7 +370,7 @@ def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
 
 
 def _one_way_margin(table: MarginalEstimate, axis: int) -> Floats:
-    """Return the estimate for one column of a table, in a shape that broadcasts over the table."""
+    """Return the estimate for one column of a table, in a shape that can be broadcast."""
     margin = table.submarginals[axis]  # the first margins are the single columns, in order
     return margin.estimate.reshape(table.broadcast_shape(margin))
 
@@ -378,8 +378,8 @@ def _one_way_margin(table: MarginalEstimate, axis: int) -> Floats:
 def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> None:
     """Set `public` for tables of the same shape to public fractions raked to the estimated margins.
 
-    First, one pseudo-row is added to each table and distributed like the independence estimate.
-    Otherwise a cell without public rows would remain empty.
+    First, one pseudo-row is added to each table, distributed according to the independence
+    estimate. Without it, a cell without public rows would remain empty.
     """
     tables = [
         (n_public * table.public + table.independence_estimate) / (n_public + 1) for table in group
@@ -392,19 +392,19 @@ def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> No
 def set_single_column_priors(
     tables: Sequence[MarginalEstimate], effective_size: float
 ) -> list[Floats]:
-    """Set the priors of single columns from the effective public rows and one uniform pseudo-row.
+    """Set the prior of each column from the effective public rows and one uniform pseudo-row.
 
     Parameters
     ----------
     tables : sequence of MarginalEstimate
-        Tables with one column each.
+        Tables that have one column each.
     effective_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
 
     Returns
     -------
     list of ndarray
-        Prior weight of each cell relative to its measurement, which is infinite for an unmeasured
+        Weight of each cell's prior relative to the measurement, which is infinite for an unmeasured
         cell.
     """
     ratios = []
@@ -429,12 +429,12 @@ def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float)
     tables : sequence of MarginalEstimate
         All tables with a given number of columns, at least 2.
     effective_size : float
-        Effective public sample size, in private rows.
+        Effective size of the public sample, in private rows.
 
     Returns
     -------
     list of ndarray
-        Prior weight of each cell relative to its measurement, which is infinite for an unmeasured
+        Weight of each cell's prior relative to the measurement, which is infinite for an unmeasured
         cell.
     """
     n_cells = [table.independence_estimate.size for table in tables]
@@ -457,16 +457,16 @@ def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float)
 
 
 def _concatenated(tables: Sequence[MarginalEstimate], name: str) -> Floats:
-    """Concatenate one attribute of the cells of all tables to a flat array."""
+    """Concatenate one attribute of all tables' cells into a flat array."""
     return np.concatenate([getattr(table, name).ravel() for table in tables])
 
 
 def shift_variance_scale(table: MarginalEstimate, n_public: float) -> Floats:
     """Return the variance of the difference between each cell's public and private fractions.
 
-    The result is divided by the shift variance and has the shape of the table. For the fraction q
-    of a single column, it is q (1 - q). Otherwise, the result is the independence estimate times
-    the share of the variance that is not determined by the margins.
+    The result is divided by the shift variance and has the shape of the table. For a fraction q in
+    a table of a single column, it is q (1 - q). For wider tables, it is the independence estimate
+    times the share of the variance that is not determined by the margins.
     """
     if len(table.columns) > 1:
         return (

@@ -1,4 +1,4 @@
-"""A single marginal table of a model, with measurements, estimate and projections to margins."""
+"""A single marginal table of a model: its measurements, estimate and projections."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ MIN_PRECISION = 1e-12
 
 OUTLIER_DEVIATIONS = 3.0
 """Maximum deviation of a measurement from the model, in standard deviations, for cells and for
-sums. For larger deviations, only the measurement is used."""
+sums. If the deviation is larger, only the measurement is used."""
 
 MIN_FRACTION = 1e-12
-"""Minimum fraction in a ratio, which gives equal shares to the cells of an empty margin cell."""
+"""Minimum value of the fractions in a ratio, which gives equal shares to all cells of an empty
+margin cell."""
 
 MIN_UNEXPLAINED_SHARE = 1e-6
 """Lower bound on the share of a cell's variance that is not determined by its margins."""
 
 
 class UnconstrainedEstimate(NamedTuple):
-    """Estimate of a marginal table that does not assume exact margins.
+    """Estimate of a marginal table, computed without assuming that the margins are exact.
 
     All arrays have the shape of the table.
 
@@ -68,7 +69,7 @@ class TableMeasurement(NamedTuple):
 
 
 class ProjectedMeasurement(NamedTuple):
-    """Estimate of a margin from the noisy answers of a wider table.
+    """Estimate of a margin, computed from the noisy answers of a wider table.
 
     Attributes
     ----------
@@ -84,7 +85,7 @@ class ProjectedMeasurement(NamedTuple):
 
 @dataclass(eq=False)
 class MarginalEstimate:
-    """Marginal table with its measurements and its estimate.
+    """Marginal table, with its measurements and its estimate.
 
     All arrays have the shape of the table. Values are fractions of the population.
 
@@ -95,8 +96,8 @@ class MarginalEstimate:
     shape : tuple of int
         Number of codes of each column.
     parents : list of MarginalEstimate
-        Tables with one column fewer, where parent i lacks the column of axis i. Empty for a single
-        column.
+        Tables with one column fewer, where parent i lacks the column of axis i. The list is empty
+        for a single column.
     submarginals, supermarginals : list of MarginalEstimate
         Tables over all proper subsets of the columns, and wider tables that contain these columns.
     measured : ndarray
@@ -104,25 +105,26 @@ class MarginalEstimate:
     precision : float
         Inverse noise variance of each cell of `measured`, which is 0 before the first measurement.
     independence_estimate : ndarray
-        Maximum entropy table with the estimated margins.
+        Maximum entropy table that has the estimated margins.
     public : ndarray
         Fractions of the public rows, raked to the estimated margins.
     prior : ndarray
         Prior mean, between the independence estimate and the public fractions.
     values, precisions : ndarray
-        Measurements pooled with projections of wider tables, and the inverse variances of the
+        Measurements, pooled with projections of wider tables, and the inverse variances of the
         pooled values.
     unexplained_share : ndarray
         Share of a cell's variance that is not determined by its margins.
     prior_variance_factor : ndarray
-        Prior variance of a cell, divided by its fraction and its `unexplained_share`.
+        Prior variance of a cell, divided by the cell's fraction and by `unexplained_share`.
     fractions : ndarray, or None
         The estimated fractions, or None before the first fit.
     deviation_prior_variance, deviation_posterior_variance : ndarray
-        Prior and posterior variance of a cell's deviation from its margins, given exact margins.
-    residual_noise_share : float
-        Share of the variance of independent noise that remains after removing the effects of all
+        Prior and posterior variances of a cell's deviation from the margins, assuming exact
         margins.
+    residual_noise_share : float
+        Share of the variance of independent noise that remains after the effects of all margins are
+        removed.
     """
 
     columns: Attributes
@@ -154,18 +156,18 @@ class MarginalEstimate:
         return self.fractions
 
     def axes_without(self, columns: Attributes) -> tuple[int, ...]:
-        """Return the axes of this table whose columns are absent from `columns`."""
+        """Return the axes of this table that correspond to columns absent from `columns`."""
         return tuple(axis for axis, column in enumerate(self.columns) if column not in columns)
 
     def broadcast_shape(self, margin: MarginalEstimate) -> tuple[int, ...]:
-        """Return the shape in which a margin broadcasts over this table (1 for missing columns)."""
+        """Return a shape in which a margin can be broadcast, with length 1 for missing columns."""
         return tuple(
             size if column in margin.columns else 1
             for column, size in zip(self.columns, self.shape, strict=True)
         )
 
     def margins(self) -> list[Floats]:
-        """Return the parents' estimates, each with a unit axis for its missing column."""
+        """Return the parents' estimates, each with an axis of length 1 for the missing column."""
         if not self.parents:  # the sum of a single column is 1
             return [np.ones(1)]
         return [parent.estimate.reshape(self.broadcast_shape(parent)) for parent in self.parents]
@@ -180,7 +182,7 @@ class MarginalEstimate:
     def pooled_measurement(self) -> TableMeasurement:
         """Return the precision-weighted mean of the noisy table and the sums of noisy wider tables.
 
-        The mean uses no public rows and no model.
+        Neither public rows nor a model are used.
         """
         weighted_sum, precision = self.precision * self.measured, self.precision
         for wider in self.supermarginals:
@@ -195,9 +197,9 @@ class MarginalEstimate:
     def unconstrained(self) -> UnconstrainedEstimate:
         """Return the estimate of this table without assuming exact margins.
 
-        `estimate` conditions on estimated margins. The errors of these margins explain a part of
-        the difference between measurement and estimate, in proportion to their variance. This part
-        is added to the estimate.
+        `estimate` is conditional on the estimated margins. Errors in these margins explain a part
+        of the difference between measurement and estimate, in proportion to their variance. This
+        part is added to the estimate.
         """
         margin_variance = self.posterior_variance() - self.deviation_posterior_variance
         prior = np.maximum(margin_variance + self._constrained_variance(), SMALLEST_POSITIVE)
@@ -209,8 +211,9 @@ class MarginalEstimate:
     def _constrained_variance(self) -> Floats:
         """Return the prior variances of deviations from the margins, which sum to zero.
 
-        Conditional on their sum, independent deviations with variances P have variances P (1 -
-        P/ΣP). Sums are zero along each axis, and the axis with the smallest variance is used.
+        Conditional on their sum, independent deviations with the variances P have the variances P
+        (1 - P/ΣP). The deviations sum to zero along each axis; the axis that gives the smallest
+        variance is used.
         """
         return self.deviation_prior_variance * (1 - largest_shares(self.deviation_prior_variance))
 
@@ -237,10 +240,10 @@ class MarginalEstimate:
         return self._add_margin_variance(self.deviation_posterior_variance)
 
     def _add_margin_variance(self, variance: Floats, exact_columns: Attributes = ()) -> Floats:
-        """Return the variances of cells plus the variance due to errors of the margins.
+        """Return the variances of cells after adding the variance due to errors in the margins.
 
-        A cell inherits an error in proportion to its share of the margin cell. Margins over subsets
-        of `exact_columns` contribute no error.
+        Each cell inherits a part of the margin cell's error, in proportion to the cell's share of
+        the margin cell. Margins over subsets of `exact_columns` are assumed to have no error.
         """
         for margin in self.submarginals:
             if not set(margin.columns) <= set(exact_columns):
@@ -253,9 +256,9 @@ class MarginalEstimate:
     def project_measurement(self, target: MarginalEstimate) -> ProjectedMeasurement:
         """Return the estimate of a margin from the noisy cells of this table alone.
 
-        The result is the best linear unbiased estimate under the model of `_margin_weights`. If it
-        differs from the plain sum by more than `OUTLIER_DEVIATIONS`, the model is considered wrong
-        and the plain sum is returned.
+        The result is the best linear unbiased estimate under the model of `_margin_weights`. If
+        this estimate differs from the plain sum by more than `OUTLIER_DEVIATIONS`, the model is
+        considered wrong and the plain sum is returned.
         """
         axes = self.axes_without(target.columns)
         plain_sum = self.measured.sum(axis=axes)
@@ -271,7 +274,7 @@ class MarginalEstimate:
         )
 
     def information_share(self, target: MarginalEstimate, noise: float) -> float:
-        """Return the precision of a projection to a margin relative to the precision of a cell.
+        """Return the precision of a projection to a margin, relative to the precision of a cell.
 
         The precision is averaged over the cells of the margin, weighted by their fractions.
 
@@ -288,13 +291,13 @@ class MarginalEstimate:
         return float((precisions * target.estimate).sum() * noise)
 
     def _margin_weights(self, target: MarginalEstimate, noise: float) -> tuple[Floats, Floats]:
-        """Return each cell's share p in its margin cell, and its least squares weight.
+        """Return each cell's share p of the margin cell, and its least squares weight.
 
-        Each cell is p times the margin plus a deviation with prior variance P, and is measured with
-        noise variance w. Deviations sum to zero within a margin cell, so the covariance is C =
+        Each cell equals p times the margin plus a deviation with prior variance P, and is measured
+        with noise variance w. Deviations sum to zero within a margin cell, so the covariance is C =
         diag(P + w) - P Pᵀ / ΣP. The weights are C⁻¹ p (Sherman-Morrison formula). The margin is
         Σ(weight · value) / Σ(weight · p), with the precision Σ(weight · p). As P grows, the weights
-        become equal, as in a plain sum.
+        become equal, i.e. the estimate approaches a plain sum.
 
         Parameters
         ----------
@@ -330,7 +333,7 @@ def largest_shares(variances: Floats) -> Floats:
 
 
 def solvable_groups(tables: Iterable[MarginalEstimate]) -> Iterable[list[MarginalEstimate]]:
-    """Group tables by shape and by whether they are measured, for solving them in batches."""
+    """Group tables that can be solved in one batch: by shape, and by whether they are measured."""
     groups = defaultdict(list)
     for table in tables:
         is_measured = bool(table.precisions.flat[0] > 0)  # either all cells of a table or none
@@ -339,7 +342,7 @@ def solvable_groups(tables: Iterable[MarginalEstimate]) -> Iterable[list[Margina
 
 
 def stack_margins(group: Sequence[MarginalEstimate]) -> list[Floats]:
-    """Return the margins of equally shaped tables, as one array of shape (n_tables, ...) per axis.
+    """Return the margins of tables of equal shape, as one array of shape (n_tables, ...) per axis.
 
     The summed axis has length 1, as required by `ipf`.
     """

@@ -1,4 +1,4 @@
-"""Survey weights of private rows as bounded integers, and their noisy totals.
+"""Survey weights of private rows as bounded integers, and the noisy totals of these weights.
 
 The sensitivity is proved in docs/proofs/marginals.md, section "Weighted tables".
 """
@@ -21,7 +21,7 @@ WEIGHT_UNITS = 1 << 12
 the maximum, with a rounding error of at most 1/8192 of the maximum."""
 
 TOTALS_SHARE = Fraction(1, 16)
-"""Share of the budget for the sums of the weights and of their squares."""
+"""Share of the budget that is spent on the sums of the weights and of their squares."""
 
 WEIGHTS_PROOF = "docs/proofs/marginals.md"
 
@@ -35,9 +35,9 @@ class WeightColumn:
     position : int
         Position of the column.
     maximum : float
-        Declared maximum weight.
+        Maximum weight, as declared by the user.
     offset : float
-        Number added to encoded values of the column.
+        Number that is added to encoded values of the column.
     """
 
     position: int
@@ -47,7 +47,8 @@ class WeightColumn:
     def units(self, rows: Floats) -> Integers:
         """Return the weights of encoded rows as integers from 0 to `WEIGHT_UNITS`.
 
-        The weight of a row depends only on this row and lies in this range for every number.
+        The weight of a row depends only on this row and lies in this range for any number in the
+        column.
         """
         shares = (rows[:, self.position] + self.offset) / self.maximum
         finite = np.where(np.isfinite(shares), shares, 0.0)
@@ -58,7 +59,7 @@ class WeightColumn:
         """Return the sum of the weights and the sum of their squares, both in `WEIGHT_UNITS`.
 
         Squares are divided by `WEIGHT_UNITS` and rounded down, so that they lie in the same range
-        as weights.
+        as the weights.
         """
         units = self.units(rows)
         return np.array([units.sum(), (units * units // WEIGHT_UNITS).sum()], dtype=np.int64)
@@ -70,8 +71,8 @@ class WeightTotals(NamedTuple):
     Attributes
     ----------
     total : float
-        Sum of the weights, in units of the maximum weight. The sum is at least 1 and at most the
-        number of rows.
+        Sum of the weights, in units of the maximum weight. The sum lies between 1 and the number of
+        rows.
     variance : float
         Noise variance of `total`.
     effective_rows : float
@@ -92,7 +93,7 @@ def weighted_sensitivity(sensitivity: Sensitivity) -> Sensitivity:
 def release_weight_totals(
     count: Callable[[], Integers], n_private: int, ledger: Ledger
 ) -> WeightTotals:
-    """Release the sums of the weights and of their squares, with a share of the ledger's budget.
+    """Release the sums of the weights and of their squares, using a share of the ledger's budget.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Private multiplicative weights on a public cover of the queries."""
+"""Private multiplicative weights, run on a public cover of the queries."""

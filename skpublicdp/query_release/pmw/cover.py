@@ -1,4 +1,4 @@
-"""Query covers: representative queries of a class, and cells on which they are constant.
+"""Query covers, which consist of representative queries and of cells on which they are constant.
 
 A cover is built from public rows alone (Bassily et al. 2020, Algorithm 3, steps 1 to 4). The
 theorem has two conditions. Each query of the class must agree with a member of the cover on all but
@@ -33,17 +33,18 @@ MAX_COVER_QUERIES = 1 << 18
 """Maximum number of queries in an explicit cover."""
 
 ANSWER_BLOCK = MEMORY_BYTES // 16
-"""Maximum number of query-row answers in memory, each using a byte and sometimes two floats."""
+"""Maximum number of query-row answers in memory, each of which takes a byte and sometimes two
+floats."""
 
 MATCH_BLOCK = 1 << 12
-"""Number of columns matched at a time."""
+"""Number of columns that are matched at a time."""
 
 
 class QueryCover(ABC):
-    """Finite cover of a query class, with cells of rows on which each member is constant.
+    """Finite cover of a query class, together with cells of rows on which each member is constant.
 
-    Each query of the class has a nearest member. A member has the same answer for all rows of a
-    cell, so that the cell counts determine the answers of all members.
+    Each query of the class has a nearest member. Each member gives the same answer for all rows of
+    a cell, so the cell counts determine the answers of all members.
 
     Cells may form several blocks, for instance one per column. Each row then belongs to one cell of
     each block, and the weights of the blocks are independent.
@@ -55,8 +56,8 @@ class QueryCover(ABC):
     sizes : ndarray of int
         Number of cells in each block.
     irreducible_error : float
-        Radius of the cover for infinitely many public rows, which is positive if the number of
-        cells is limited.
+        Radius of the cover in the limit of infinitely many public rows, which is positive if the
+        number of cells is limited.
     """
 
     n_queries: int
@@ -69,7 +70,7 @@ class QueryCover(ABC):
 
     @abstractmethod
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of counts or weights over the cells where each member holds.
+        """For each member, sum the counts or weights of the cells in which it holds.
 
         Parameters
         ----------
@@ -83,18 +84,18 @@ class QueryCover(ABC):
 
     @abstractmethod
     def incidence_row(self, query: int) -> Floats:
-        """Indicate whether a member holds in each cell, as 0.0 or 1.0, shape (size,)."""
+        """Indicate whether a given member holds in each cell, as 0.0 or 1.0, shape (size,)."""
 
     @abstractmethod
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return synthetic rows (n_rows, n_features) and their weights (n_rows,).
 
-        `weights` are the released weights of the cells, shape (size,).
+        The parameter `weights` contains the released weights of the cells, shape (size,).
         """
 
     @abstractmethod
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between the answers of a query and its nearest member.
+        """Bound the difference between a query's answer and that of its nearest member.
 
         Parameters
         ----------
@@ -103,12 +104,12 @@ class QueryCover(ABC):
         d : int
             VC dimension of the class.
         beta : float
-            Failure probability of the bound, over the draw of the public rows.
+            Failure probability of the bound, taken over the draw of the public rows.
         """
 
     @property
     def member_index(self) -> Any:
-        """Search index for the nearest member of each query, or None if all queries are members."""
+        """Search index for the member nearest to each query, or None if all queries are members."""
         return self
 
     @property
@@ -130,7 +131,7 @@ class QueryCover(ABC):
     def count(self, X: Floats) -> Integers:
         """Return the number of rows in each cell, shape (size,).
 
-        In each block, a replaced row moves from one cell to another.
+        When a row is replaced, one row moves from one cell to another in each block.
         """
         return np.bincount(self.assign_cells(X).ravel(), minlength=self.size).astype(np.int64)
 
@@ -144,7 +145,7 @@ class QueryCover(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CoverIndex:
-    """Search index for members of a cover, based on their answers on a few points.
+    """Search index for the members of a cover, based on their answers on a few points.
 
     Attributes
     ----------
@@ -166,7 +167,7 @@ class CoverIndex:
 
 
 class ExplicitCover(QueryCover):
-    """Cover with explicit lists of queries and cells, and a matrix of each query's cells.
+    """Cover with explicit lists of queries and cells, and a matrix of the cells of each query.
 
     Parameters
     ----------
@@ -176,7 +177,7 @@ class ExplicitCover(QueryCover):
         Queries of the cover.
     candidates : ndarray of shape (n_rows, n_features)
         Rows whose cells are listed. A row in an unlisted cell is assigned to the listed cell with
-        the fewest different answers.
+        the fewest differing answers.
     holdout : ndarray of shape (m, n_features), optional
         Public rows that are independent of the cover and of the candidates. These rows serve to
         estimate the fraction of rows assigned to other cells, and the bound `disagreement`. If
@@ -185,7 +186,7 @@ class ExplicitCover(QueryCover):
         Points on which each query of the class agrees with some member of the cover. If None, the
         cover contains the entire class.
     disagreement : float, optional
-        Bound on the fraction of the held-out rows on which a query and its member differ.
+        Bound on the fraction of held-out rows on which a query and its nearest member differ.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class ExplicitCover(QueryCover):
         self.irreducible_error = disagreement + self._reassigned_share
 
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the cell of each row, or otherwise the nearest listed cell, shape (n, 1)."""
+        """Return each row's cell or, if it is not listed, the nearest listed cell, shape (n, 1)."""
         block_rows = max(1, ANSWER_BLOCK // len(self._cover))
         cells = [
             _match_columns(self.incidence, self._holds(self._cover, X[start : start + block_rows]))
@@ -227,27 +228,28 @@ class ExplicitCover(QueryCover):
         return np.concatenate(cells)[:, None]
 
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum of counts or weights over the cells of each query.
+        """For each query, return the sum of the counts or weights of the query's cells.
 
-        Sums of counts are exact, whereas weights are added in single precision.
+        Sums of counts are exact, whereas sums of weights are computed in single precision.
         """
         if np.issubdtype(cells.dtype, np.floating):
             return np.asarray(self._float_incidence @ cells.astype(np.float32), dtype=np.float64)
         return np.array([cells[query_cells].sum() for query_cells in self.incidence])
 
     def incidence_row(self, query: int) -> Floats:
-        """Indicate whether a member holds in each cell, as 0.0 or 1.0."""
+        """Indicate whether a given member holds in each cell, as 0.0 or 1.0."""
         return np.asarray(self.incidence[query], dtype=np.float64)
 
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return one public row per cell, and the weights."""
+        """Return one public row per cell, and the weights of these rows."""
         return self.cells, weights
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between the answers of a query and its nearest member.
+        """Bound the difference between a query's answer and that of its nearest member.
 
-        The bound is the disagreement of queries with their members plus the share of rows assigned
-        to other cells. Each of the two terms has half of the failure probability.
+        The bound is the disagreement between queries and their members, plus the share of rows
+        assigned to other cells. Half of the failure probability is allotted to each of the two
+        terms.
         """
         total = 0.0
         if self._n_holdout is not None:
@@ -261,7 +263,7 @@ class ExplicitCover(QueryCover):
 
     @property
     def member_index(self) -> CoverIndex | None:
-        """Index of the members by their answers on the points."""
+        """Search index of the members by their answers on the points."""
         if self._points is None:
             return None
         return CoverIndex(self._holds, self._cover, self._points)
@@ -273,7 +275,7 @@ class ExplicitCover(QueryCover):
 
 
 def split_sample_cover(holds: RowPredicate, cover: NDArray[Any], X_public: Floats) -> ExplicitCover:
-    """Return a cover whose cells are listed from half of the public rows.
+    """Return a cover whose cells are listed from the first half of the public rows.
 
     The other half is used to estimate the fraction of rows in unlisted cells.
     """
@@ -294,8 +296,8 @@ def check_cover_size(n_queries: int) -> None:
 def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Codes:
     """Return the index of the reference column nearest to each column of a bit matrix.
 
-    Equal columns are found by hashing. Hamming distances are computed only for the remaining
-    columns.
+    Identical columns are found by hashing, and Hamming distances are computed only for the
+    remaining columns.
 
     Parameters
     ----------
@@ -307,7 +309,7 @@ def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> 
     Returns
     -------
     ndarray of int, shape (n_columns,)
-        Index of the reference column with the fewest different bits.
+        Index of the reference column that differs in the fewest bits.
     """
     index_of = {key: i for i, key in enumerate(_packed_columns(reference))}
     unknown = -1  # no reference column is equal

@@ -1,7 +1,7 @@
-"""Covers of range queries on columns, i.e. boxes and ranges of single columns.
+"""Covers of range queries on columns, i.e. of boxes and of ranges on single columns.
 
 Covers depend only on the distinct public values of each column. Columns with too many values are
-cut at public quantiles. The public rows between a value and its nearest cut are counted.
+cut at public quantiles. The number of public rows between a value and the nearest cut is counted.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from skpublicdp.query_release.pmw.cover import QueryCover
 from skpublicdp.typing import Codes, Floats
 
 MAX_COVER_BOXES = 1 << 20
-"""Maximum number of boxes in a cover. A few arrays of this length are kept in memory."""
+"""Maximum number of boxes in a cover. A few arrays of this length must fit into memory."""
 
 MAX_AXIS_CELLS = 1 << 10
-"""Maximum number of cells per column. More cells cost time and hardly reduce the error."""
+"""Maximum number of cells per column. More cells would take longer and hardly reduce the error."""
 
 N_PRODUCT_ROWS = 1 << 12
-"""Number of representative rows of a product of columns."""
+"""Number of representative rows for a product of columns."""
 
 CELL_REDUCTION = 16
-"""Columns of a box cover lose 1/16 of their cells at a time until all boxes fit into memory."""
+"""Columns of a box cover lose 1/16 of their cells at a time, until all boxes fit into memory."""
 
 
 class QuantileAxis:
-    """Numeric column that is cut into cells, with the ranges of cells that queries select.
+    """Numeric column divided into cells, and the ranges of cells that queries select.
 
-    The column is cut between all its values, or at quantiles if there are too many values.
+    The column is cut between all public values, or at quantiles if there are too many values.
 
     Parameters
     ----------
     column : ndarray of shape (m,)
         Public values.
     n_ends : int
-        Number of ends of a range that may vary: 2 for all ranges of cells, 1 for ranges that start
-        at the first cell, 0 for single cells.
+        Number of ends of a range that can vary: 2 for arbitrary ranges of cells, 1 for ranges that
+        start at the first cell, and 0 for single cells.
     max_cells : int
         Maximum number of cells.
 
     Attributes
     ----------
     cuts : ndarray of shape (n_cells - 1,)
-        Upper ends of all cells but the last, which belong to their cells.
+        Upper ends of all cells except the last one. Each upper end belongs to its cell.
     representatives : ndarray of shape (n_cells,)
-        A public value of each cell.
+        A public value in each cell.
     n_ranges : int
         Number of ranges.
     max_skipped_rows : int
-        Maximum number of public rows between a value and its nearest cut, which is 0 if there is a
+        Maximum number of public rows between a value and the nearest cut, which is 0 if there is a
         cut between all values.
     max_skipped_share : float
         `max_skipped_rows` as a fraction of the public rows.
@@ -97,7 +97,7 @@ class QuantileAxis:
         m : int
             Number of public rows, drawn independently.
         beta : float
-            Failure probability of the bound, for `n_columns` axes simultaneously.
+            Failure probability of the bound, which holds for `n_columns` axes simultaneously.
         n_columns : int
             Number of axes computed from the same public rows.
         """
@@ -113,7 +113,7 @@ class QuantileAxis:
         return np.searchsorted(self.cuts, column)
 
     def sum_over_ranges(self, table: NDArray[Any], axis: int) -> NDArray[Any]:
-        """Return a table whose cells along one axis are replaced by sums over all ranges."""
+        """Return a table in which the cells along one axis are replaced by sums over all ranges."""
         zeros = np.zeros_like(table.take([0], axis))
         cumulative = np.cumsum(np.concatenate([zeros, table], axis=axis), axis=axis)
         stop_sums = cumulative.take(self._ranges.stop, axis)
@@ -133,12 +133,12 @@ class QuantileAxis:
         return np.searchsorted(range_keys, keys)
 
     def cell_slice(self, range_index: int) -> slice:
-        """Return the slice of the cells in a range, given the index of the range."""
+        """Return the cells in a range as a slice, given the index of the range."""
         return slice(self._ranges.start[range_index], self._ranges.stop[range_index])
 
 
 class _CellRanges(NamedTuple):
-    """Ranges of cells in lexicographic order; range i has the cells start[i] to stop[i] - 1."""
+    """Ranges of cells in lexicographic order; range i is start[i] to stop[i] - 1."""
 
     start: Codes
     stop: Codes
@@ -147,8 +147,8 @@ class _CellRanges(NamedTuple):
 def _cell_ranges(n_cells: int, n_ends: int) -> _CellRanges:
     """Return all ranges of adjacent cells with 0, 1 or 2 free ends (`n_ends`).
 
-    Two free ends give all ranges, one free end gives ranges that start at the first cell, and no
-    free end gives single cells.
+    With two free ends, these are all ranges; with one free end, ranges that start at the first
+    cell; and with none, single cells.
     """
     cells = np.arange(n_cells)
     if n_ends == 0:
@@ -161,21 +161,21 @@ def _cell_ranges(n_cells: int, n_ends: int) -> _CellRanges:
 
 
 def _nearest(sorted_values: Floats, targets: Floats) -> Codes:
-    """Return the index of the sorted value nearest to each target, or the lower index if tied."""
+    """Return the index of the sorted value nearest to each target, or the lower one in a tie."""
     right = np.clip(np.searchsorted(sorted_values, targets), 1, len(sorted_values) - 1)
     is_left_nearer = targets - sorted_values[right - 1] <= sorted_values[right] - targets
     return right - is_left_nearer
 
 
 class BoxQueryCover(QueryCover):
-    """Cover of box queries, which are products of one range of cells per column.
+    """Cover of box queries, each of which is a product of one range of cells per column.
 
     Parameters
     ----------
     X_public : ndarray of shape (m, n_features)
         Public rows.
     n_ends : int
-        Number of ends of a range that may vary, 1 or 2.
+        Number of ends of a range that can vary, 1 or 2.
     """
 
     def __init__(self, X_public: Floats, n_ends: int) -> None:
@@ -199,10 +199,10 @@ class BoxQueryCover(QueryCover):
         self.irreducible_error = n_ends * sum(axis.max_skipped_share for axis in self.axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between the answers of a box and its nearest member.
+        """Bound the difference between a box's answer and that of its nearest member.
 
-        Both differ by the rows between the box's ends and the nearest cuts, which are summed over
-        the columns.
+        The box and the member differ in the rows between the box's ends and the nearest cuts; this
+        bound is summed over the columns.
         """
         return min(1.0, sum(axis.radius(m, beta, len(self.axes)) for axis in self.axes))
 
@@ -237,16 +237,16 @@ class BoxQueryCover(QueryCover):
         return np.ravel_multi_index(tuple(ranges), self._n_ranges)
 
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return a row of public values for each cell, and the cell weights."""
+        """Return a row of public values for each cell, and the weights of the cells."""
         grid = np.meshgrid(*(axis.representatives for axis in self.axes), indexing="ij")
         return np.stack([values.ravel() for values in grid], axis=1), weights
 
 
 class ProductCover(QueryCover):
-    """Cover of range queries on single columns of a table with many columns.
+    """Cover of range queries that each restrict a single column, for tables with many columns.
 
-    The cells form the grid of all columns and are not listed explicitly. Each update involves one
-    column, so that multiplicative weights on the grid remain a product of weights on the columns.
+    The cells form the grid of all columns and are not listed explicitly. Since each update involves
+    only one column, multiplicative weights on the grid remain a product of weights on the columns.
     There is one block of weights per column.
 
     Parameters
@@ -263,9 +263,9 @@ class ProductCover(QueryCover):
         self.irreducible_error = max(axis.max_skipped_share for axis in axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between the answers of a range and its nearest member.
+        """Bound the difference between a range's answer and that of its nearest member.
 
-        A query restricts one column, so the bound is the largest bound of any column.
+        Since each query restricts one column, the bound is the largest bound for any column.
         """
         n_numeric = sum(axis.n_ends > 0 for axis in self.axes)
         return max(axis.radius(m, beta, n_numeric) for axis in self.axes)
@@ -285,7 +285,7 @@ class ProductCover(QueryCover):
         )
 
     def incidence_row(self, query: int) -> Floats:
-        """Indicate whether each cell of all columns is in the range of a query, as 0 or 1."""
+        """Indicate whether each cell of each column is in the range of a query, as 0 or 1."""
         column = int(np.searchsorted(self._query_starts, query, side="right")) - 1
         incidence = np.zeros(self.size)
         column_cells = incidence[self.starts[column] :]  # a view
@@ -307,7 +307,7 @@ class ProductCover(QueryCover):
     def weighted_rows(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return equally weighted rows whose columns follow the released distributions.
 
-        The columns are independent, since the weights of the grid are a product.
+        The columns are independent, because the weights on the grid are a product.
         """
         generator = np.random.default_rng(0)  # fixed: rows depend only on weights
         levels = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS

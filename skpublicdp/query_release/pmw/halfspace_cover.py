@@ -1,4 +1,4 @@
-"""Cover of halfspace queries by dichotomies of public points, with cells around public rows."""
+"""Cover of halfspace queries: dichotomies of public points, with cells around public rows."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from skpublicdp.typing import Codes, Floats, Integers
 Signs = NDArray[np.bool_]
 
 ON_PLANE_TOLERANCE = 1e-9
-"""Maximum distance at which a standardised point counts as lying on a hyperplane."""
+"""Maximum distance from a hyperplane at which a standardised point counts as lying on it."""
 
 MAX_CELLS = 1 << 13
 """Maximum number of cells, whose incidence matrix with `MAX_HALFSPACES` queries takes 75 MB."""
 
 N_NEIGHBOURS = 4
-"""Number of neighbours of a public row between which additional cells are placed."""
+"""Number of neighbours of each public row between which additional cells are placed."""
 
 MAX_FITTED_ROWS = 1 << 10
-"""Maximum number of public rows that `choose_points` uses to compare points."""
+"""Maximum number of public rows that `choose_points` uses when it compares points."""
 
 POINTS_AT_A_TIME = 2
 """Number of points that `choose_points` adds before it lists the dichotomies again."""
 
 ROW_BLOCK = 1 << 11
-"""Number of rows whose sides of all hyperplanes are computed at a time."""
+"""Number of rows for which the sides of all hyperplanes are computed at a time."""
 
 
 class HalfspaceDichotomies:
-    """All dichotomies of points by halfspaces, with the hyperplanes that bound each dichotomy.
+    """All dichotomies of points by halfspaces, and the hyperplanes that bound each of them.
 
     The halfspaces of one dichotomy form a cone in the space of normals and offsets. The extreme
     rays of the cone are hyperplanes through d independent points in d dimensions. The sum of the
@@ -44,7 +44,7 @@ class HalfspaceDichotomies:
     Parameters
     ----------
     points : ndarray of shape (n_points, n_features)
-        Distinct points.
+        Distinct points to be divided by halfspaces.
 
     Attributes
     ----------
@@ -53,9 +53,10 @@ class HalfspaceDichotomies:
     centre, basis : ndarray
         Parameters of coordinates in which the points span the space: (x - centre) @ basis.
     planes : ndarray of shape (n_planes, dimension + 1)
-        Normals and negative offsets, in these coordinates, of all hyperplanes through the points.
+        Normals and negative offsets, in these coordinates, of all hyperplanes spanned by the
+        points.
     signs : ndarray of bool, shape (n_dichotomies, n_points)
-        The dichotomies, which indicate whether each point is in the halfspace.
+        The dichotomies, each of which indicates whether each point is in the halfspace.
     bounds_positive, bounds_negative : ndarray of bool, shape (n_dichotomies, n_planes)
         Whether the positive or the negative side of a hyperplane is an extreme ray of the cone.
     """
@@ -137,12 +138,12 @@ class HalfspaceDichotomies:
         return np.column_stack([(rows - self.centre) @ self.basis, np.ones(len(rows))])
 
     def _sides(self, rows: Floats) -> Integers:
-        """Return each row's side of each hyperplane: 1, -1, or 0 for rows on the hyperplane."""
+        """Return each row's side of each hyperplane: 1, -1, or 0 if the row lies on it."""
         return _signs(self._homogeneous(rows) @ self.planes.T)
 
 
 def _dichotomies_on_plane(points: Floats, dimension: int) -> Signs:
-    """Return the dichotomies of the points on a hyperplane, shape (n_dichotomies, n_points).
+    """Return the dichotomies of points on a hyperplane, shape (n_dichotomies, n_points).
 
     A small tilt of the hyperplane realises each dichotomy without changing the side of any other
     point.
@@ -155,7 +156,7 @@ def _dichotomies_on_plane(points: Floats, dimension: int) -> Signs:
 def _planes_through(homogeneous: Floats) -> Floats:
     """Return the distinct hyperplanes through d points, where d is the dimension of the space.
 
-    Two hyperplanes are considered equal if every point lies on the same side of both.
+    Two hyperplanes are considered equal if every point lies on the same side of both hyperplanes.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def _planes_through(homogeneous: Floats) -> Floats:
     Returns
     -------
     ndarray of shape (n_planes, dimension + 1)
-        Unit vectors orthogonal to the points of the hyperplane.
+        Unit vectors that are orthogonal to the points on the hyperplane.
     """
     dimension = homogeneous.shape[1] - 1
     if not dimension:
@@ -190,10 +191,10 @@ def _signs(values: Floats) -> Integers:
 
 
 def choose_points(rows: Floats, n_points: int, generator: np.random.Generator) -> Floats:
-    """Return points whose dichotomies leave few rows undetermined.
+    """Choose points whose dichotomies leave few rows undetermined, and return them.
 
-    The first third of the points are random rows. Each further point is a row from the largest
-    undetermined region that belongs to as many large undetermined regions as possible.
+    The first third of the points are random rows. Each further point is a row in the largest
+    undetermined region, chosen to belong to as many large undetermined regions as possible.
 
     Parameters
     ----------
@@ -202,7 +203,7 @@ def choose_points(rows: Floats, n_points: int, generator: np.random.Generator) -
     n_points : int
         Maximum number of points.
     generator : Generator
-        Generator for the first points and for the rows that are used to compare points.
+        Generator that draws the first points and the rows used to compare points.
     """
     rows = generator.permutation(rows)
     n_first = min(len(rows), max(rows.shape[1] + 1, n_points // 3))
@@ -226,11 +227,11 @@ def choose_points(rows: Floats, n_points: int, generator: np.random.Generator) -
 
 
 class HalfspaceQueryCover(ExplicitCover):
-    """Cover by one halfspace per dichotomy of a few public points, with cells around rows.
+    """Cover with one halfspace per dichotomy of a few public points, and with cells around rows.
 
-    The cells are public rows and random points between a row and its neighbours. Each row is
-    assigned to the nearest cell. Halfspaces that separate a row from its cell are counted on public
-    rows that are independent of the cover.
+    The cells are represented by public rows and by random points between a row and its neighbours.
+    Each row is assigned to the nearest cell. The errors due to halfspaces that separate a row from
+    its cell are estimated on public rows that are independent of the cover.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ class HalfspaceQueryCover(ExplicitCover):
     holdout : ndarray of shape (m, n_features)
         Public rows that are independent of `dichotomies` and `rows`.
     generator : Generator
-        Generator for the random cells.
+        Generator that draws the random cells.
     """
 
     def __init__(
@@ -265,7 +266,7 @@ class HalfspaceQueryCover(ExplicitCover):
         super().__init__(holds, cover, candidates, holdout, dichotomies.points, disagreement)
 
     def assign_cells(self, X: Floats) -> Codes:
-        """Return the cell of the candidate nearest to each row, shape (n, 1).
+        """Return, for each row, the cell of the nearest candidate, shape (n, 1).
 
         Rows are first clipped to the range of the candidates, so that no distance overflows.
         """
@@ -276,9 +277,9 @@ class HalfspaceQueryCover(ExplicitCover):
 
 
 def _points_among(rows: Floats, generator: np.random.Generator) -> Floats:
-    """Return the rows and random points between neighbouring rows, up to `MAX_CELLS` in total.
+    """Return the rows and random points between neighbouring rows, at most `MAX_CELLS` in total.
 
-    Each random point lies in the triangle of a row and two of its nearest neighbours.
+    Each random point lies in the triangle formed by a row and two of its nearest neighbours.
     """
     n_neighbours = min(N_NEIGHBOURS, len(rows) - 1)
     n_points = MAX_CELLS - len(rows)

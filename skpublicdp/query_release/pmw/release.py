@@ -1,9 +1,9 @@
-"""Query release by private multiplicative weights, with its accuracy guarantee.
+"""Query release by private multiplicative weights, which has an accuracy guarantee.
 
 In each round, an exact draw of the exponential mechanism selects a query with a large error under
-the current weights, and the sign of the error. The weights are then updated towards this query.
-docs/proofs/multiplicative_weights.md proves privacy. The notes of `plan_rounds` derive the error
-bound.
+the current weights, together with the sign of this error. The weights are then updated towards this
+query. docs/proofs/multiplicative_weights.md proves privacy. The notes of `plan_rounds` derive the
+error bound.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from skpublicdp.rules.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALU
 from skpublicdp.typing import Floats, Integers
 
 DEFAULT_TARGET_ERROR = 0.1
-"""Error for which a warning states the required number of rows if no `alpha` is given."""
+"""Target error for which a warning states the required number of rows if `alpha` is not given."""
 
 WORST_QUERY = "worst query, by an exact draw of the exponential mechanism"
 PMW_PROOF = "docs/proofs/multiplicative_weights.md"
@@ -96,7 +96,7 @@ def _error_guarantee(
     plan: RoundPlan,
     ledger: Ledger,
 ) -> Promise:
-    """Return the bound on all errors with its explanation, and warn if the bound is 1.
+    """Return the bound on all errors and an explanation of it, and warn if the bound is 1.
 
     The bound is the sum of the errors due to the cover, the rounds and sampling. The bound holds
     with probability 1 - beta.
@@ -133,7 +133,7 @@ def _error_guarantee(
 def _rows_remedy(
     estimator: Any, cover: QueryCover, radius: float, n_public: int, ledger: Ledger
 ) -> str:
-    """Return a phrase that states the number of rows for the target error, or why none suffices.
+    """Return a phrase that states how many rows are required, or why no number suffices.
 
     The target is `alpha`, or `DEFAULT_TARGET_ERROR`. The phrase is part of a warning and depends
     only on public numbers.
@@ -153,7 +153,7 @@ def _rows_remedy(
         return f"An error of {target:g} requires more than {n_public} public rows"
 
     def rows_needed(delta: float) -> int:
-        """Return the number of private rows required for the target error with a given δ."""
+        """Return the number of private rows that the target error requires with a given δ."""
         return n_pmw_rows(
             private_error,
             float(estimator.beta),
@@ -177,7 +177,7 @@ def _rows_remedy(
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """Parameters of the rounds, computed from public numbers only.
+    """Parameters of the rounds, which are computed from public numbers only.
 
     Attributes
     ----------
@@ -188,7 +188,8 @@ class RoundPlan:
     rate : float
         Learning rate.
     error : float
-        Bound on the errors of all answers on the private rows, with probability 1 - beta.
+        Bound on the errors of all answers on the private rows, which holds with probability 1 -
+        beta.
     """
 
     rounds: int
@@ -206,7 +207,7 @@ def plan_rounds(
     beta: float,
     alpha: float | None = None,
 ) -> RoundPlan:
-    """Return the number of rounds with the smallest error bound, and their parameters.
+    """Return the number of rounds with the smallest error bound, and the other parameters.
 
     Parameters
     ----------
@@ -215,26 +216,26 @@ def plan_rounds(
     n_queries : int
         Size k of the cover.
     log_cells : float
-        ln N, the logarithm of the size of the representative domain.
+        The logarithm ln N of the size N of the representative domain.
     ledger : Ledger
         The budget.
     beta : float
         Failure probability β of the bound.
     alpha : float, optional
-        Sufficient error. The number of rounds T stays below the point where √(ln N / 2T) reaches
-        half of this error.
+        Error that is small enough. The number of rounds T stays below the point at which √(ln N /
+        2T) reaches half of this error.
 
     Returns
     -------
     RoundPlan
-        Number of rounds, budget of a round, learning rate and error bound.
+        Number of rounds, budget of each round, learning rate and error bound.
 
     Notes
     -----
-    With T rounds and learning rate √(8 ln N / T), the error of the average weights is at most √(ln
-    N / 2T) plus the loss of the draws. For a round's budget ε₀, the loss of a draw is (2 / ε₀)
-    ln(2k T / β) rows, plus one row for rounding. If a person may have r rows, the loss is r times
-    as large.
+    With T rounds and the learning rate √(8 ln N / T), the error of the average weights is at most
+    √(ln N / 2T) plus the loss due to the draws. If each round has the budget ε₀, the loss due to a
+    draw is (2 / ε₀) ln(2k T / β) rows, plus one row for rounding. If a person can have up to r
+    rows, the loss is r times as large.
 
     KL(private ‖ weights) is at most ln N at the start. A round whose query has error e in the drawn
     direction reduces this divergence by at least rate·e - rate²/8 (Hoeffding's lemma). Summing over
@@ -244,7 +245,8 @@ def plan_rounds(
     all rounds, the bound follows.
 
     The number of rounds is chosen using the budget per round under zCDP, which has a closed form.
-    For the chosen number, each round then receives the largest budget that the ledger admits.
+    For the chosen number of rounds, each round then receives the largest budget that the ledger
+    admits.
     """
     rho = float(zcdp_rho(ledger.epsilon, ledger.delta)) if ledger.delta else 0.0
     epsilon, rows_per_person = float(ledger.epsilon), ledger.rows_per_person
@@ -265,7 +267,7 @@ def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger
     Parameters
     ----------
     counts : ndarray of int64, shape (n_queries,)
-        Number of private rows for which each query holds, used only in the draws.
+        Number of private rows for which each query holds, which is used only in the draws.
     n : int
         Number of private rows.
     cover : QueryCover

@@ -1,4 +1,4 @@
-"""Interface of query classes, with axis-parallel boxes, thresholds and intervals."""
+"""Interface of query classes, and the classes of axis-parallel boxes, thresholds and intervals."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ WILDCARD = -1
 """Code for "any value" in a query about cells."""
 
 MAX_HOLDOUT_QUERIES = 256
-"""Maximum number of thresholds, boxes or halfspaces at evenly spaced ranks of held-out rows."""
+"""Maximum number of held-out queries (thresholds, boxes or halfspaces), taken at evenly spaced
+ranks of held-out rows."""
 
 
 class QueryClass(BaseEstimator, ABC):
-    """Base class of query classes, whose queries each hold or do not hold for a row.
+    """Base class of query classes. Each query either holds or does not hold for a given row.
 
     Rows are encoded as floats: numbers are unchanged, and categories are replaced by their codes in
-    the schema. `PAPQueryRelease.fit` binds a class to the schema by `bind`. The method `encode`
-    validates and encodes the queries that a user passes.
+    the schema. `PAPQueryRelease.fit` calls `bind` to bind a class to the schema. The method
+    `encode` validates and encodes the queries that a user passes.
     """
 
     statistic: Literal["cdf", "tables", "counts"] = "tables"
@@ -42,26 +43,28 @@ class QueryClass(BaseEstimator, ABC):
     rows that satisfy listed queries."""
 
     releases_columns_first = False
-    """Whether the CDF of each numeric column is released before the tables, whose bins are cut at
-    its quantiles."""
+    """Whether the CDF of each numeric column is released before the tables, and the bins of the
+    tables are cut at its quantiles."""
 
     is_about_single_columns = False
-    """Whether each query restricts one column, whose CDF or one-way table determines the answer."""
+    """Whether each query restricts a single column, so that this column's CDF or one-way table
+    determines the answer."""
 
     supports_offsets = False
-    """Whether columns may contain dates or numbers beyond 2**53, encoded as differences."""
+    """Whether columns may contain dates or numbers beyond 2**53, which are encoded as
+    differences."""
 
     has_tables = False
-    """Whether queries are about cells of tables with the same bins."""
+    """Whether queries refer to cells of tables that use the same bins."""
 
     assumptions: tuple[str, ...] = ()
-    """Assumptions about the queries, listed in the receipt."""
+    """Assumptions about the queries, which the receipt lists."""
 
     @property
     def nullable(self) -> bool | Collection[Any]:
-        """Whether numbers may be missing, or a collection of columns in which they may be missing.
+        """Whether numbers may be missing, or a collection of columns where they may be missing.
 
-        With a collection, numbers may also be missing in columns where public numbers are missing.
+        In the second case, numbers may also be missing in columns where public numbers are missing.
         """
         return False
 
@@ -74,12 +77,12 @@ class QueryClass(BaseEstimator, ABC):
         Q : array-like
             Queries in the encoding of the class.
         X : ndarray of float64, shape (n, n_features)
-            Encoded rows. The answers for a row depend only on this row.
+            Encoded rows. The answers for each row depend only on this row.
 
         Returns
         -------
         ndarray of bool, shape (n_queries, n)
-            Whether each query holds for each row, exactly for the floats in `X`.
+            Whether each query holds for each row, evaluated exactly for the floats in `X`.
         """
 
     @abstractmethod
@@ -89,7 +92,7 @@ class QueryClass(BaseEstimator, ABC):
         Parameters
         ----------
         X_public : ndarray of float64, shape (m, n_features)
-            Public rows, at least one, in random order.
+            Public rows in random order; there is at least one.
 
         Returns
         -------
@@ -103,7 +106,7 @@ class QueryClass(BaseEstimator, ABC):
         """
 
     def nearest_members(self, Q: NDArray[Any], members: Any) -> Codes:
-        """Return the position of the member of a cover that approximates each query.
+        """Return the position of the cover's member that approximates each query.
 
         Parameters
         ----------
@@ -125,7 +128,7 @@ class QueryClass(BaseEstimator, ABC):
     def weighted_mean(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
         """Return the total weight of the rows for which each query holds.
 
-        Since the weights sum to 1, the result is the weighted mean of each query.
+        Since the weights sum to 1, the result is the weighted mean of each query over the rows.
 
         Parameters
         ----------
@@ -168,12 +171,13 @@ class QueryClass(BaseEstimator, ABC):
             )
 
     weights: WeightColumn | None = None
-    """Column of survey weights, set by `MarginalQueries.weighted`. No query may use this column."""
+    """Column of survey weights, which is set by `MarginalQueries.weighted`. Queries must not use
+    this column."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
         """Return a copy of the query class for rows encoded by a schema.
 
-        The base class does not depend on a schema and returns itself.
+        The base class does not depend on a schema and returns the same object.
         """
         return self
 
@@ -185,15 +189,15 @@ class QueryClass(BaseEstimator, ABC):
         )
 
     def measured_tables(self, schema: Schema) -> list[tuple[int, ...]]:
-        """Return the workload tables that are counted, by default all tables."""
+        """Return the tables of the workload that are counted, which by default are all tables."""
         return self.tables(schema)
 
     def discretizer(
         self, schema: Schema, X_public: Floats, cdfs: dict[int, ReleasedCDF], snr: float
     ) -> PublicBins:
-        """Return the bins of numeric columns used for counting `tables`.
+        """Return the bins of numeric columns that are used to count `tables`.
 
-        By default, the bins lie between quantiles of released CDFs.
+        By default, the bins are cut at quantiles of released CDFs.
 
         Parameters
         ----------
@@ -209,14 +213,14 @@ class QueryClass(BaseEstimator, ABC):
         return bins_at_noise_level(schema, cdfs, self.tables(schema), snr)
 
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
-        """Return the cells of a table as encoded queries, with the names of their codes."""
+        """Return the cells of a table as encoded queries, and the names of their codes."""
         raise ValueError(
             "table requires a release with queries=MarginalQueries() for categories, and for more "
             "than one column. Other releases have the table of each numeric column."
         )
 
     def bin_cuts(self, position: int) -> Floats | None:
-        """Return the cuts between the bins of a numeric column, or None if queries use no bins."""
+        """Return the cuts between a numeric column's bins, or None if queries use no bins."""
         return None
 
     def bin_edges(self, position: int) -> Floats | None:
@@ -224,12 +228,12 @@ class QueryClass(BaseEstimator, ABC):
         return None
 
     def holdout_queries(self, X: Floats) -> NDArray[Any]:
-        """Return the encoded queries that `PAPQueryRelease.score` averages errors over.
+        """Return the encoded queries over which `PAPQueryRelease.score` averages errors.
 
-        Classes with a finite list return all queries. Otherwise there are up to 256 queries (of
-        stumps, in each column). Thresholds and ends of intervals are quantiles of a column of `X`.
-        Boxes have a held-out row as upper corner. Halfspaces have a held-out row on the boundary
-        and random normals.
+        Classes with a finite list return all queries. Otherwise, there are up to 256 queries (for
+        stumps, 256 in each column). Thresholds and ends of intervals are quantiles of a column of
+        `X`. The upper corner of each box is a held-out row. Halfspaces have random normals, and
+        each has a held-out row on its boundary.
 
         Parameters
         ----------
@@ -243,7 +247,7 @@ class QueryClass(BaseEstimator, ABC):
         return None
 
     def has_columns_of_rows(self, *, as_frame: bool) -> bool:
-        """Indicate whether queries in a frame or an array have the same columns as rows."""
+        """Indicate whether queries in a frame or an array must have the same columns as rows."""
         return False
 
     def growth_function(self, m: int, n_features: int) -> int:
@@ -254,7 +258,7 @@ class QueryClass(BaseEstimator, ABC):
         return 1 << m
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return `growth_function`, which has this name in `HypothesisClass`."""
+        """Return the value of `growth_function`, under the name used by `HypothesisClass`."""
         return self.growth_function(m, n_features)
 
     def arrange(self, X_public: Floats) -> QueryCover:
@@ -295,7 +299,7 @@ class QueryClass(BaseEstimator, ABC):
         shape : tuple of int
             Shape of one query.
         entries : str
-            Description of the entries of a query for error messages.
+            Description of a query's entries for use in error messages.
 
         Raises
         ------
@@ -331,7 +335,7 @@ def holdout_ranks(n: int) -> NDArray[np.intp]:
 def one_dimensional_message(name: str, width: int) -> str:
     """Return the error message for queries in a one-dimensional array.
 
-    The beginning and the end of the message are required by scikit-learn's estimator checks.
+    The beginning and the end of this message are required by scikit-learn's estimator checks.
     """
     return (
         f"Expected 2D array, got 1D array instead: queries of {name} have shape "
@@ -342,7 +346,8 @@ def one_dimensional_message(name: str, width: int) -> str:
 class BoxQueries(QueryClass):
     """Axis-parallel boxes, which contain a row if its value in each column lies in an interval.
 
-    Subclasses with `n_ends` = 1 have intervals (-inf, high]; all others have [low, high].
+    In subclasses with `n_ends` = 1, these intervals are (-inf, high]; in all others, they are [low,
+    high].
     """
 
     n_ends = 2
@@ -358,7 +363,7 @@ class BoxQueries(QueryClass):
         return inside
 
     def build_cover(self, X_public: Floats) -> BoxQueryCover:
-        """Return the cover of all boxes with ends at cuts between public values."""
+        """Return the cover of all boxes whose ends are cuts between public values."""
         return BoxQueryCover(X_public, self.n_ends)
 
     def nearest_members(self, Q: NDArray[Any], members: BoxQueryCover) -> Codes:
@@ -366,12 +371,13 @@ class BoxQueries(QueryClass):
         return members.find(self._boxes(Q))
 
     def dual_vc_dimension(self, n_features: int) -> int:
-        """Return the VC dimension of the dual class: e p, for e ends per interval and p columns.
+        """Return the VC dimension e p of the dual class, for e ends per interval and p columns.
 
-        A row x lies in the boxes with low <= x <= high, which form an orthant in the space of (low,
-        -high). Among e p + 1 boxes, e p boxes are extreme in the coordinates of this space, and an
-        orthant that contains these boxes also contains the remaining box (Wenocur and Dudley 1981).
-        Two overlapping intervals in each column, or one threshold, attain the bound.
+        A row x lies in the boxes with low <= x <= high. In the space of (low, -high), these boxes
+        form an orthant. Among any e p + 1 boxes, e p boxes include an extreme box in each
+        coordinate of this space, so an orthant that contains these boxes also contains the
+        remaining box (Wenocur and Dudley 1981). The bound is attained by two overlapping intervals,
+        or one threshold, in each column.
         """
         return self.n_ends * n_features
 
@@ -388,13 +394,13 @@ class BoxQueries(QueryClass):
 
 
 class OneColumnQueries(BoxQueries):
-    """Query classes for a single numeric column, i.e. thresholds and intervals."""
+    """Base class of query classes for a single numeric column, i.e. thresholds and intervals."""
 
     statistic = "cdf"
     supports_offsets = True
 
     def ranges(self, Q: Floats) -> tuple[Floats, Floats]:
-        """Return the ends of the ranges above < x <= up_to of encoded queries: (above, up_to)."""
+        """Return the ends (above, up_to) of the ranges above < x <= up_to in encoded queries."""
         low, high = self._boxes(Q)[:, 0].T
         return just_below(low), high
 
@@ -408,7 +414,7 @@ class OneColumnQueries(BoxQueries):
         return self.cumulative(np.sort(X[:, 0])[holdout_ranks(len(X))])
 
     def check_columns(self, schema: Schema) -> None:
-        """Raise a ValueError unless there is exactly one column and this column is numeric."""
+        """Raise a ValueError unless there is exactly one column, which must be numeric."""
         super().check_columns(schema)
         self._check_single_column(len(schema.columns))
 
@@ -432,13 +438,13 @@ class OneColumnQueries(BoxQueries):
 
 
 class ThresholdQueries(OneColumnQueries):
-    """Thresholds x <= t, whose answers are the cumulative distribution function of a column.
+    """Thresholds x <= t, whose answers form the cumulative distribution function of a column.
 
     An array of queries contains the thresholds t in shape (n_queries, 1) or (n_queries,).
 
     See Also
     --------
-    IntervalQueries : Ranges of the same column.
+    IntervalQueries : Queries about ranges of the same column.
 
     Examples
     --------
@@ -451,7 +457,7 @@ class ThresholdQueries(OneColumnQueries):
     n_ends = 1
 
     def has_columns_of_rows(self, *, as_frame: bool) -> bool:
-        """Return True, since a threshold is a value of the column."""
+        """Return True, since a threshold is itself a value of the column."""
         return True
 
     def _boxes(self, Q: Floats) -> Floats:
@@ -462,7 +468,8 @@ class ThresholdQueries(OneColumnQueries):
 class IntervalQueries(OneColumnQueries):
     """Closed intervals: low <= x <= high.
 
-    An array of queries has shape (n_queries, 2) and contains low and high, which may be infinite.
+    An array of queries has shape (n_queries, 2) and contains the ends low and high, which may be
+    infinite.
 
     See Also
     --------
@@ -477,5 +484,5 @@ class IntervalQueries(OneColumnQueries):
     """
 
     def _boxes(self, Q: Floats) -> Floats:
-        """Return low and high of each interval, shape (n_queries, 1, 2)."""
+        """Return the ends low and high of each interval, shape (n_queries, 1, 2)."""
         return Q[:, None]

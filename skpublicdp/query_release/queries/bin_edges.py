@@ -17,14 +17,15 @@ DEFAULT_BINS = 16
 """Default maximum number of bins of a numeric column."""
 
 LABEL_PRECISION = 3
-"""Number of decimals of edges in labels, increased until edges differ, as in `pandas.cut`."""
+"""Number of decimals of edges in labels, which is increased until all edges differ, as in
+`pandas.cut`."""
 
 MAX_LABEL_PRECISION = 20
 """Upper limit on the precision of labels, as in `pandas.cut`."""
 
 
 def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
-    """Return the maximum number of bins or the encoded edges of each numeric column.
+    """Return, for each numeric column, the maximum number of bins or the encoded edges.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
     Returns
     -------
     dict of int to int or ndarray
-        By position of the column.
+        The maximum numbers of bins or the edges, by position of the column.
     """
     positions = np.flatnonzero(schema.numeric).tolist()
     if not isinstance(bins, Mapping):
@@ -97,7 +98,7 @@ def cuts_from_edges(edges: Floats, column: Column) -> Floats:
     """Return the cuts between bins with given edges, shape (n_bins - 1,).
 
     A bin (a, b] contains its right edge, and the first bin contains both edges. If the bounds of
-    the column exceed the edges, there is one more bin below or above them.
+    the column extend beyond the edges, there is an additional bin below or above the edges.
     """
     below = [just_below(edges[0])] if column.low < edges[0] else []
     above = [edges[-1]] if column.high > edges[-1] else []
@@ -105,11 +106,11 @@ def cuts_from_edges(edges: Floats, column: Column) -> Floats:
 
 
 def bin_labels(edges: Floats, column: Column) -> list[str]:
-    """Return the labels of bins with given edges, as ``pandas.cut(..., include_lowest=True)``.
+    """Return labels of bins with given edges, like ``pandas.cut(..., include_lowest=True)``.
 
-    Bins below and above all edges (see `cuts_from_edges`) have labels such as "< 0" and "> 50". The
-    first label of dates begins with a bracket, "[2024-01-01, 2025-01-01]", instead of a slightly
-    earlier date.
+    Bins below and above all edges (see `cuts_from_edges`) have labels such as "< 0" and "> 50". For
+    dates, the first label begins with a square bracket, "[2024-01-01, 2025-01-01]", instead of a
+    slightly earlier date.
     """
     if column.has_offset:
         texts = list(map(column.format, edges))
@@ -125,8 +126,8 @@ def bin_labels(edges: Floats, column: Column) -> list[str]:
 def _pandas_labels(edges: Floats) -> list[str]:
     """Return the labels that ``pandas.cut(..., include_lowest=True)`` gives to bins.
 
-    Edges are rounded. The first edge is lowered by one unit of the last decimal, since intervals
-    are open on the left.
+    Edges are rounded. Since intervals are open on the left, the first edge is lowered by one unit
+    of the last decimal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Queries defined by a user's function."""
+"""Queries that are defined by a user's function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skpublicdp.typing import Floats
 
 
 class CustomQueries(QueryClass):
-    """List of queries that are evaluated by a user-defined function.
+    """Queries in a list, which are evaluated by a user-defined function.
 
     An array of queries has shape (n_queries, 1) and contains positions in the list.
 
@@ -26,13 +26,13 @@ class CustomQueries(QueryClass):
     function : callable
         Function that accepts rows in the container type of `fit` and returns booleans of shape (n,
         n_listed), or (n,) for a single query. The function's answers for a row must depend only on
-        this row, which the receipt states as an assumption. In frames of libraries other than
-        pandas, categories are strings and missing booleans are False. If it fails on private rows,
-        the error message contains no detail, and its warnings are suppressed.
+        this row; the receipt states this assumption. In frames of libraries other than pandas,
+        categories are strings and missing booleans are False. If the function fails on private
+        rows, the error message contains no details. Warnings issued by the function are suppressed.
 
     See Also
     --------
-    MarginalQueries : Tables, which are released more accurately.
+    MarginalQueries : Tables over columns, which are released more accurately.
 
     Notes
     -----
@@ -41,7 +41,7 @@ class CustomQueries(QueryClass):
     is then evaluated on public rows completed with declared values: all categories, numbers between
     the bounds, and a sample if there are too many combinations. If the answer depends on the
     completion, or is the same for all completed rows, public rows carry no information about the
-    query, and only its noisy count determines the answer.
+    query, and the answer is determined by the noisy count alone.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class CustomQueries(QueryClass):
         return np.arange(n_listed)[:, None]
 
     def check_columns(self, schema: Schema) -> None:
-        """Do nothing, since all columns are supported."""
+        """Do nothing, since all types of columns are supported."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
         """Return a copy for rows encoded by a schema, with the number of queries.
@@ -110,7 +110,8 @@ class CustomQueries(QueryClass):
     def growth_function(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labelings of m rows by the queries.
 
-        The bound is the smaller of the number of all labelings and the length of the list plus one.
+        The bound is the number of all labelings, or the length of the list plus one if that is
+        smaller.
         """
         n_labelings = 1 << m
         return min(n_labelings, getattr(self, "_n_listed", n_labelings) + 1)

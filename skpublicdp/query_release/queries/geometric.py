@@ -1,4 +1,4 @@
-"""Query classes over several columns: rectangles, halfspaces and stumps."""
+"""Query classes for several columns: rectangles, halfspaces and stumps."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ MAX_HALFSPACES = 2304
 19 points in space."""
 
 MAX_DICHOTOMY_POINTS = 48
-"""Maximum number of public rows whose dichotomies form a cover."""
+"""Maximum number of public rows whose dichotomies are used to form a cover."""
 
 SIDE_BLOCK = 1 << 16
 """Number of query-row answers computed at a time, so that they fit into a cache."""
 
 MIN_COLUMN_DEVIATION = 1e-12
-"""Lower bound on a column's standard deviation, which standardises halfspace normals."""
+"""Lower bound on a column's standard deviation, by which halfspace normals are standardised."""
 
 
 class RectangleQueries(BoxQueries):
-    """Axis-parallel closed boxes with low <= x <= high in each column.
+    """Closed axis-parallel boxes, with low <= x <= high in each column.
 
-    An array of queries has shape (n_queries, n_features, 2) and contains low and high of each
-    column, which may be infinite.
+    An array of queries has shape (n_queries, n_features, 2) and contains the ends low and high for
+    each column, which may be infinite.
 
     See Also
     --------
     IntervalQueries : Ranges of one column.
-    MarginalQueries : Tables of columns with few values.
+    MarginalQueries : Tables over columns with few values.
 
     Examples
     --------
@@ -62,16 +62,16 @@ class RectangleQueries(BoxQueries):
     releases_columns_first = True
 
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
-        """Return all two-way tables, or the one-way table of a single column."""
+        """Return all two-way tables, or the one-way table if there is a single column."""
         return _pairs_of_columns(schema)
 
     def holdout_queries(self, X: Floats) -> Floats:
-        """Return boxes without lower ends whose upper corners are held-out rows."""
+        """Return boxes that have no lower ends and whose upper corners are held-out rows."""
         high = X[holdout_ranks(len(X))]
         return np.stack([np.full(high.shape, -np.inf), high], axis=2)
 
     def _boxes(self, Q: Floats) -> Floats:
-        """Return the queries unchanged, since they contain low and high of each column."""
+        """Return the queries unchanged, since they contain both ends for each column."""
         return Q
 
     def _validated(self, Q: Any, n_features: int) -> Floats:
@@ -119,8 +119,8 @@ class HalfspaceQueries(QueryClass):
         """Return a cover with one halfspace per dichotomy of a few public rows.
 
         These rows and the cells come from the first half of the public rows. The second half is
-        used to estimate the share of rows on which a halfspace and its member differ, and the share
-        of rows that another cell represents.
+        used to estimate the share of rows on which a halfspace and its nearest member differ, and
+        the share of rows that are represented by another cell.
         """
         n_features = X_public.shape[1]
         first_half, second_half = np.array_split(X_public, 2)
@@ -136,7 +136,7 @@ class HalfspaceQueries(QueryClass):
         return HalfspaceQueryCover(self.holds, dichotomies, distinct_rows, second_half, generator)
 
     def tables(self, schema: Schema) -> list[tuple[int, ...]]:
-        """Return all two-way tables, or the one-way table of a single column.
+        """Return all two-way tables, or the one-way table if there is a single column.
 
         These tables were more accurate in tests than bins of row projections.
         """
@@ -214,7 +214,10 @@ class StumpQueries(QueryClass):
         return [(position,) for position in range(len(schema.columns))]
 
     def measured_tables(self, schema: Schema) -> list[tuple[int, ...]]:
-        """Return the one-way tables of categorical columns. Numeric columns have a released CDF."""
+        """Return the one-way tables of categorical columns.
+
+        For numeric columns, a CDF is released instead.
+        """
         return [(position,) for position in np.flatnonzero(~schema.numeric).tolist()]
 
     def holdout_queries(self, X: Floats) -> Floats:
@@ -227,7 +230,7 @@ class StumpQueries(QueryClass):
         return np.concatenate(stumps)
 
     def nearest_members(self, Q: NDArray[Any], members: ProductCover) -> Codes:
-        """Return the cover position of the stump at the nearest cut or at the category."""
+        """Return the cover's position of the stump at the nearest cut or at the category."""
         positions, is_categorical = _stump_columns(Q)
         high = Q[:, 1]
         low = np.where(is_categorical, high, -np.inf)
@@ -236,13 +239,14 @@ class StumpQueries(QueryClass):
     def dual_vc_dimension(self, n_features: int) -> int:
         """Return the VC dimension of the dual class, which is the number of columns.
 
-        For two stumps on one column, one stump implies the other or its negation, so that both are
-        not shattered. One stump on each column is shattered (Bassily et al. 2020, section 4).
+        Given two stumps on the same column, one of them implies the other or its negation, so two
+        such stumps cannot be shattered. A set with one stump on each column is shattered (Bassily
+        et al. 2020, section 4).
         """
         return n_features
 
     def check_columns(self, schema: Schema) -> None:
-        """Do nothing, since all columns are supported."""
+        """Do nothing, since all types of columns are supported."""
 
     def bind(self, schema: Schema, X_public: Floats) -> Self:
         """Return a copy for rows encoded by a schema, which stores the categorical columns."""
@@ -279,13 +283,14 @@ class StumpQueries(QueryClass):
         """Return an upper bound on the number of labelings of m rows by the stumps.
 
         A numeric column has m - 1 thresholds between m values. A categorical column has at most m
-        categories. The labelings of no row and of all rows are counted once for all columns.
+        categories. The labeling of no row and the labeling of all rows are counted only once for
+        all columns.
         """
         n_thresholds, n_categorical = n_features * max(m - 1, 0), len(self._n_codes())
         return min(1 << m, n_thresholds + 2 + n_categorical)
 
     def _n_codes(self) -> dict[int, int]:
-        """Return the number of codes of each categorical column by position ({} before `bind`)."""
+        """Return each categorical column's number of codes, by position ({} before `bind`)."""
         return getattr(self, "_n_codes_of_column", {})
 
     def _validated(self, Q: Any, n_features: int) -> Floats:
@@ -294,7 +299,7 @@ class StumpQueries(QueryClass):
 
 
 def _pairs_of_columns(schema: Schema) -> list[tuple[int, ...]]:
-    """Return the positions of all pairs of columns, or of a single column."""
+    """Return the positions of all pairs of columns, or of the only column."""
     n_features = len(schema.columns)
     return list(combinations(range(n_features), min(2, n_features)))
 

@@ -1,4 +1,4 @@
-"""Queries about cells of marginal tables, with their workload."""
+"""Queries about the cells of marginal tables, and the workload of these tables."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from skpublicdp.query_release.queries.bin_edges import (
 from skpublicdp.typing import Floats, Integers
 
 MAX_LISTED_CELLS = 1 << 14
-"""Maximum number of cells of the full table for a cover of all cells. For larger tables, the cover
-contains only the cells of public rows."""
+"""Maximum number of cells in the full table for which the cover contains all cells. For larger
+tables, it contains only the cells of public rows."""
 
 MAX_LISTED_COLUMNS, MAX_LISTED_CATEGORIES = 5, 10
-"""Maximum numbers of names listed in an error message."""
+"""Maximum numbers of names that an error message lists."""
 
 Objects = NDArray[np.object_]
 
 
 class MarginalQueries(QueryClass):
-    """Queries that hold if a row is in a given cell of a table over some columns.
+    """Queries that hold for rows in a given cell of a table over some of the columns.
 
     Queries are a dict from columns to values, a list of dicts, a data frame with some of the
     columns, or an array with all columns. None in an array, or a missing value in a frame, means
@@ -65,23 +65,23 @@ class MarginalQueries(QueryClass):
     Parameters
     ----------
     k : int, default=2
-        The workload consists of all marginals over k columns. With fewer columns, the workload is
-        the table over all columns.
+        The workload consists of all marginals over k columns. If there are fewer than k columns,
+        the workload is the table over all columns.
     workload : sequence of sequences of str or int, default=None
-        The marginals, each given by a sequence of column names or positions, in place of all
-        marginals over k columns. A single column, among such sequences or as the only entry, means
-        the marginal of this column.
+        The marginals, each given by a sequence of column names or positions, which replace the
+        marginals over k columns. A single column, either among such sequences or as the only entry,
+        means the marginal of this column.
     bins : int, or dict of column to int or to edges, default=16
         Number of bins of a numeric column, cut at public quantiles. If a column has at most this
-        number of distinct public values, each value has a bin. A dict gives the number of bins, or
-        their increasing edges, of some columns by name or position. Edges must not be computed from
-        private rows. A bin (a, b] contains its right edge, and the first bin contains both edges,
-        as in ``pandas.cut(..., include_lowest=True)``. If the bounds of the column exceed the
-        edges, there is one more bin below or above them.
+        many distinct public values, each value has its own bin. A dict maps some of the columns, by
+        name or position, to a number of bins or to increasing edges. Edges must not be computed
+        from private rows. A bin (a, b] contains its right edge, and the first bin contains both
+        edges, as in ``pandas.cut(..., include_lowest=True)``. If the bounds of the column extend
+        beyond the edges, there is an additional bin below or above the edges.
     missing : sequence of str or int, default=()
         Numeric columns, by name or position, in which private numbers may be missing. Columns with
-        missing numbers in public rows need not be listed. Missing numbers have a separate cell,
-        ``"(missing)"``. In all other numeric columns, a missing number is an error.
+        missing numbers in public rows need not be listed. Missing numbers are counted in a separate
+        cell, ``"(missing)"``. In all other numeric columns, a missing number raises an error.
 
     Raises
     ------
@@ -90,8 +90,8 @@ class MarginalQueries(QueryClass):
 
     See Also
     --------
-    RectangleQueries : Boxes of numeric columns.
-    skpublicdp.plotting.MarginalDisplay : Plot of a released marginal of one column.
+    RectangleQueries : Boxes in numeric columns. skpublicdp.plotting.MarginalDisplay : Plots a
+    released marginal of one column.
 
     Examples
     --------
@@ -150,8 +150,8 @@ class MarginalQueries(QueryClass):
         """Return the total weight of the rows in each cell, shape (n_queries,).
 
         All queries that restrict the same columns are answered together. Cells and rows are
-        identified by their combination of codes in these columns, and one `bincount` returns the
-        weight of each combination.
+        identified by their combinations of codes in these columns, and a single `bincount` returns
+        the weight of each combination.
         """
         codes = self._to_codes(X)
         totals = np.zeros(len(Q))
@@ -189,8 +189,8 @@ class MarginalQueries(QueryClass):
     def build_cover(self, X_public: Floats) -> ExplicitCover:
         """Return the cover of the queries about all cells of the workload.
 
-        The cells of the cover are the cells of the table over all columns. If there are too many,
-        only the cells of public rows are listed.
+        The cells of the cover are the cells of the table over all columns. If there are too many
+        cells, only the cells of public rows are listed.
         """
         sizes = self._bins.sizes
         queries = self.all_cells
@@ -201,11 +201,11 @@ class MarginalQueries(QueryClass):
         return split_sample_cover(self.holds, queries, X_public)
 
     def dual_vc_dimension(self, n_features: int) -> int:
-        """Return the bound 2 p for p columns, since cells are boxes (see `RectangleQueries`)."""
+        """Return the bound 2 p for p columns, because cells are boxes (see `RectangleQueries`)."""
         return 2 * n_features
 
     def check_columns(self, schema: Schema) -> None:
-        """Raise an error if a parameter is invalid. All kinds of columns are supported."""
+        """Raise an error if a parameter is invalid. All types of columns are supported."""
         k: Any = self.k
         if not isinstance(k, Integral) or k < 1:
             advice = "" if isinstance(k, Real) else " To choose the tables, pass them as workload."
@@ -217,7 +217,7 @@ class MarginalQueries(QueryClass):
         self.tables(schema)
 
     def weighted(self, weights: WeightColumn) -> Self:
-        """Return a copy whose tables are weighted by a column and exclude this column."""
+        """Return a copy whose tables are weighted by a column, which they then exclude."""
         weighted_queries = copy.copy(self)
         weighted_queries.weights = weights
         return weighted_queries
@@ -243,8 +243,8 @@ class MarginalQueries(QueryClass):
     def growth_function(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labelings of m rows by the queries.
 
-        After `bind`, the bound is the number of cells of the workload, plus one for the labeling of
-        no row.
+        After `bind` is called, the bound is the number of cells of the workload, plus one for the
+        labeling of no row.
         """
         if not hasattr(self, "_bins"):
             return super().growth_function(m, n_features)
@@ -261,7 +261,7 @@ class MarginalQueries(QueryClass):
         return self.all_cells
 
     def has_columns_of_rows(self, *, as_frame: bool) -> bool:
-        """Return False for queries in a frame, which may omit columns, and otherwise True."""
+        """Return False for queries in a frame, which may omit columns, and True otherwise."""
         return not as_frame
 
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
@@ -359,7 +359,7 @@ class MarginalQueries(QueryClass):
 def _read_workload(workload: Any, schema: Schema) -> list[tuple[Any, ...]]:
     """Return the tables of a workload, where a single column means its one-way table.
 
-    Several columns without any table are refused, since they could mean one joint table or several
+    A plain list of several columns is refused, since it could mean one joint table or several
     one-way tables.
     """
     if isinstance(workload, str | Integral):
@@ -457,7 +457,7 @@ def _object_table(Q: Any, schema: Schema) -> Objects:
 
 
 def _frame_to_objects(Q: Any, schema: Schema) -> Objects:
-    """Return the queries of a frame, with None for omitted columns and missing values."""
+    """Return the queries in a frame, with None for omitted columns and missing values."""
     frame = Table(Q)
     table = np.full((len(Q), len(schema.columns)), None, dtype=object)
     for number, name in enumerate(frame.labels):
@@ -470,7 +470,7 @@ def _frame_to_objects(Q: Any, schema: Schema) -> Objects:
 
 
 def _array_to_objects(Q: Any, schema: Schema) -> Objects:
-    """Return queries about cells from an array-like as an array of objects.
+    """Return queries about cells, given as an array-like, as an array of objects.
 
     The array must have the shape (n_queries, n_columns), or may be one-dimensional if there is a
     single column.
@@ -499,7 +499,7 @@ def _array_to_objects(Q: Any, schema: Schema) -> Objects:
 
 
 def _join_first(texts: Sequence[str], max_texts: int) -> str:
-    """Join the first `max_texts` texts by commas, with an ellipsis for the remainder."""
+    """Join the first `max_texts` texts with commas, and append an ellipsis if there are more."""
     ellipsis = ["..."] if len(texts) > max_texts else []
     return ", ".join([*texts[:max_texts], *ellipsis])
 
@@ -517,7 +517,7 @@ def check_categories(values: Objects, column: Column) -> None:
 
 
 def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any]:
-    """Return the name of each code of a column: a category, a number, or a bin range as text.
+    """Return the name of each code of a column: a category, a number, or the text of a bin's range.
 
     `cuts` contains the cuts between the bins of a numeric column, or None for a categorical column.
     """
