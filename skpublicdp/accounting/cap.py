@@ -80,7 +80,7 @@ class BudgetCap:
     def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
         """Return the largest scale for which the cap admits a plan, by bisection.
 
-        The cost of ``make_plan(scale)`` must increase with the scale.
+        The cost of ``make_plan(scale)`` must be an increasing function of the scale.
         """
         price, limit = self._currency()
         if price is None:

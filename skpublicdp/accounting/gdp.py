@@ -223,8 +223,9 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
 def _two_point_quantile(epsilon: Fraction) -> Decimal:
     """Return an upper bound z on Φ⁻¹(e^ε / (1 + e^ε)), where Q(z) = 1 / (1 + e^ε).
 
-    Q is the upper tail of the normal distribution. Newton's method starts at the larger z with
-    exp(-z²/2) / 2 = 1 / (1 + e^ε). Since ln Q is concave, every iterate stays above the solution.
+    Here, Q denotes the upper tail of the standard normal distribution. Newton's method starts at
+    the larger z with exp(-z²/2) / 2 = 1 / (1 + e^ε). Since ln Q is concave, every iterate stays
+    above the solution.
     """
     slack = 1 + relative_error()
     if epsilon > MAX_EXACT_EPSILON:
@@ -403,7 +404,7 @@ def _logit_gap(value: Decimal, slope: Decimal, delta: Fraction) -> tuple[Decimal
 
     On the logit scale, both tails are nearly linear.
 
-    `slope` is the derivative of `value`.
+    The argument `slope` is the derivative of `value`.
     """
     if not 0 < value < 1:  # beyond `MAX_TAIL_DEVIATIONS`; slope 0 requests a bisection step
         return value - Decimal("0.5"), Decimal(0)
@@ -419,8 +420,8 @@ def _normal_density(z: Decimal) -> Decimal:
 def _find_root(gap: GapFunction, low: Decimal, high: Decimal, start: Decimal) -> Decimal:
     """Return an approximate root of an increasing function, by Newton's method with bisection.
 
-    The root lies between `low` and `high`. If a Newton step leaves the interval, the midpoint of
-    the interval is used instead.
+    The root must lie between `low` and `high`. If a Newton step leaves the interval, the midpoint
+    of the interval is used instead.
     """
     x = start
     for _ in range(MAX_ROOT_STEPS):

@@ -266,7 +266,7 @@ def _bounding_chords(
     Returns
     -------
     chord_starts, chord_ends : ndarray of float64, shape (n_chords,)
-        Heights of the raised chords at both of their ends.
+        Heights of the raised chords at both ends.
     """
     exp_epsilon, denominator = math.exp(epsilon), math.expm1(epsilon)
     twice_sinh = 2 * math.sinh(width / 2)

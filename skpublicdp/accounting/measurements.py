@@ -75,7 +75,7 @@ def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float
     scale : Fraction
         σ² or b, rounded up to `NOISE_SCALE_BITS` binary digits.
     variance : float
-        Variance of the noise.
+        Variance of the resulting noise.
     """
     match event:
         case Gaussian(mu_squared):

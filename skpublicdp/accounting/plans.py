@@ -221,17 +221,17 @@ MAX_SCALE_RATIO = 2.0**64
 """Largest ratio of consecutive scales in a search, which limits scales to 2^-127 to 2^127."""
 
 SCALE_TOLERANCE = 2.0**-12
-"""Relative error of a scale."""
+"""Relative error allowed in a scale."""
 
 MIN_LOG_ARGUMENT = 1e-300
-"""Lower bound on δ inside logarithms."""
+"""Lower bound on δ when a logarithm is taken."""
 
 LINEAR_GUESS_MARGIN = 1.5
 """Factor applied to an extrapolated ratio of scales, so that the new guess is likely to fit."""
 
 MAX_OVERSHOOT_EXPONENT = 0.3
-"""Maximum overshoot beyond the root of the secant, as a power of the ratio of this root to an
-end."""
+"""Maximum overshoot beyond the root of the secant, as a power of the ratio between this root and
+the nearer end."""
 
 PLAN_SCALE_BITS = 20
 """Number of binary digits of a scale, which keeps fractions computed from scales short."""
@@ -317,8 +317,8 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
 
     Any grid yields a valid bound. The grid chosen here yields a tight bound with few points. δ(ε)
     decreases approximately as e^(-r ε), where r is the exponential tilt under which the mean loss
-    is ε. Linear interpolation with step h increases an exponential curve by a fraction of at most
-    (r h)² / 8 in every step of the plan.
+    is ε. In every step of the plan, linear interpolation with step h increases an exponential curve
+    by a fraction of at most (r h)² / 8.
 
     Parameters
     ----------
@@ -348,11 +348,11 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
 
 
 MAX_TILT = 1e6
-"""Largest exponential tilt that is tried. The search reaches this tilt if the plan's δ(ε) is nearly
-zero."""
+"""Largest exponential tilt tried in the search. The search reaches this tilt if the plan's δ(ε) is
+nearly zero."""
 
 TILT_TOLERANCE = 0.05
-"""Relative error of a tilt."""
+"""Relative error allowed in a tilt."""
 
 LOG_TAIL_MARGIN = 9.0
 """Privacy losses outside the grid contribute at most about e^-9 of δ."""
@@ -371,9 +371,9 @@ class _LossPath(NamedTuple):
     Attributes
     ----------
     mu_squared : float
-        Total μ² of the Gaussian mechanisms.
+        Total μ² of all Gaussian mechanisms on the path.
     draws : Counter of float
-        Number of draws for each ε.
+        Number of draws on the path for each value of ε.
     """
 
     mu_squared: float
@@ -381,7 +381,7 @@ class _LossPath(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Upper bound on the variance of the privacy loss."""
+        """An upper bound on the variance of the privacy loss."""
         return self.mu_squared + sum(count * e * e / 4 for e, count in self.draws.items())
 
     def mean_loss(self, tilt: float) -> float:

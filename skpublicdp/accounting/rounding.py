@@ -22,7 +22,7 @@ DECIMAL_DIGITS = 28
 """Number of digits used to estimate a decimal exponent (the default precision of `decimal`)."""
 
 FRACTION_BITS = 64
-"""Number of binary digits of rounded fractions, which exceeds the 53 of a float."""
+"""Number of binary digits of rounded fractions, which exceeds the 53 digits of a float."""
 
 MAX_BISECTIONS = 100
 """Number of bisection steps in `approximate_root`, enough for `SPARE_DIGITS` decimal digits."""
@@ -90,8 +90,8 @@ def decimal_context(digits: int) -> Context:
 def relative_error() -> Decimal:
     """Return an upper bound on the relative error after a dozen correctly rounded operations.
 
-    The bound is 10^-(p/2) for p digits, which also covers the error of logarithms of numbers near
-    1.
+    With p digits, the bound is 10^-(p/2), which also covers the error of logarithms of numbers
+    close to 1.
     """
     return Decimal(1).scaleb(-(getcontext().prec // 2))
 

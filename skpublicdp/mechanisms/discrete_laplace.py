@@ -30,9 +30,10 @@ LARGEST_SCALE = 1 << 30
 int64."""
 
 GEOMETRIC_REACH = 8
-"""Largest value in the table of a geometric variable, as a multiple of its scale 1 / rate.
+"""Largest value of a geometric variable that the table contains, as a multiple of the scale 1 /
+rate.
 
-A draw exceeds this value with probability e^-8 and is then continued by a further draw."""
+With probability e^-8, a draw exceeds this value; it is then continued by a further draw."""
 
 WORD_BITS = 64
 """Number of bits of a random word."""

@@ -167,9 +167,9 @@ def _compute_mass(family: Family, arithmetic: _Arithmetic[V]) -> tuple[Integers,
     Returns
     -------
     offset : ndarray of int64, of the batch shape of the family
-        The minimum error counts m.
+        The minimum error count m of each family.
     mass : array of the arithmetic, of the batch shape of the family
-        The relative masses S.
+        The relative mass S of each family.
     """
     match family:
         case Leaf(errors):
@@ -201,9 +201,9 @@ def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[
     Returns
     -------
     offset : ndarray of int64, of the batch shape of the family
-        The minimum error counts m.
+        The minimum error count m of each family.
     masses : array of the arithmetic, of shape (*batch, n_options)
-        The masses of the options.
+        The mass of each option.
     """
     if isinstance(family, Choice):
         offsets, masses = _compute_mass(family.options, arithmetic)

@@ -32,15 +32,15 @@ Prior = Sequence[int] | Integers
 
 
 class Family(ABC):
-    """Abstract base class of the nodes of an expression.
+    """Abstract base class for the nodes of an expression.
 
-    The batch shape of a node is the shape of the array of families that it represents.
+    The batch shape of a node is the shape of the array of families represented by the node.
     """
 
     @property
     @abstractmethod
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families that this node represents."""
+        """Shape of the array of families represented by this node."""
 
     @abstractmethod
     def at(self, index: Index) -> Family:
@@ -92,7 +92,7 @@ class Leaf(Family):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families that this node represents."""
+        """Shape of the array of families represented by this node."""
         return self.errors.shape[:-1]
 
     def at(self, index: Index) -> Leaf:
@@ -133,7 +133,7 @@ class Product(Family):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families that this node represents."""
+        """Shape of the array of families represented by this node."""
         return self.factors[0].batch
 
     def at(self, index: Index) -> Product:
@@ -193,7 +193,7 @@ class Choice(_Weighted):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families that this node represents."""
+        """Shape of the array of families represented by this node."""
         return self.options.batch[:-1]
 
     def at(self, index: Index) -> Choice:
@@ -241,7 +241,7 @@ class OneOf(_Weighted):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families that this node represents."""
+        """Shape of the array of families represented by this node."""
         return self.options[0].batch
 
     def at(self, index: Index) -> OneOf:
@@ -291,7 +291,7 @@ class Lazy(Family):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """Shape of the array of families that this node represents."""
+        """Shape of the array of families represented by this node."""
         return (self.length,)
 
     def at(self, index: Index) -> Family:

@@ -186,7 +186,7 @@ class PrivacyBudget:
         Parameters
         ----------
         name : str
-            Name of the group, which is stored in the ledger.
+            Name of the group, as stored in the ledger.
 
         Returns
         -------
@@ -207,7 +207,7 @@ class PrivacyBudget:
         Parameters
         ----------
         event : Event
-            The plan of a fit, or a single mechanism.
+            The plan of a fit, or the event of a single mechanism.
         seeded : bool, default=False
             Whether the randomness comes from a `random_state`.
 
@@ -365,7 +365,7 @@ class PrivacyBudget:
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Axes to draw on. A new figure is created by default.
+            Axes on which to draw. By default, a new figure is created.
 
         Returns
         -------

@@ -53,7 +53,7 @@ class Entry(NamedTuple):
     time : str
         Time at which the fit was charged, which precedes its first draw: ISO 8601, UTC.
     who : str
-        Name of the estimator.
+        Name of the estimator that was fitted.
     event : Event
         Plan of the fit. The cost of this plan was charged.
     n_rows : int
@@ -81,7 +81,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class BudgetFile:
-    """Handle of the SQLite file of one budget. Copies of a handle share the file.
+    """Handle for the SQLite file of one budget. All copies of a handle share the file.
 
     Attributes
     ----------

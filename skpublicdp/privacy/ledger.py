@@ -144,8 +144,8 @@ class Ledger:
     who : str
         Name of the fit, as recorded in the entries of the budget.
     rows_per_person : int
-        Maximum number of rows per person. The price of each event refers to replacing all rows of a
-        person.
+        Maximum number of rows per person. Each event is priced for replacing all of a person's
+        rows.
     ticket : str, optional
         One-time token for a fit that must not be repeated; see `ticket.new_ticket`.
     seeded_parts : bool
@@ -300,7 +300,7 @@ class Ledger:
     def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
         """Return the largest scale for which ``make_plan(scale)`` costs at most (ε, δ).
 
-        The cost of the plan must increase with the scale.
+        The cost of the plan must be an increasing function of the scale.
         """
         return self._cap.calibrate(make_plan)
 
@@ -449,7 +449,7 @@ class Ledger:
         return sub_ledger
 
     def annotate(self, name: str, event: Event, proof: str) -> None:
-        """Add a receipt line for a stage whose cost is already included in another line."""
+        """Add a line to the receipt for a stage whose cost is already included in another line."""
         self._lines.append(ReceiptLine(name, event, proof, []))
 
     child, note, choose, scale = sub_ledger, annotate, take_option, calibrate

@@ -1,4 +1,4 @@
-"""Detection of seeded fits, and the messages that budgets issue for them."""
+"""Detection of seeded fits, and the messages that budgets issue about such fits."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SEEDED_TWICE = (
 def has_seed(parameter: Any) -> bool:
     """Indicate whether a parameter is or contains a private estimator with a `random_state`.
 
-    An estimator with a parameter `epsilon` counts as private. The search covers lists, tuples,
+    An estimator counts as private if it has a parameter `epsilon`. The search covers lists, tuples,
     dicts and the parameters of estimators.
 
-    Seeds under other names, and seeds that are not parameters, cannot be detected.
+    Seeds with other names, and seeds that are not parameters, cannot be detected.
     """
     if isinstance(parameter, Mapping):
         return any(map(has_seed, parameter.values()))

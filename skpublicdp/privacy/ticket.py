@@ -26,8 +26,8 @@ def new_ticket() -> str:
 def redeem_ticket(ticket: str) -> None:
     """Mark a ticket as used, or raise if it has already been used or was made in another process.
 
-    This function is for fits without a budget. The tickets of other fits are checked in the file of
-    their budget.
+    This function is intended for fits without a budget. For all other fits, tickets are checked in
+    the budget's file.
     """
     with _REDEMPTION_LOCK:
         if ticket in _REDEEMED_TICKETS or not ticket.startswith(f"{os.getpid()}-"):

@@ -90,7 +90,7 @@ class TableQueries(NamedTuple):
         Positions of the columns. If queries restrict no column, and therefore hold for all rows,
         the tuple is empty.
     indices : ndarray of int, shape (n_table_queries,)
-        Positions of these queries in the array of all queries.
+        Positions of these queries in the array that contains all queries.
     codes : tuple of ndarray of int, each of shape (n_table_queries,)
         For each column, the code that each query requires, i.e. an index into the table.
     """
@@ -309,7 +309,7 @@ class TableAnswers(ReleasedAnswers):
     def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:
         """Return the code or `WILDCARD` that each query requires in each table column.
 
-        The shape is (n_queries, n_columns).
+        The result has shape (n_queries, n_columns).
         """
         return Q
 
@@ -365,7 +365,7 @@ class CountAnswers(TableAnswers):
         return WeightedRows(self._X_public, weights)
 
     def _table_name(self, names: Sequence[str], columns: tuple[int, ...]) -> str:
-        """Return the name of a listed query."""
+        """Return the name of one listed query."""
         return f"query {columns[0]}"
 
     def _cells(self, Q: NDArray[Any]) -> NDArray[np.integer]:

@@ -27,8 +27,8 @@ the five sizes have lower probabilities (.075 and .025). If these sizes were use
 inside a bin would be 0 and 1."""
 
 N_POINTS_PER_BIN = 32
-"""Number of points inside each bin at which quantile intervals may end. A small number limits run
-time."""
+"""Number of points inside each bin at which quantile intervals may end. A smaller number reduces
+the run time."""
 
 MIN_BERNOULLI_VARIANCE = 1e-9
 """Lower bound on q (1 - q) as a divisor, needed if the sum q is 0 or 1."""
@@ -37,7 +37,7 @@ MIN_BERNOULLI_VARIANCE = 1e-9
 class BinnedRanges(NamedTuple):
     """Ranges of numbers, each expressed as a sum of entire and partial bins.
 
-    All arrays have the shape (n_ranges, n_bins).
+    All attributes are arrays of shape (n_ranges, n_bins).
 
     Attributes
     ----------
@@ -58,11 +58,11 @@ class LinearFunctions(NamedTuple):
     Attributes
     ----------
     prior_means, means : ndarray
-        Prior means and posterior means.
+        Prior mean and posterior mean of each function.
     noise : ndarray
-        Posterior variance due to the noise.
+        Part of the posterior variance that is due to the noise.
     prior : ndarray
-        Posterior variance due to the prior.
+        Part of the posterior variance that is due to the prior.
     """
 
     prior_means: Floats
@@ -122,11 +122,11 @@ class BinnedColumn:
     Attributes
     ----------
     distribution : WeightedRows
-        Values of this column, with weights that reproduce the released tables.
+        Values of the column, with weights that reproduce the released tables.
     cuts : ndarray of shape (n_bins - 1,)
         Cuts between the bins, which are the ranges (cuts[i - 1], cuts[i]].
     bounds : tuple of float
-        Bounds of the column. Numbers outside the bounds are moved to the nearer bound.
+        Bounds of the column. Numbers outside these bounds are moved to the nearer bound.
     posterior : TablePosterior
         Posterior of this column's one-way table.
     noisy : NoisyFractions
@@ -148,7 +148,7 @@ class BinnedColumn:
         return self.distribution.quantile(p)
 
     def mean(self) -> float:
-        """Return the mean of the weighted rows."""
+        """Return the mean value of the weighted rows."""
         return self.distribution.mean()
 
     def fraction_intervals(
@@ -163,8 +163,8 @@ class BinnedColumn:
         level : float
             Coverage.
         simultaneous : bool, default=False
-            Whether all intervals hold jointly. Joint intervals contain the intervals computed from
-            the noisy answers alone, so they do not depend on a model.
+            Whether all intervals hold jointly with the given coverage. Joint intervals contain the
+            intervals computed from the noisy answers alone, so they do not depend on a model.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class BinnedColumn:
         Parameters
         ----------
         p : ndarray
-            Fractions from 0 to 1.
+            Fractions between 0 and 1.
         level, simultaneous
             As in `fraction_intervals`.
 
@@ -437,7 +437,7 @@ class BinnedColumn:
         Parameters
         ----------
         shares : ndarray of shape (n_sums, n_bins)
-            Coefficients of the sums.
+            Coefficients of each sum.
 
         Returns
         -------
@@ -457,7 +457,7 @@ class BinnedColumn:
         Parameters
         ----------
         shares : ndarray of shape (n_sums, n_bins)
-            Coefficients of the sums.
+            Coefficients of each sum.
         n_rows : float
             Effective size of the public sample, in private rows.
         weight : float
@@ -550,8 +550,8 @@ class BinnedColumn:
         """Return noisy fractions for sums of bins, shape (n_sums,).
 
         The noisy fractions of all bins are first projected so that they sum to 1. The projection
-        adds the same number to each bin and multiplies the variance of a sum of k of B bins by (B -
-        k) / B.
+        adds the same number to each bin. For a sum of k out of B bins, it multiplies the variance
+        by (B - k) / B.
         """
         n_bins, n_summed = shares.shape[1], shares.sum(axis=1)
         deficit = 1 - self.noisy.values.sum()

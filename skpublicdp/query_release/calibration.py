@@ -26,7 +26,8 @@ from skpublicdp.query_release.synthetic import MIN_SYNTHETIC_MASS, WeightedRows
 from skpublicdp.typing import Floats, Integers
 
 MAX_RAKING_SWEEPS = 2000
-"""Maximum number of sweeps over the known margins. Few margins converge in about ten sweeps."""
+"""Maximum number of sweeps over the known margins. If there are few margins, raking converges in
+about ten sweeps."""
 
 RAKING_TOLERANCE = 1e-10
 """Raking stops when no fraction deviates from the known margin by more than this tolerance."""
@@ -45,7 +46,7 @@ MIN_CALIBRATED_FRACTION = 1e-9
 """Fraction below which a cell counts as empty, so that its rows have no calibration factor."""
 
 MAX_NAMED_CELLS = 10
-"""Maximum number of cells that an error message lists."""
+"""Maximum number of cells listed in an error message."""
 
 Fractions = dict[Attributes, Floats]
 """Population fractions in the cells of tables, with one axis for each column."""
@@ -285,13 +286,13 @@ class _CalibrationEffect:
         return self._gram(self.after * self._factors)
 
     def _gram(self, weights: Floats) -> Floats:
-        """Return the total weight of the rows in each pair of cells of the known margins."""
+        """Return the total weight of the rows that two known margin cells share, for each pair."""
         return np.concatenate(
             [self._cross_table(cells, size, weights) for cells, size in self._margin_cells]
         )
 
     def _cross_table(self, cells: NDArray[np.integer], size: int, weights: Floats) -> Floats:
-        """Return the total weight of the rows in each pair of a table cell and a margin cell.
+        """For each pair of a table cell and a known margin cell, return the rows' total weight.
 
         The shape is (size, number of cells of all known margins).
         """
@@ -343,7 +344,7 @@ def rake_to_margins(
     codes : ndarray of int, shape (n_rows, n_columns)
         Codes of the rows.
     weights : ndarray of shape (n_rows,)
-        Initial weights, which sum to 1.
+        Initial weights of the rows, which sum to 1.
     known : dict of tuple of int to ndarray
         Known fractions of the population.
     sizes : tuple of int

@@ -25,7 +25,7 @@ MAX_COMPLETIONS = 64
 
 
 def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[int, ...]]:
-    """Add the columns of `X` that public rows lack, filled with a declared value.
+    """Add the columns of `X` that public rows lack, and fill them with a declared value.
 
     This value only determines the type of the column. `enumerate_completions` replaces it.
 

@@ -177,7 +177,7 @@ def bins_at_noise_level(
 
     If all tables share the budget equally, an average cell has the signal-to-noise ratio
     `MIN_CELL_SNR`. `snr` is the signal-to-noise ratio of a count of all private persons. All tables
-    have the same number of columns.
+    must have the same number of columns.
     """
     order = len(tables[0])  # a table has n_bins ** order cells
     max_bins = min(MAX_RELEASED_BINS, (MAX_BINNED_CELLS / len(tables)) ** (1 / order))

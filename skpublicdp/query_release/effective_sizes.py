@@ -169,7 +169,8 @@ def _likelihood(
 ) -> Floats:
     """Return the likelihood of each shift variance on the grid, relative to the maximum.
 
-    The parameters are those of `effective_sample_size`. The shape is (n_shift_variances,).
+    This function has the same parameters as `effective_sample_size`. The shape is
+    (n_shift_variances,).
     """
     log_likelihoods = np.empty(len(SHIFT_VARIANCE_GRID))
     for i, shift in enumerate(SHIFT_VARIANCE_GRID):

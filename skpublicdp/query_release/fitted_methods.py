@@ -123,7 +123,7 @@ class FittedReleaseMixin(
         )
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Answer queries as a step of a pipeline.
+        """Answer queries in a step of a pipeline.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class FittedReleaseMixin(
         ----------
         X : array-like or DataFrame, shape (n, n_features)
             Held-out rows, which are not protected: like any scikit-learn score, this score is
-            computed from the rows without noise. Do not publish the score.
+            computed from the rows without noise. This score must not be published.
         y : None
             Ignored.
 

@@ -99,12 +99,12 @@ class ColumnByGroup:
         return self._describe(evaluate, with_intervals=options is not None)
 
     def quantile(self, levels: Floats, options: IntervalOptions | None = None) -> Any:
-        """Return the quantiles of each group, as a frame or a dict.
+        """Return the quantiles within each group, as a frame or a dict.
 
         Parameters
         ----------
         levels : ndarray of shape (n,)
-            Fractions from 0 to 1.
+            Fractions between 0 and 1.
         options : IntervalOptions, optional
             If given, confidence intervals are added.
         """

@@ -1,6 +1,6 @@
 """Expected error of a release, computed before any fit, and the ε required for a given error.
 
-All computations use only public numbers and read no rows.
+All computations use only public numbers; no rows are read.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ EPSILON_STEP = 1000
 """The results of `epsilon_for` are multiples of 1 / EPSILON_STEP."""
 
 MAX_PLANNED_EPSILON = 100
-"""Largest ε that is considered. Errors that require a larger ε are refused, since such an ε would
-give no meaningful protection."""
+"""Largest value of ε that is considered. Errors that require a larger ε are refused, since such an
+ε would give no meaningful protection."""
 
 N_NOISE_PATHS = 256
 """Number of simulated paths of the noise in a CDF."""
@@ -95,8 +95,8 @@ def expected_error(
         For tables with survey `weights`: expected mean weight divided by the declared maximum, in
         (0, 1], from public knowledge such as a code book. ``None`` means a release without weights.
     design_effect : float, default=None
-        For tables with weights: Kish's design effect of unequal weighting, 1 + CV², where CV is the
-        coefficient of variation of the weights. The effective sample size is `n` divided by the
+        For tables with weights: Kish's design effect due to unequal weighting, 1 + CV², where CV is
+        the coefficient of variation of the weights. The effective sample size is `n` divided by the
         design effect. ``None`` means the largest possible value, one over `mean_weight`.
 
     Returns
@@ -124,7 +124,8 @@ def expected_error(
     cells. For the largest error of tables, each table is assumed to have one additional cell with
     fraction 1/2. The noise of a CDF is computed for the measurement strategy on the grid for `n`
     rows. The noise of weighted counts is calibrated to a row with the maximum weight. A sixteenth
-    of the budget measures the sum of the weights, which is the denominator of weighted fractions.
+    of the budget is spent on the sum of the weights, which is the denominator of weighted
+    fractions.
 
     In tests, the actual errors of releases were mostly .8 to 1 times the expected error, and in
     nine of ten settings .4 to 1.3 times (columns and tables of HI and yrbss, ε from 0.1 to 8, 2,000
@@ -362,7 +363,7 @@ class _Samples(NamedTuple):
 def _table_sizes(
     queries: MarginalQueries, sizes: Mapping[str, int | None] | Sequence[int | None] | None
 ) -> Floats:
-    """Return the number of cells of each table of the workload, shape (n_tables,)."""
+    """Return the number of cells in each table of the workload, shape (n_tables,)."""
     if not sizes:
         raise ValueError(
             "sizes must contain the number of categories of each column, or None for a numeric "

@@ -103,7 +103,7 @@ def release_linear_queries(
     Suppose a query holds for a fraction p of a public row's completions, with 0 < p < 1. In this
     case, public rows do not determine the fraction of similar private rows that satisfy the query.
     We assume that this fraction is uniformly distributed on [0, 1]. The mean squared distance of
-    this fraction from p is 1/3 - p + p². The prior mean uses p, and the prior variance of the query
+    this fraction from p is 1/3 - p + p². The prior mean uses p. The prior variance of the query
     grows by the square of the root mean squared distance, averaged over public rows. For a query
     that holds for all completed rows or for no completed row, the variance grows by 1/3, since the
     query may refer to a value that no completion has. These additional deviations are independent
@@ -159,7 +159,7 @@ def release_linear_queries(
 
 
 def _public_prior(public: NDArray[np.integer]) -> LinearPrior:
-    """Return the prior of the fractions of private rows, given the answers of public rows.
+    """Return the prior for the fractions of private rows, given the answers on public rows.
 
     The formulas are in the notes of `release_linear_queries`.
 

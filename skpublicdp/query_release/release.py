@@ -69,14 +69,14 @@ class PAPQueryRelease(FittedReleaseMixin):
         For ``"pmw"``: failure probability of the guarantee, in (0, 1).
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest values of numeric columns, which must not be computed from private rows.
-        Private numbers outside the bounds are moved to the nearer bound. The default is the public
-        range, extended by its own width on each side.
+        Private numbers outside the bounds are moved to the nearer bound. By default, the bounds are
+        those of the public range, extended on each side by the width of this range.
     n_jobs : int, default=None
-        Number of threads that tabulate rows. Results do not depend on this number.
+        Number of threads used to tabulate rows. Results do not depend on this number.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` uses the secure generator of the operating system. Any other value makes the noise
-        repeatable, for tests and papers, and is noted in the receipt. The method `sample` also uses
-        this parameter.
+        repeatable, which is useful for tests and papers, and is noted in the receipt. The method
+        `sample` also uses this parameter.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
         requires `groups` and uses only the first `max_rows_per_group` rows of each person.
@@ -219,8 +219,8 @@ class PAPQueryRelease(FittedReleaseMixin):
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Rows, which are private unless marked by `is_public`. Text, booleans and pandas
-            categories are categorical, and numbers are numeric.
+            Rows, which are private unless `is_public` marks them as public. Text, booleans and
+            pandas categories are categorical, and numbers are numeric.
         y : None
             Ignored.
         X_public : array-like or DataFrame, shape (m, n_features), optional
@@ -228,9 +228,10 @@ class PAPQueryRelease(FittedReleaseMixin):
             rows in `X`. With `CustomQueries`, ``method="auto"`` and no `is_public`, a frame may
             lack columns whose values are declared by their type or by `bounds`.
         is_public : array-like of bool, shape (n,), optional
-            Mask of the public rows of `X`. The mask is split with `X` in cross-validation.
+            Mask that marks the public rows of `X`. The mask is split with `X` in cross-validation.
         groups : array-like, shape (n,), optional
-            Identifier of each row's person, for `max_rows_per_group`. Ignored for public rows.
+            Identifier of each row's person, used with `max_rows_per_group`. Ignored for public
+            rows.
 
         Returns
         -------
@@ -240,12 +241,11 @@ class PAPQueryRelease(FittedReleaseMixin):
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. The error message does not contain private
-            values.
+            If any parameter or input is invalid. The error message does not contain private values.
         PrivacyBudgetError
-            If `budget` does not cover the fit.
+            If `budget` cannot cover the fit.
         CoverSizeError
-            If the cover of ``"pmw"`` does not fit in memory.
+            If the cover used by ``"pmw"`` does not fit into memory.
         """
         check_parameters(self)
         ledger = open_ledger(self, X, is_public)

@@ -135,7 +135,7 @@ class RowAnswers(ReleasedAnswers):
 
 @dataclass(frozen=True, eq=False)
 class MemberAnswers(RowAnswers):
-    """Answers to arbitrary queries, taken from the nearest members of a cover.
+    """Answers to arbitrary queries, each taken from the nearest member of a cover.
 
     Attributes
     ----------

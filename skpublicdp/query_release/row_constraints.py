@@ -1,6 +1,6 @@
 """Constraints on synthetic rows: condition strings and user-defined functions.
 
-A condition is an expression in a small part of Python's grammar. Conditions are compiled to
+Conditions are expressions in a small subset of Python's grammar. Conditions are compiled to
 functions of columns; no string is ever executed as code.
 """
 

@@ -163,7 +163,7 @@ class LearnedRule(NamedTuple):
 
 
 Learned = LearnedRule
-"""Alias of `LearnedRule` from version 0.1."""
+"""Alias of `LearnedRule`, kept from version 0.1."""
 
 
 def learner_from_release(

@@ -243,8 +243,8 @@ def rake_weights(
 ) -> Floats:
     """Compute weights by damped IPF (raking), so that tables of the rows match the released tables.
 
-    A sweep passes over all tables of the workload. For each cell of a table, the weights of the
-    rows in the cell are multiplied by a power of the ratio between the released and the current
+    Each sweep passes over all tables of the workload. For each cell of a table, the weights of the
+    rows in the cell are multiplied by a power of the ratio of the released mass to the current
     mass. The power is 1 in the first `UNDAMPED_SWEEPS`, as in IPF. Smaller powers in later sweeps
     make the weights converge to a compromise if noisy tables contradict each other.
 

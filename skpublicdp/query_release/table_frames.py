@@ -45,7 +45,7 @@ class TableOptions:
     level : float
         Coverage of the intervals.
     simultaneous : bool
-        Whether all intervals hold jointly.
+        Whether all intervals hold jointly with the given coverage.
     n_rows : int or None
         Number of rows to which counts refer, or None if no counts are displayed.
     """

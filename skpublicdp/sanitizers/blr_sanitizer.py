@@ -54,10 +54,10 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     """Synthetic rows drawn by the mechanism of Blum, Ligett and Roth, for domains with few points.
 
     Pure ε-differentially private. One data set of `n_points` rows is drawn by the exponential
-    mechanism. The score of a data set is the largest error of its answers to the queries h ⊕ f,
-    i.e. the fraction of rows on which two rules h and f of a class differ. Since all data sets are
-    scored, the domain should have at most a dozen points. Theorem 3.3 of [2]_ uses this sanitizer
-    and holds for any class.
+    mechanism. The score of a data set is the largest error of its answers to queries h ⊕ f. Each of
+    these queries asks for the fraction of rows on which two rules h and f of a class differ. Since
+    all data sets are scored, the domain should have at most a dozen points. Theorem 3.3 of [2]_
+    uses this sanitizer and holds for any class.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         `guarantees.blr_error`.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Any other value makes fits
-        repeatable, for tests and papers, and is noted in the receipt.
+        repeatable, which is useful for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
         requires `groups` and uses only the first `max_rows_per_group` rows of each person.
@@ -100,8 +100,9 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
     Notes
     -----
     Neighbouring data sets differ by replacing one row. The number n of rows is not protected.
-    Suppose that a query q holds for c(q) of the n rows and for d(q) of the l points. The score is
-    ``max |l c(q) - n d(q)|``, an integer. Replacing a row changes the score by at most l.
+    Suppose that a query q holds for c(q) of the n rows and for d(q) of the l points. The score of
+    the points is the integer ``max |l c(q) - n d(q)|``. Replacing a row changes the score by at
+    most l.
 
     References
     ----------
@@ -170,11 +171,11 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. Error messages do not contain private values.
+            If any parameter or input is invalid. Error messages do not contain private values.
         CoverSizeError
             If there are too many data sets, or the class has too many labelings of the domain.
         PrivacyBudgetError
-            If `budget` does not cover the fit.
+            If `budget` cannot cover the fit.
         """
         check_parameters(self)
         event = Draw(exact_fraction(self.epsilon))
@@ -362,7 +363,7 @@ def _multisets(n_points: int, n_domain: int) -> Integers:
     Returns
     -------
     ndarray of int64, shape (n_multisets, n_domain)
-        Number of copies of each point.
+        For each multiset, the number of copies of each point.
     """
     combinations = itertools.combinations(range(n_points + n_domain - 1), n_domain - 1)
     bars = np.array(list(combinations), dtype=np.int64).reshape(-1, n_domain - 1)
@@ -382,7 +383,7 @@ def _max_query_errors(
     counts : ndarray of int64, shape (n_domain,)
         Number of private rows at each point.
     data_sets : ndarray of int64, shape (n_data_sets, n_domain)
-        Number of copies of each point in each data set.
+        For each data set, the number of copies of each point.
     queries : ndarray of bool, shape (n_queries, n_domain)
         The points for which each query holds.
     n, n_points : int

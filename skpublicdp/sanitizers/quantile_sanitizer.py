@@ -62,7 +62,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         signs.
     random_state : int, numpy Generator or RandomState, default=None
         ``None`` draws from the operating system's secure generator. Any other value makes fits
-        repeatable, for tests and papers, and is noted in the receipt.
+        repeatable, which is useful for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
         requires `groups` and uses only the first `max_rows_per_group` rows of each person.
@@ -159,9 +159,9 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid. Error messages do not contain private values.
+            If any parameter or input is invalid. Error messages do not contain private values.
         PrivacyBudgetError
-            If `budget` does not cover the fit.
+            If `budget` cannot cover the fit.
         """
         check_parameters(self)
         epsilon = exact_fraction(self.epsilon)

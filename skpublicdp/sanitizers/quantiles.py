@@ -24,26 +24,27 @@ QUANTILES_NAME = "medians by exact draws and discrete Laplace noise on masses, o
 """Name of one column's quantiles in the receipt."""
 
 MAX_EXPONENT = 9
-"""Without bounds: largest exponent of the steps, which are powers of ten from 10^-9 to 10^9."""
+"""If there are no bounds: largest exponent of the steps, which are powers of ten from 10^-9 to
+10^9."""
 
 MULTIPLES_PER_STEP = 2500
-"""Without bounds: number of multiples of each step on either side of 0, which is large enough to
-include years."""
+"""If there are no bounds: number of multiples of each step on either side of 0, which is large
+enough to include years."""
 
 MAX_UNIFORM_STEPS = 25_000
-"""Within bounds: maximum number of steps of the evenly spaced grid between the bounds."""
+"""If there are bounds: maximum number of steps of the evenly spaced grid between them."""
 
 MULTIPLES_PER_DECADE = 1000
-"""Within bounds: number of multiples of each finer step on either side of the origin."""
+"""If there are bounds: number of multiples of each finer step on either side of the origin."""
 
 N_DECADES = 9
-"""Within bounds: number of finer steps, each a power of ten."""
+"""If there are bounds: number of finer steps, each of which is a power of ten."""
 
 MIN_HALF_WIDTH = 1e-280
 """Lower bound on half the distance between the bounds, which prevents an underflow to 0."""
 
 WEIGHT_PER_GRID = 1 << 24
-"""Total prior weight of each grid, before rounding down to integers."""
+"""Total prior weight of each grid before the weights are rounded down to integers."""
 
 ZERO_AND_ONE = np.array([0.0, 1.0])
 """Values of indicator columns, which form a grid of their own."""
@@ -175,7 +176,7 @@ class QuantileColumn:
     Attributes
     ----------
     starts, ends : ndarray of float64, shape (n_segments,)
-        Start and end of each segment. A segment with equal ends is a single value.
+        Start and end of each segment. A segment whose ends are equal represents a single value.
     masses : ndarray of float64, shape (n_segments,)
         Positive fractions of the rows, which sum to 1. The mass of each segment is distributed
         uniformly over the segment.
@@ -245,7 +246,7 @@ def find_medians(
     """Return private quantiles: a median of the rows, then a median on each side, and so on.
 
     Each node of the recursion is a range of candidates, which is split into two nodes at the median
-    drawn for it.
+    drawn from it.
 
     Parameters
     ----------
@@ -290,8 +291,8 @@ def find_medians(
 def median_errors(n_before: Integers) -> Integers:
     """Return the distance, in rows, between each candidate of a node and a median.
 
-    The distance is the difference between the numbers of rows on both sides of the candidate, minus
-    the number of rows at the candidate, and is 0 for a median. Adding or removing one row changes
+    The distance of a candidate is the difference between the numbers of rows on both sides, minus
+    the number of rows at the candidate. It is 0 for a median. Adding or removing one row changes
     the distance by at most 1. The parameter `n_before` is the node's part of the array in
     `find_medians`.
 

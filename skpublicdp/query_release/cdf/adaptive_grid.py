@@ -187,7 +187,8 @@ class _CutSpacing(NamedTuple):
     Attributes
     ----------
     is_decimal : ndarray of bool
-        Whether cuts lie at multiples of a power of ten. Otherwise, the interval is cut into tenths.
+        Whether the cuts lie at multiples of a power of ten. Otherwise, the interval is cut into
+        tenths.
     is_inverse : ndarray of bool
         Whether the power of ten is 1 / scale. Otherwise it is scale.
     scale : ndarray

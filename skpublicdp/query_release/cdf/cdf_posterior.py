@@ -443,11 +443,11 @@ def _relative_deviances(
 ) -> Floats:
     """Return -2 log(likelihood / maximum) for each pair of a rough and a smooth shift size.
 
-    The sizes are taken from `SHIFT_VARIANCE_GRID`. The residual is normal with covariance fixed
-    covariance + rough variance · rough covariance + smooth deviation² · jacobian jacobianᵀ.
-    Generalised eigenvectors make the fixed covariance and the covariance of the rough shift
-    diagonal. The tilt is then a low-rank update of a diagonal matrix, for which the determinant
-    lemma and the Woodbury identity hold.
+    Both sizes are taken from `SHIFT_VARIANCE_GRID`. The residual is normally distributed, and its
+    covariance is fixed covariance + rough variance · rough covariance + smooth deviation² ·
+    jacobian jacobianᵀ. Generalised eigenvectors make the fixed covariance and the covariance of the
+    rough shift diagonal. The tilt is then a low-rank update of a diagonal matrix, for which the
+    determinant lemma and the Woodbury identity hold.
 
     Parameters
     ----------
@@ -502,7 +502,7 @@ def _most_likely_tilt(
     residual : ndarray of shape (n_edges,)
         Measured prefix sums minus the mean of the model.
     smooth_deviation : float
-        Prior standard deviation of the coefficients. A value of 0 implies a zero tilt.
+        Prior standard deviation of the coefficients. If it is 0, the tilt is zero.
 
     Returns
     -------

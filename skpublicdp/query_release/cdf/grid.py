@@ -84,7 +84,7 @@ class PiecewiseLinearCDF:
 class ColumnCounts(Protocol):
     """Interface of a private numeric column, which provides nothing but counts.
 
-    Values are clipped to the bounds of the column before they are counted.
+    All values are clipped to the bounds of the column before they are counted.
     """
 
     @property
@@ -153,7 +153,7 @@ class CDFGrid:
     def tabulate(self, x: ColumnCounts) -> Integers:
         """Return the number of a column's rows in each cell, shape (n_cells,).
 
-        Each row is in exactly one cell.
+        Each row belongs to exactly one cell.
         """
         counts: Integers = np.diff(x.cumulative_counts(self.edges), prepend=0, append=x.n)
         return counts
@@ -286,8 +286,8 @@ def _public_masses(
 ) -> _MassParts:
     """Return the distribution of the public rows, where each row has mass 1.
 
-    Tied values are point masses. Untied values are treated as draws of a continuous variable: half
-    of each row is spread over the gap on either side. In an integer column, the spread mass is
+    Tied values become point masses. Untied values are treated as draws of a continuous variable:
+    half of each row is spread over the gap on either side. In an integer column, the spread mass is
     moved to the nearest integers.
 
     Parameters
@@ -317,8 +317,8 @@ def _public_masses(
 def _integer_atoms(values: Floats, padded_range: Floats) -> Floats:
     """Return the integers in the padded range of an integer column.
 
-    The array is empty if a public value is not an integer, or if there are more than
-    `MAX_INTEGER_ATOMS` integers in the range.
+    The array is empty if some public value is not an integer, or if the range contains more than
+    `MAX_INTEGER_ATOMS` integers.
     """
     first, last = np.ceil(padded_range[0]), np.floor(padded_range[1])
     if last - first >= MAX_INTEGER_ATOMS or not np.array_equal(values, np.rint(values)):
@@ -341,7 +341,8 @@ def _log_spaced_tails(
 ) -> _UniformPieces:
     """Spread a quarter-record over the tails between the padded range and the bounds.
 
-    The pieces of a tail have equal masses, and their width doubles with distance from the range.
+    The pieces of each tail have equal masses, and their widths double with increasing distance from
+    the range.
     """
     n_doublings = np.ceil(np.log2(max(high - low, padding) / padding))
     distances = padding * 2.0 ** np.arange(n_doublings + 1)

@@ -47,8 +47,8 @@ from skpublicdp.query_release.cdf.strategies import (
 from skpublicdp.typing import Floats
 
 MIN_CDF_CELLS, MAX_CDF_CELLS, MAX_CDF_CELLS_LAPLACE = 16, 700, 256
-"""Minimum number of cells, and maximum numbers of cells with Gaussian and with Laplace noise. The
-maxima limit run time, which is cubic in the number of cells."""
+"""Minimum number of cells, and maximum numbers of cells with Gaussian and with Laplace noise. These
+maxima limit the run time, which is cubic in the number of cells."""
 
 MAX_ABS_BOUND = 1e300
 """Largest absolute bound, so that sums and multiples of bounds do not overflow."""
@@ -184,9 +184,9 @@ def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
 def max_grid_cells(noise: Noise, n_persons: float) -> int:
     """Return the maximum number of histogram cells of a column for a given noise level.
 
-    With this number of cells, a cell with an equal share of the rows has the signal-to-noise ratio
-    `MIN_CELL_SNR`. The number is clipped to `MIN_CDF_CELLS` and `MAX_CDF_CELLS`
-    (`MAX_CDF_CELLS_LAPLACE`).
+    With this number of cells, a cell that contains an equal share of the rows has the
+    signal-to-noise ratio `MIN_CELL_SNR`. The number is clipped to `MIN_CDF_CELLS` and
+    `MAX_CDF_CELLS` (`MAX_CDF_CELLS_LAPLACE`).
     """
     max_cells = MAX_CDF_CELLS if isinstance(noise, Gaussian) else MAX_CDF_CELLS_LAPLACE
     n_cells = noise.signal_to_noise(n_persons) / MIN_CELL_SNR
@@ -263,8 +263,9 @@ def posterior_cdf(
 def _shift_of_trust(trust: float, n_public: int) -> ShiftEstimates:
     """Return the rough shift that gives each public row the weight of `trust` private rows.
 
-    With this shift, the variance of the public rows is that of trust · n_public + 1 rows; without a
-    shift, it is that of n_public + 1 rows. The shift variance is the difference between the two.
+    With this shift, the public rows are as precise as trust · n_public + 1 rows; without it, they
+    are as precise as n_public + 1 rows. The shift variance is the difference between the two
+    variances.
     """
     rough_variance = 1 / (trust * n_public + 1) - 1 / (n_public + 1)
     shift = DistributionShift(NO_SHIFT.tilt, rough_variance, 0.0)
@@ -282,7 +283,7 @@ def public_prior_at_edges(grid: CDFGrid, x_public: Floats) -> PublicPrior:
 def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
     """Return the distribution function that has given heights at the edges of a grid.
 
-    Inside a cell, the function increases in proportion to the public distribution function, or
+    Within each cell, the function increases in proportion to the public distribution function, or
     linearly if the cell has no public mass.
 
     Parameters

@@ -26,7 +26,7 @@ class _CellPosition(NamedTuple):
     Attributes
     ----------
     cell : ndarray of int
-        Index of the cell of each number.
+        Index of the cell that contains each number.
     fraction : ndarray
         Fraction of the cell's mass that lies at or below the number.
     is_end : ndarray of bool
@@ -116,7 +116,7 @@ class ReleasedCDF:
         Parameters
         ----------
         p : array-like
-            Fractions from 0 to 1.
+            Fractions between 0 and 1.
         level : float, default=0.95
             Coverage.
         simultaneous : bool, default=False
@@ -340,9 +340,9 @@ class ReleasedCDF:
 def path_length(covariance: Floats) -> float:
     """Return the path length in the tube formula, for estimates at increasing numbers.
 
-    Standardised errors are unit vectors whose inner products are the correlations. The path
-    connects consecutive vectors on the unit sphere. The length of each step is the angle whose
-    cosine is the correlation of two neighbours.
+    Standardised errors are unit vectors whose inner products are the correlations. The path on the
+    unit sphere connects consecutive vectors. The length of each step is the angle whose cosine is
+    the correlation of two neighbours.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ def simultaneous_factor(length: float, level: float) -> float:
     length : float
         Result of `path_length` for the covariance.
     level : float
-        Probability that the band holds at all numbers.
+        Probability that the band contains the true function at all numbers.
 
     References
     ----------

@@ -20,7 +20,8 @@ COEFFICIENT_BITS = 12
 below 1%."""
 
 MAX_SIGMA2_BITS = 59
-"""Number of bits of the largest noise variance σ² of a strategy; the sampler allows up to 2^60."""
+"""Largest number of bits that the noise variance σ² of a strategy can have; the sampler allows
+variances up to 2^60."""
 
 MAX_STRATEGY_SENSITIVITY = Sensitivity(4, 4)
 """Largest sensitivity of any strategy with the coarsest coefficients. If noise for this sensitivity

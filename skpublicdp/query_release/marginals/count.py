@@ -35,7 +35,7 @@ int64."""
 
 
 def check_sizes(sizes: Sequence[int]) -> Attributes:
-    """Return the numbers of codes of all columns as a tuple of positive integers."""
+    """Return the number of codes of each column, as a tuple of positive integers."""
     checked = tuple(int(size) for size in sizes)
     if not checked or min(checked) < 1:
         raise ValueError(
@@ -98,7 +98,7 @@ def ravel_codes(
     codes : ndarray of int, shape (n_rows, n_columns)
         Integer codes of all columns.
     columns : tuple of int
-        The columns of the marginal.
+        Columns of the marginal.
     sizes : tuple of int
         Number of codes of each column of the data.
     dtype : integer type

@@ -31,9 +31,9 @@ MIN_COMPONENT_WEIGHT = 1e-4
 save time."""
 
 NOISE_INTERVAL_SHARE = 1 / 20
-"""Failure probability of each end of the interval from the noisy answers alone, as a share of the
-failure probability of the posterior interval. The posterior interval is clipped to this interval. A
-share of 1/2 would lower coverage; see benchmarks/ablate.py."""
+"""Failure probability of each end of the interval computed from the noisy answers alone, relative
+to the failure probability of the posterior interval. The posterior interval is clipped to this
+interval. A share of 1/2 would lower coverage; see benchmarks/ablate.py."""
 
 QUANTILE_BISECTIONS = 34
 """Number of bisection steps for each end of an interval, which gives a precision of 1e-10."""
@@ -43,7 +43,7 @@ CELL_BLOCK = 2048
 cache."""
 
 MIN_LOWER_END = 1e-8
-"""Lower ends below this fraction are set to 0."""
+"""Fraction below which the lower end of an interval is set to 0."""
 
 MIN_VARIANCE = 1e-30
 """Lower bound on variances of fractions, which keeps divisions finite."""
@@ -92,19 +92,19 @@ class NoisyFractions(NamedTuple):
 class NormalMixture(NamedTuple):
     """Posterior distributions of several fractions, each a mixture of normal distributions.
 
-    All arrays have the shape (n_components, n_fractions). The variance of a component is noise +
-    prior · fraction.
+    All attributes are arrays of shape (n_components, n_fractions). The variance of each component
+    is noise + prior · fraction.
 
     Attributes
     ----------
     weights : ndarray
-        Probabilities of the components.
+        Probability of each component.
     means : ndarray
-        Posterior means.
+        Posterior mean of each fraction.
     noise : ndarray
-        Posterior variance due to the noise.
+        Part of the posterior variance that is due to the noise.
     prior : ndarray
-        Posterior variance due to the prior, divided by the fraction.
+        Part of the posterior variance that is due to the prior, divided by the fraction.
     """
 
     weights: Floats

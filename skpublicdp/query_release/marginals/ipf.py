@@ -14,7 +14,7 @@ from scipy.special import wrightomega
 from skpublicdp.typing import Floats
 
 SMALLEST_POSITIVE = 1e-300
-"""Lower bound on denominators and on arguments of logarithms."""
+"""Lower bound that is applied to denominators and to arguments of logarithms."""
 
 MAX_IPF_SWEEPS = 50
 """Maximum number of sweeps of iterative proportional fitting for an entire table."""

@@ -73,7 +73,7 @@ MIN_EFFECTIVE_SIZE = 1e-9
 
 
 class MarginalModel:
-    """Bayesian estimates of all marginal tables of a workload and of their margins.
+    """Bayesian estimates of all marginal tables in a workload and of their margins.
 
     After each round, the noisy tables are passed to `update`, which estimates all tables. Finally,
     `make_consistent` makes all tables agree on shared columns.
@@ -191,7 +191,7 @@ class MarginalModel:
                 rake_public_tables(group, float(n_public))
 
     def _pool_measurements(self, table: MarginalEstimate) -> None:
-        """Set `values` and `precisions` of a table by pooling its measurement with wider tables.
+        """Set a table's `values` and `precisions`, pooling it with wider tables' measurements.
 
         A wider table, summed over its other columns, is also a measurement of this table. All
         measurements are weighted by precision.

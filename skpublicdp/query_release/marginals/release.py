@@ -39,7 +39,7 @@ from skpublicdp.query_release.marginals.weights import (
 from skpublicdp.typing import Floats, Integers
 
 MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
-"""Maximum share of the budget for the first round, chosen in benchmarks/ablate.py."""
+"""Maximum share of the budget for the first round, which was chosen in benchmarks/ablate.py."""
 
 MIN_FIRST_ROUND_SHARE = Fraction(1, 4)
 """Minimum share for the first round with Gaussian noise, which is large enough to detect a shift of
@@ -64,7 +64,7 @@ class MarginalRelease:
         Estimated fractions of the population for each table of the workload and each of its
         margins, with one axis per column. The fractions of each table sum to 1.
     deviations : mapping of tuple of int to ndarray
-        Standard deviations of the errors of the fractions.
+        Standard deviation of the error in each fraction.
     sizes : tuple of int
         Number of codes of each column.
     effective_public_size : float
@@ -123,8 +123,8 @@ class MarginalRelease:
     ) -> Floats:
         """Return credible intervals for the shares of cells within groups of rows, shape (n, 2).
 
-        A group consists of the rows that agree with the cell in `group_columns`, a subset of
-        `columns`. The other parameters are as in `intervals`.
+        The group of a cell consists of the rows that agree with the cell in `group_columns`, a
+        subset of `columns`. All other parameters are as in `intervals`.
         """
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
         return self.posteriors[columns].intervals(

@@ -3,9 +3,9 @@
 A cell with independence estimate b and fraction q deviates from b with variance g √b q, where g is
 the scale of the cell. The empirical Bayes mixture over g in `shrink_to_margins` is overconfident:
 if noise hides deviations, the estimate of g tends to 0. Therefore intervals integrate over g. The
-prior has three levels. The logarithm of g is normal around log G, where G is the scale of the
-cell's table, and log G is normal around log S, where S is the scale of the population. A point mass
-at 0 represents populations in which the margins determine all tables.
+prior on scales has three levels. The logarithm of g is normal around log G, where G is the scale of
+the cell's table, and log G is normal around log S, where S is the scale of the population. A point
+mass at 0 represents populations in which the margins determine all tables.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ other tables and are therefore not independent evidence. The exponent was chosen
 coverage."""
 
 PRIOR_SHARE = 0.5
-"""Weight of the prior in the posterior of G of an unmeasured table, since the likelihood of a few
-raked public rows overstates their information. The weight was chosen based on the coverage of
-unmeasured tables. benchmarks/ablate.py reports the cost in terms of the interval score."""
+"""Weight of the prior when the posterior of G is computed for an unmeasured table, since the
+likelihood of a few raked public rows overstates how informative they are. The weight was chosen
+based on the coverage of unmeasured tables. benchmarks/ablate.py reports the cost in terms of the
+interval score."""
 
 MIN_EVIDENCE = 1e-290
 """Lower bound on a likelihood, which keeps logarithms finite."""
@@ -94,7 +95,7 @@ def _population_prior(n_columns: int) -> Floats:
 def table_scales(
     cells: CellBatch, starts: NDArray[np.integer], effective_size: float, n_columns: int
 ) -> Floats:
-    """Return the posterior of each table's scale G, given the measurements of all tables.
+    """Return the posterior of the scale G for each table, given the measurements of all tables.
 
     Parameters
     ----------
@@ -175,7 +176,7 @@ def _table_log_evidence(
 
 
 def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floats:
-    """Return the posterior of the scale g of each cell of a table.
+    """Return the posterior of the scale g for each cell of a table.
 
     Parameters
     ----------

@@ -63,7 +63,9 @@ MIN_SINGLE_COLUMN_PRIOR = 1e-9
 
 
 class CellBatch(NamedTuple):
-    """Cells of several tables, concatenated into flat arrays. All arrays have the shape (n_cells,).
+    """Cells of several tables, concatenated into flat arrays.
+
+    All attributes are arrays of shape (n_cells,).
 
     Attributes
     ----------
@@ -232,12 +234,12 @@ def _fit_mixture(
     likelihood : ndarray of shape (n_scales, n_cells)
         Likelihood of each g, up to a factor per cell. The cells of a group must be adjacent.
     ends : ndarray of int, shape (n_groups,)
-        Index after the last cell of each group.
+        Index that follows the last cell of each group.
     prior : ndarray of shape (n_scales, n_groups)
         Initial mixture, which is also the mean of its Dirichlet prior with weight
         `PRIOR_PSEUDO_CELLS`.
     max_iter : int
-        Maximum number of iterations.
+        Maximum number of iterations of the algorithm.
 
     Returns
     -------
@@ -464,9 +466,9 @@ def _concatenated(tables: Sequence[MarginalEstimate], name: str) -> Floats:
 def shift_variance_scale(table: MarginalEstimate, n_public: float) -> Floats:
     """Return the variance of the difference between each cell's public and private fractions.
 
-    The result is divided by the shift variance and has the shape of the table. For a fraction q in
-    a table of a single column, it is q (1 - q). For wider tables, it is the independence estimate
-    times the share of the variance that is not determined by the margins.
+    The result has the shape of the table and is expressed per unit of shift variance. For a
+    fraction q in a table of a single column, it is q (1 - q). For wider tables, it is the
+    independence estimate times the share of the variance that is not determined by the margins.
     """
     if len(table.columns) > 1:
         return (

@@ -32,7 +32,7 @@ MIN_UNEXPLAINED_SHARE = 1e-6
 class UnconstrainedEstimate(NamedTuple):
     """Estimate of a marginal table, computed without assuming that the margins are exact.
 
-    All arrays have the shape of the table.
+    All array attributes have the shape of the table.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ProjectedMeasurement(NamedTuple):
 class MarginalEstimate:
     """Marginal table, with its measurements and its estimate.
 
-    All arrays have the shape of the table. Values are fractions of the population.
+    All array attributes have the shape of the table. Values are fractions of the population.
 
     Attributes
     ----------

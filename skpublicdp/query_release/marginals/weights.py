@@ -85,7 +85,7 @@ class WeightTotals(NamedTuple):
 
 
 def weighted_sensitivity(sensitivity: Sensitivity) -> Sensitivity:
-    """Return the sensitivity of sums of integer weights, given the sensitivity of row counts."""
+    """Return the sensitivity of summed integer weights, given the sensitivity of row counts."""
     absolute, squared = sensitivity
     return Sensitivity(WEIGHT_UNITS * absolute, WEIGHT_UNITS**2 * squared)
 

@@ -125,7 +125,7 @@ class QueryCover(ABC):
 
     @property
     def log_cells(self) -> float:
-        """Logarithm of the number of combinations of one cell from each block."""
+        """Logarithm of the number of ways to choose one cell from each block."""
         return float(np.log(self.sizes).sum())
 
     def count(self, X: Floats) -> Integers:
@@ -302,7 +302,7 @@ def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> 
     Parameters
     ----------
     reference : ndarray of bool, shape (n_bits, n_reference)
-        Distinct columns.
+        The distinct columns to search.
     columns : ndarray of bool, shape (n_bits, n_columns)
         Columns to match.
 

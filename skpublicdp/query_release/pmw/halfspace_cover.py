@@ -19,7 +19,7 @@ ON_PLANE_TOLERANCE = 1e-9
 """Maximum distance from a hyperplane at which a standardised point counts as lying on it."""
 
 MAX_CELLS = 1 << 13
-"""Maximum number of cells, whose incidence matrix with `MAX_HALFSPACES` queries takes 75 MB."""
+"""Maximum number of cells. With `MAX_HALFSPACES` queries, the incidence matrix then takes 75 MB."""
 
 N_NEIGHBOURS = 4
 """Number of neighbours of each public row between which additional cells are placed."""
@@ -38,8 +38,8 @@ class HalfspaceDichotomies:
     """All dichotomies of points by halfspaces, and the hyperplanes that bound each of them.
 
     The halfspaces of one dichotomy form a cone in the space of normals and offsets. The extreme
-    rays of the cone are hyperplanes through d independent points in d dimensions. The sum of the
-    rays lies inside the cone.
+    rays of the cone are hyperplanes through d independent points in d dimensions. The sum of these
+    rays lies in the interior of the cone.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ class HalfspaceDichotomies:
     def undetermined(self, rows: Floats) -> Signs:
         """Return the rows on which two halfspaces of the same dichotomy may differ.
 
-        All halfspaces of a dichotomy agree on the points themselves, and on every row that lies on
-        the same side of all hyperplanes bounding the dichotomy.
+        All halfspaces of a dichotomy agree on the points themselves, and on every row that all
+        hyperplanes bounding the dichotomy place on the same side.
 
         Returns
         -------

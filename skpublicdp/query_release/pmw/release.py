@@ -135,8 +135,8 @@ def _rows_remedy(
 ) -> str:
     """Return a phrase that states how many rows are required, or why no number suffices.
 
-    The target is `alpha`, or `DEFAULT_TARGET_ERROR`. The phrase is part of a warning and depends
-    only on public numbers.
+    The target error is `alpha` or, if that is not given, `DEFAULT_TARGET_ERROR`. The phrase is part
+    of a warning and depends only on public numbers.
     """
     enough = None if estimator.alpha is None else float(estimator.alpha) / 2
     target = DEFAULT_TARGET_ERROR if enough is None else 2 * enough
@@ -237,7 +237,7 @@ def plan_rounds(
     draw is (2 / ε₀) ln(2k T / β) rows, plus one row for rounding. If a person can have up to r
     rows, the loss is r times as large.
 
-    KL(private ‖ weights) is at most ln N at the start. A round whose query has error e in the drawn
+    Initially, KL(private ‖ weights) is at most ln N. A round whose query has error e in the drawn
     direction reduces this divergence by at least rate·e - rate²/8 (Hoeffding's lemma). Summing over
     all rounds shows that the mean of the drawn errors is at most √(ln N / 2T). Each drawn error is
     the largest error of its round, up to the loss of the exponential mechanism (Dwork and Roth

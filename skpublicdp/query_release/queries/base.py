@@ -23,7 +23,7 @@ from skpublicdp.typing import Codes, Floats
 Answers = NDArray[np.bool_]
 
 WILDCARD = -1
-"""Code for "any value" in a query about cells."""
+"""Code that means "any value" in a query about cells."""
 
 MAX_HOLDOUT_QUERIES = 256
 """Maximum number of held-out queries (thresholds, boxes or halfspaces), taken at evenly spaced

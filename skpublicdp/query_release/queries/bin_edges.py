@@ -74,7 +74,7 @@ def _check_number(bins: Any) -> int:
 
 
 def encode_edges(edges: Any, column: Column) -> Floats:
-    """Check that bin edges are increasing, and return them as encoded numbers."""
+    """Check that bin edges are increasing, and return the encoded edges."""
     numbers = column.from_user(edges)
     if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
         raise ValueError("edges must contain at least two increasing numbers.")

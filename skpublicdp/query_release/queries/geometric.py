@@ -27,8 +27,8 @@ from skpublicdp.query_release.queries.marginal import check_categories
 from skpublicdp.typing import Codes, Floats
 
 MAX_HALFSPACES = 2304
-"""Maximum number of halfspaces in a cover, enough for the dichotomies of 48 points in the plane or
-19 points in space."""
+"""Maximum number of halfspaces in a cover, which suffices for the dichotomies of 48 points in the
+plane or 19 points in space."""
 
 MAX_DICHOTOMY_POINTS = 48
 """Maximum number of public rows whose dichotomies are used to form a cover."""
@@ -172,9 +172,9 @@ class HalfspaceQueries(QueryClass):
 class StumpQueries(QueryClass):
     """Stumps x_j <= t for a numeric column j, or x_j = v for a categorical column j.
 
-    An array of queries has shape (n_queries, 2) and contains the column, by name or position, and t
-    or v. `holds` accepts encoded queries: the position of a numeric column and t, or -1 - j for the
-    categorical column j and a code.
+    An array of queries has shape (n_queries, 2); each row contains a column, given by name or
+    position, and t or v. `holds` accepts encoded queries: the position of a numeric column and t,
+    or -1 - j for the categorical column j and a code.
 
     See Also
     --------
@@ -283,8 +283,7 @@ class StumpQueries(QueryClass):
         """Return an upper bound on the number of labelings of m rows by the stumps.
 
         A numeric column has m - 1 thresholds between m values. A categorical column has at most m
-        categories. The labeling of no row and the labeling of all rows are counted only once for
-        all columns.
+        categories. The two constant labelings are counted only once for all columns.
         """
         n_thresholds, n_categorical = n_features * max(m - 1, 0), len(self._n_codes())
         return min(1 << m, n_thresholds + 2 + n_categorical)

@@ -243,8 +243,8 @@ class MarginalQueries(QueryClass):
     def growth_function(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labelings of m rows by the queries.
 
-        After `bind` is called, the bound is the number of cells of the workload, plus one for the
-        labeling of no row.
+        After `bind` is called, the bound is the number of cells in the workload, plus one for the
+        labeling in which no row has label 1.
         """
         if not hasattr(self, "_bins"):
             return super().growth_function(m, n_features)
@@ -517,7 +517,7 @@ def check_categories(values: Objects, column: Column) -> None:
 
 
 def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any]:
-    """Return the name of each code of a column: a category, a number, or the text of a bin's range.
+    """Return the name of each code in a column: a category, a number, or a bin's range as text.
 
     `cuts` contains the cuts between the bins of a numeric column, or None for a categorical column.
     """
