@@ -422,8 +422,8 @@ class SubsamplingActiveLearner(
     ) -> Codes:
         """Return the queried rows, as increasing positions in the pool.
 
-        Rows are drawn even if `query` has already drawn them. With a seed, both draws are
-        identical, and the later draws then use other random numbers.
+        Rows are drawn again even if `query` has already drawn them. With a seed, the two draws are
+        identical, and later draws then use different random numbers.
         """
         drawn = plan.draw_queries(ledger)
         if pending is None:

@@ -86,7 +86,7 @@ def make_plan(
     n_pool : int
         Number of rows in the pool.
     n_labels, n_subsample, roles, transcript_private
-        As in `SubsamplingActiveLearner`.
+        See `SubsamplingActiveLearner`.
     epsilon, delta : Fraction
         Privacy budget for one row of the pool.
     base : Fraction or None

@@ -114,6 +114,6 @@ class Domain:
 
 
 def _select_rows(values: Any, positions: list[int]) -> Any:
-    """Return the rows of an array or a DataFrame at given positions, with a new index."""
+    """Return the rows at given positions of an array or a DataFrame, with a new index."""
     rows = take_rows(values, np.array(positions, dtype=np.intp))
     return rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows

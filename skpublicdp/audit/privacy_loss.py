@@ -22,7 +22,7 @@ MAX_LOSS_ATOMS = 1 << 12
 If there are more atoms, the privacy losses are rounded up to a grid."""
 
 N_GRID_LOSSES = MAX_LOSS_ATOMS // 4
-"""Number of steps of the grid for privacy losses."""
+"""Number of steps in the grid of privacy losses."""
 
 
 def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
@@ -99,7 +99,7 @@ def _delta(losses: PrivacyLosses, epsilon: float) -> float:
 
 
 def _mixture_delta(atoms: tuple[Floats, Floats], mu: float, epsilon: float) -> float:
-    """Return the δ at ε of discrete losses composed with Gaussian noise.
+    """Return the δ, at a given ε, of discrete losses composed with Gaussian noise.
 
     Conditional on the discrete loss, the loss of the Gaussian noise must not exceed ε minus this
     loss.

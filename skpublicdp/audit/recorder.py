@@ -29,8 +29,8 @@ class MechanismCall:
     kind : {"draw", "noise", "subset", "order", "indices", "uniform", "seed"}
         Kind of the ledger method; "draw" refers to an exponential mechanism.
     exact_input : Family, ndarray of int64, int or tuple of int
-        Input computed from private rows: the family of a draw, the integers before noise, or the
-        sizes of a random choice.
+        The input that was computed from private rows: the family of a draw, the integers before
+        noise, or the sizes of a random choice.
     outcome : object
         Output of the mechanism.
     name : str
@@ -150,7 +150,7 @@ class Recorder:
 
     @property
     def outcomes(self) -> list[Any]:
-        """Outcomes of all recorded calls, in order, for a replay by another recorder."""
+        """Outcomes of all recorded calls, in order, which another recorder can replay."""
         return [call.outcome for call in self.calls]
 
     def calls_of(self, kind: str) -> list[MechanismCall]:
@@ -254,7 +254,7 @@ class Recorder:
     def draw_member(
         self, family: Any, epsilon: Any, sensitivity: Any, sample: Any, ledger: Any
     ) -> Any:
-        """Return the path of the drawn member: the next replayed path, or a new draw."""
+        """Return the path of the drawn member, either the next replayed path or a new draw."""
         if self._replayed is not None:
             return next(self._replayed)
         return sample(ledger, family, epsilon, sensitivity)
@@ -264,15 +264,15 @@ class Recorder:
         return spread
 
     def add_noise(self, event: Any, spread: Any, table: Any, sample: Any, ledger: Any) -> Any:
-        """Return the table with noise: the next replayed table, or a new table."""
+        """Return the table with noise, either the next replayed table or a new table."""
         if self._replayed is not None:
             return next(self._replayed)
         return table + sample(ledger, event, spread, table)
 
     def draw_uniform(self, bound: Any, sample: Any, ledger: Any) -> Any:
-        """Return an integer below a bound: the next replayed integer, or a new integer."""
+        """Return an integer below a bound, either the next replayed integer or a new one."""
         return next(self._replayed) if self._replayed is not None else sample(ledger, bound)
 
     def choose_positions(self, kind: Any, sizes: Any, sample: Any, ledger: Any) -> Any:
-        """Return the chosen positions: the next replayed positions, or a new choice."""
+        """Return the chosen positions, either the next replayed positions or a new choice."""
         return next(self._replayed) if self._replayed is not None else sample(ledger, *sizes)

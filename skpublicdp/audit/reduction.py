@@ -25,8 +25,8 @@ def reduce_public_data(
     """Return a private learner without public rows that is built from a semi-private learner.
 
     If the semi-private learner were accurate with few public rows, the private learner would also
-    be accurate. However, thresholds have no accurate private learner. Therefore, the number of
-    public rows that a semi-private learner of thresholds requires is at least of order 1/alpha.
+    be accurate. However, there is no accurate private learner of thresholds. Therefore, the number
+    of public rows that a semi-private learner of thresholds requires is at least of order 1/alpha.
 
     Parameters
     ----------

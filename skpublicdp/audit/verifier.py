@@ -26,13 +26,13 @@ from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.budget import PrivacyBudget
 
 GRID_TOLERANCE = 0.02
-"""Relative error of δ over many steps, due to the grid of privacy losses."""
+"""Relative error of δ over many steps that is due to the grid of privacy losses."""
 
 MAX_FINDINGS = 8
-"""Maximum number of findings of a verification."""
+"""Maximum number of findings in a verification."""
 
 MAX_FAILURES = 8
-"""Maximum number of datasets that are tried until a fit succeeds."""
+"""Maximum number of datasets to try until a fit succeeds."""
 
 
 class Verifier:

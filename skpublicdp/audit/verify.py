@@ -37,8 +37,8 @@ def verify_privacy(
     else must be equal, and the inputs of mechanisms may differ by at most the declared sensitivity.
 
     Both methods also check each use of private rows. Each use must have a ledger entry that was
-    written in advance and states its exact cost. The randomness of each use must come from the
-    ledger's source, and the receipt must cover it.
+    written in advance and states its exact cost. The random bits of each use must come from the
+    ledger's source, and the receipt must cover the use.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def verify_privacy(
         and `groups` is passed to `fit`.
     look : callable, optional
         Function that accepts a fitted estimator and returns further observable values. Attributes,
-        `repr`, warnings, errors, printed text and predictions are always observed.
+        `repr`, warnings, errors, printed text and predictions are observed in every case.
     max_fits : int, default=2000
         Approximate maximum number of fits.
     name : str, optional

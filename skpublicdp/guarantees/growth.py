@@ -173,7 +173,7 @@ def n_public(
 
 
 def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
-    """Return the radius of the cover by the dichotomies of m public rows; inverts `n_public`.
+    """Return the radius of the cover by dichotomies of m public rows, inverting `n_public`.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def cover_radius(m: int, d: int, beta: float, missed: float = 0.0) -> float:
 def _radius(m: int, beta: float, d: int, n_rules: int = 2) -> float:
     """Return the alpha for which inequality (1) of Alon, Bassily and Moran (2019) is an equality.
 
-    The inequality applies to pairs of rules. With `n_rules` = 1, one of the two rules is fixed.
+    The inequality applies to pairs of rules. If `n_rules` is 1, one of the two rules is fixed.
     """
     return 4 * (math.log(2 / beta) + n_rules * d * (1 + math.log(2 * m / d))) / m
 
@@ -224,7 +224,7 @@ def population_share_bound(share: float, m: int, beta: float) -> float:
     """Return an upper bound on a population fraction, given its value among m sampled rows.
 
     The bound holds with probability 1 - beta. By Chernoff's bound, the fraction among the rows is
-    below p - t with probability at most exp(-m t^2 / 2p).
+    below p - t with probability at most exp(-m t^2 / 2p), where p is the population fraction.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def n_uniform(alpha: float, beta: float, d: int) -> int:
 def smallest_integer(holds: Callable[[int], bool], start: int = 1) -> int:
     """Return the smallest integer, starting from `start`, that satisfies a monotone condition.
 
-    If `holds` is true for some integer, it must be true for all larger integers. The search doubles
+    If `holds` is true for an integer, it must be true for all larger integers. The search doubles
     the integer until the condition is satisfied, and then bisects. The search does not terminate if
     the condition is never satisfied.
     """

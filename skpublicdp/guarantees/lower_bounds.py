@@ -1,4 +1,4 @@
-"""Lower bounds on the sample sizes of all algorithms; proofs in docs/proofs/lower_bounds.md."""
+"""Lower bounds on the sample sizes of any algorithm; proofs in docs/proofs/lower_bounds.md."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def n_public_lower(
     Returns
     -------
     int
-        The smallest m with ``(1 - p)^m < 1 - t + b``, approximately ``(t - b) t / alpha``. Here t
-        is 1/16, or 1/10 if `pure`; p = alpha / t, or 4 alpha / t for a release; and b = beta, or 2
-        beta for "any", where ``<`` is replaced by ``<=``. If b >= t or p >= 1, no bound has been
-        proved and the result is 0. The bound holds for any number of private rows.
+        The smallest m with ``(1 - p)^m < 1 - t + b``, approximately ``(t - b) t / alpha``. In this
+        formula, t is 1/16, or 1/10 if `pure`; p = alpha / t, or 4 alpha / t for a release; and b =
+        beta, or 2 beta for "any", where ``<`` is replaced by ``<=``. If b >= t or p >= 1, no bound
+        has been proved and the result is 0. The bound holds for any number of private rows.
 
     Raises
     ------

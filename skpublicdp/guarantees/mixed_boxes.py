@@ -45,7 +45,7 @@ def axis_box_guarantee(
     cover_size: int,
     status_error: float = 0.0,
 ) -> Promise:
-    """Return the bound on the excess error over the best box in the mixed population.
+    """Return a bound on the excess error over the best box in the mixed population.
 
     Parameters
     ----------

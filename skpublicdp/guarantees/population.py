@@ -253,9 +253,10 @@ def finite_excess(
         Without `best_error`, the sum of `excess_error` at beta/4 and `sampling_error` at 3 beta/4,
         which is of order ``1 / sqrt(n)``. `n_finite` is the inverse of this function.
 
-        With `best_error` L, a bound on the error of the drawn rule minus L. The returned bound is
-        the smallest of the bound above, 1 - L and the small-error bound. The small-error bound is
-        of order ``sqrt(L r) + r`` with ``r = ln(size / beta) (1 + 1 / epsilon) / n``.
+        With `best_error` L, the result is a bound on the error of the drawn rule minus L. The
+        returned bound is the smallest of the bound above, 1 - L and the small-error bound. The
+        small-error bound is of order ``sqrt(L r) + r`` with ``r = ln(size / beta) (1 + 1 / epsilon)
+        / n``.
 
     Raises
     ------

@@ -75,8 +75,8 @@ def support_loss(supports: int, beta: float, d: int) -> float:
     of this edge. Additional supports inside the cone or the halfspace do not change the cone, and
     all s - k other supports lie there. Suppose that a fixed set of k rows generates a cone that
     misses a fraction r of the other public rows. Then the remaining s - k rows contain no missed
-    row with probability at most ``(1 - r)^(s - k)``. There are ``C(s, k)`` sets of k rows (sample
-    compression, Littlestone and Warmuth 1986).
+    row with probability at most ``(1 - r)^(s - k)``. The number of sets of k rows is ``C(s, k)``
+    (sample compression, Littlestone and Warmuth 1986).
 
     Examples
     --------
@@ -103,7 +103,7 @@ def ppm_guarantee(
     cones: bool,
     status_error: float = 0.0,
 ) -> Promise:
-    """Return the bound on the excess error over the best halfspace in the mixed population.
+    """Return a bound on the excess error over the best halfspace in the mixed population.
 
     Parameters
     ----------
@@ -456,7 +456,7 @@ def n_ppm_paper(
     Parameters
     ----------
     alpha, beta, epsilon, d, realizable
-        As for `n_ppm`.
+        See `n_ppm`.
 
     Returns
     -------
@@ -510,7 +510,7 @@ def _min_rows(
     Parameters
     ----------
     alpha, beta, epsilon, d, realizable, public_share
-        As for `n_ppm`.
+        See `n_ppm`.
     cones : bool
         Whether the rules are cones rather than intersections of at most d halfspaces.
     supports_by_dimension : dict of int to int, optional

@@ -44,8 +44,8 @@ def n_query_release(
     beta : float
         Probability, in (0, 1), with which some answer may have a larger error.
     epsilon, delta : float
-        Privacy budget. With the paper's constants, both are in (0, 1), the range of its lemma. With
-        the tight constants, delta can be 0.
+        Privacy budget. With the paper's constants, both parameters are in (0, 1), the range assumed
+        by its lemma. With the tight constants, delta can be 0.
     d : int
         VC dimension of the class, or an upper bound.
     dual : int, optional
@@ -56,14 +56,14 @@ def n_query_release(
     Returns
     -------
     int
-        Number of private rows required in addition to m public rows. Let H = ``growth_function(m,
-        d)`` be the number of dichotomies of the public rows, and X = ``growth_function(H, dual)``
-        the number of cells that they generate.
+        Number of private rows that are required in addition to m public rows. Let H =
+        ``growth_function(m, d)`` be the number of dichotomies of the public rows, and X =
+        ``growth_function(H, dual)`` the number of cells that they generate.
 
         - *Paper*: m is ``n_public(alpha / 2, beta / 2, d)``. The result is(ln X ln(2 / delta)) (ln
           H + ln(256 ln X / (alpha^2 beta))) / (epsilon alpha^2)``, which is Lemma 7 with its
           constants at half of the paper's alpha and beta.
-        - *Tight*: m is ``n_public(alpha / 4, beta / 2, d, constants="tight")``. The number is the
+        - *Tight*: m is ``n_public(alpha / 4, beta / 2, d, constants="tight")``. The result is the
           smallest n at which the error of the rounds plus ``sqrt(ln(8 H / beta) / 2n)`` for
           sampling is at most 3 alpha/4, each at beta/4. The `guarantee_` of the release is then at
           most alpha, if its cover has a member for each dichotomy and its `alpha` is ``None`` or
@@ -258,7 +258,7 @@ def n_pmw_rows(
     error : float
         Maximum error of an answer, which must be above `min_pmw_error`.
     beta : float
-        Failure probability, of which each of the two bounds receives a quarter.
+        Probability of failure; each of the two bounds may fail with a quarter of it.
     epsilon, delta : float
         Total privacy budget of all rounds.
     n_queries : int

@@ -32,7 +32,7 @@ MIN_MEDIAN_SIGNAL = 16
 TWO_LEVEL_SIGNAL = 128
 """Value of n ε for which a column has two levels of medians.
 
-Each additional factor of 4 adds a level."""
+Each additional factor of 4 in n ε adds a level."""
 
 MAX_MULTISETS = 1 << 16
 """Maximum number of datasets from which `BLRSanitizer` draws."""
@@ -169,7 +169,7 @@ def n_multisets(n_points: int, domain_size: int) -> int:
 def blr_error(
     n: int, beta: float, epsilon: float, *, n_points: int, domain_size: int, n_queries: int
 ) -> float:
-    """Return a bound on the population error of the answers of `BLRSanitizer`.
+    """Return a bound on the population error of answers from `BLRSanitizer`.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) ->
     epsilon : float
         Privacy budget.
     domain_size, n_queries : int
-        As in `blr_error`.
+        See `blr_error`.
 
     Returns
     -------
@@ -383,9 +383,9 @@ def n_quantile_learner(
         The number of unlabelled rows is large enough for every rule to be within alpha/2 of the
         cover, at beta/2. A cut is within `spacing` / 2 of the nearest cut of the cover on s =
         max(1000, 2 / spacing) synthetic rows, which are within ``quantile_error + 1 / s`` of the
-        population at both ends. The number of labelled rows is given by `n_finite` at the other
-        halves of alpha and beta. The cover has 2 / spacing + 1 cuts in each column and all labels
-        between cuts, all equally likely.
+        population at both ends. The number of labelled rows is that of `n_finite` at the other
+        halves of alpha and beta. The cover has 2 / spacing + 1 cuts in each column, with all
+        combinations of labels between cuts, all equally likely.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class StumpCover(Cover):
         return len(self.members)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the total weight of each label, followed by its weight above each split.
+        """Return the total weight of each label, followed by the label's weight above each split.
 
         The shape is (n_classes, 1 + n_splits), as in `Splits.tabulate` for order 1.
         """
@@ -72,7 +72,7 @@ class StumpCover(Cover):
         return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)
 
     def hypothesis(self, path: Path) -> DecisionTree:
-        """Return the stump or constant at a list index, as a tree of depth 1 or 0."""
+        """Return the stump or constant with a given list index, as a tree of depth 1 or 0."""
         split, above, below = self.members[path]
         if split == NO_SPLIT:
             return DecisionTree(self.splits[:0], np.array([above]), self._public)

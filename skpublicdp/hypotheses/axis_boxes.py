@@ -42,7 +42,7 @@ class AxisBox(Polytope):
         self._is_union = is_union
 
     def rule(self) -> str:
-        """Return the box as an if / else; numbers are rounded to six digits."""
+        """Return the box as an if/else statement; numbers are rounded to six digits."""
         conditions = [
             self._condition(normal, offset)
             for normal, offset in zip(self.faces.normals, self.faces.offsets, strict=True)

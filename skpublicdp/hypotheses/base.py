@@ -98,8 +98,8 @@ class Hypothesis(ABC):
 class Cover(ABC):
     """A finite set of prediction rules that approximates a hypothesis class.
 
-    A cover depends only on public rows. Only `tabulate` reads private rows, and its table has these
-    properties:
+    A cover depends only on public rows. Only `tabulate` reads private rows, and the table it
+    returns has these properties:
 
     - **additive**: the table of two sets of rows is the sum of their tables;
     - **row-local**: a row's contribution depends on that row and the cover alone;
@@ -170,7 +170,7 @@ class Cover(ABC):
     def n_final_rules(self, n_draws: int) -> int:
         """Return an upper bound on the number of distinct rules that `n_draws` draws can produce.
 
-        Draw t has at most size^t outcomes, and the search can end after any draw.
+        The draw with number t has at most size^t outcomes, and the search can end after any draw.
         """
         return sum(self.size**t for t in range(1, n_draws + 1))
 
@@ -207,7 +207,7 @@ class Cover(ABC):
 
     @abstractmethod
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the member at a path in `family`, for example the path of a private draw."""
+        """Return the member that a path in `family` leads to, such as the path of a draw."""
 
 
 class HypothesisClass(BaseEstimator, ABC):
@@ -219,7 +219,7 @@ class HypothesisClass(BaseEstimator, ABC):
 
     @abstractmethod
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> Cover:
-        """Build a finite cover from public rows only.
+        """Build a finite cover, using only public rows.
 
         Parameters
         ----------

@@ -27,7 +27,7 @@ MAX_BOXES = 1 << 30
 
 
 class Box(Hypothesis):
-    """Rule that predicts the second label inside a box and the first label outside.
+    """Rule that predicts the second label inside a box and the first label outside it.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _interval_condition(name: str, cuts: Floats, low: int, high: int) -> str:
 
 
 class BoxGrid:
-    """Grid of cells between the cuts of several features.
+    """Grid of cells that lie between the cuts of several features.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class BoxCover(Cover):
 
     @property
     def size(self) -> int:
-        """Number of boxes, as a Python int."""
+        """Number of boxes, as a Python integer."""
         return 1 + math.prod(len(low) for low, _ in self._intervals)
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
@@ -142,7 +142,7 @@ class BoxCover(Cover):
         return table.astype(np.int64).reshape(shape)
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts of all boxes, as nested choices of one interval per feature.
+        """Return the error counts of all boxes as nested choices of one interval per feature.
 
         A box mislabels the rows with the first label inside it and the rows with the last label
         outside it. The error count of a box is therefore the error count of the empty box plus the
@@ -177,7 +177,7 @@ class BoxCover(Cover):
         return OneOf([boxes, Leaf(np.array([empty_box_errors], dtype=np.int64))])
 
     def hypothesis(self, path: Path) -> Box:
-        """Return the box at a path in `family`, which consists of nested interval indices.
+        """Return the box that a path in `family`, which consists of nested indices, leads to.
 
         The path is (0, (i, (j, k))) for three features, (0, (i, j)) for two features and (0, (i,
         0)) for one feature. The empty box has path (1, 0).

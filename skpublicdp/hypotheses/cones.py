@@ -39,7 +39,7 @@ class Wedge(NamedTuple):
     """Index of the ray where the wedge begins."""
 
     width: int
-    """Number of steps from the first ray to the last; a halfspace has `len(rays)` steps."""
+    """Number of steps from the first ray to the last ray; a halfspace has `len(rays)` steps."""
 
 
 class Cone(Polytope):
@@ -197,7 +197,7 @@ class ConeCover(Cover):
         return halfspaces
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
-        """Return the summed costs of rows by their codes about each pivot.
+        """Return the total cost of the rows with each code about each pivot.
 
         The cost of a row is the change in the error count when the row is moved inside: minus its
         weight for the first label, plus its weight for other labels. The table is one-dimensional
@@ -268,14 +268,14 @@ class ConeCover(Cover):
     def _halfspace(self, apex: int, index: int) -> tuple[int, int]:
         """Return a halfspace at an apex as a (pivot, ray) pair.
 
-        Every apex has `_max_halfspaces` indices. If an apex has fewer halfspaces, they are
+        Every apex has `_max_halfspaces` indices. If an apex has fewer halfspaces, some of them are
         repeated.
         """
         halfspaces = self._halfspaces_at[apex]
         return halfspaces[index % len(halfspaces)]
 
     def family(self, table: Integers) -> Family:
-        """Return the error counts: the empty set and the hull, then one leaf per (apex, pivot)."""
+        """Return the error counts of the empty set and the hull, then a leaf per (apex, pivot)."""
         empty_errors, hull_cost, cost_sums = self._split_table(table)
         empty_and_hull = Leaf(np.array([empty_errors, empty_errors + hull_cost]))
 
@@ -315,7 +315,7 @@ class ConeCover(Cover):
         return np.asarray((wedge_costs + pivot_cost).reshape(-1))
 
     def hypothesis(self, path: Path) -> Polytope:
-        """Return the member at a path in `family`.
+        """Return the member that a given path in `family` leads to.
 
         The path is (0, 0) for the empty set, (0, 1) for the hull, and (1, (pair, cone)) for a cone
         at an (apex, pivot) pair.

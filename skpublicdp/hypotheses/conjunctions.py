@@ -151,7 +151,7 @@ class ConjunctionCover(Cover):
         return Choice(self._conjunctions(base_errors, excess, n_literals - 1), self._prior)
 
     def hypothesis(self, path: Path) -> Conjunction:
-        """Return the rule at a path in `family`.
+        """Return the rule that a given path in `family` leads to.
 
         With two literals, the path is (0, (first literal, (second literal, 0))), or (1, code) for a
         constant. Without literals, the path is the label code.
@@ -239,7 +239,7 @@ def _sum_by_literal(values: Integers, axis: int) -> Integers:
         Values along the axis: the sum over all rows, followed by the sum over the rows above each
         split.
     axis : int
-        The axis.
+        The axis along which the sums are arranged.
 
     Returns
     -------

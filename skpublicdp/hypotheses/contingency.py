@@ -164,7 +164,7 @@ def pair_counts(
     sizes : sequence of int
         Number of cells of each column.
     y, weights, n_classes
-        As in `contingency_table`.
+        See `contingency_table`.
 
     Yields
     ------

@@ -50,7 +50,7 @@ class CorrectedHypothesis(Hypothesis):
 
 
 class CorrectedCover(Cover):
-    """Cover of the corrections of a model by the members of another cover.
+    """Cover that consists of corrections of a model by the members of another cover.
 
     A corrected rule mislabels a row if and only if the correction mislabels it with respect to the
     label "the model is wrong here". The table is therefore that of the other cover, computed for
@@ -116,7 +116,7 @@ class Corrections(HypothesisClass):
     """A public binary model, and its corrections by the rules of a class.
 
     A correction predicts the other label wherever its rule applies, and agrees with the model
-    elsewhere. Half of the prior mass is assigned to the uncorrected model.
+    elsewhere. Half of the prior mass is assigned to the unchanged model.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ class Corrections(HypothesisClass):
         Model that was trained without the private rows, as in `FiniteClass`: it must predict any
         finite row, and its prediction for a row must depend on that row only.
     hypotheses : HypothesisClass, default=None
-        Class of rules that identify the rows on which the model is wrong. The default is trees of
-        depth 2.
+        Class of rules that identify the rows on which the model is wrong. The default class is
+        trees of depth 2.
 
     See Also
     --------

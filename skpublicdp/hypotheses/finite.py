@@ -34,7 +34,7 @@ MAX_EXACT_PRIOR_BITS = 128
 
 
 class ListedCover(Cover):
-    """A cover that is given as a list of prediction rules.
+    """A cover defined by an explicit list of prediction rules.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class ListedCover(Cover):
         return Leaf(table)
 
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the hypothesis at a list index."""
+        """Return the hypothesis with a given list index."""
         member: Hypothesis = self.hypotheses[path]
         return member
 
@@ -290,7 +290,7 @@ class UnionCover(Cover):
         return OneOf(families, [common_multiple // mass for mass in masses])
 
     def hypothesis(self, path: Path) -> Hypothesis:
-        """Return the member at a path (index of the cover, path in that cover)."""
+        """Return the member at a given path: (index of the cover, path in that cover)."""
         index, inner = path
         cover: Cover = self.covers[index]
         return cover.hypothesis(inner)

@@ -141,7 +141,7 @@ class GrowingUnion(Cover):
         """
 
         def write_indicators(chunk: Floats, out: NDArray[np.float32]) -> None:
-            """Write 1 to `out` if a halfspace adds a row to the union, and 0 otherwise."""
+            """For each row, write 1 to `out` if a halfspace adds the row to the union, else 0."""
             self.pool.contains(chunk, out)
             if self.covered == PRIVATE:  # the union consists of the complements
                 np.subtract(1, out, out=out)

@@ -114,7 +114,7 @@ class _SupportedHyperplanes(NamedTuple):
     """Halfspaces in the opposite direction."""
 
     contains_point: Mask
-    """Whether each of the m points lies on each hyperplane, up to rounding.
+    """For each hyperplane and each of the m points, whether it contains the point, up to rounding.
 
     Shape (n_hyperplanes, m)."""
 
@@ -353,7 +353,7 @@ def random_supported_halfspaces(
 def _draw_subsets(
     hull: AffineHull, point_of_row: Codes, n_subsets: int, generator: np.random.Generator
 ) -> Codes:
-    """Return at most `n_subsets` sets of d distinct points that correspond to d random rows each.
+    """Return at most `n_subsets` sets of d distinct points, each derived from d random rows.
 
     Sets that contain a repeated point are removed. The shape is (at most n_subsets, d).
     """
@@ -391,7 +391,7 @@ def _draw_facets(
 def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> HalfspaceSet:
     """Return random halfspaces, with a fixed seed, that cover the feature space.
 
-    In high dimensions, sets of d public points support only few of the useful halfspaces.
+    In high dimensions, only few of the useful halfspaces are supported by sets of d public points.
 
     Parameters
     ----------

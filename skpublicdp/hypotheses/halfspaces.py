@@ -76,7 +76,7 @@ class Halfspace(Hypothesis):
         return self._positive[self._sweep.codes(X.T, 0)]
 
     def rule(self) -> str:
-        """Return the halfspace as an if / else; ≈ marks numbers that are rounded to six digits."""
+        """Return the halfspace as an if/else statement; ≈ marks numbers rounded to six digits."""
         if not self.normal.any():  # a constant: the offset is -inf for the second label
             return f"predict {self._labels[int(self.offset < 0)]}"
         # the sum is printed with a positive first coefficient
@@ -164,7 +164,7 @@ class HalfspaceCover(Cover):
         return Leaf(total_second_label + np.concatenate([constant_sums, sums]).astype(np.int64))
 
     def hypothesis(self, path: Path) -> Halfspace:
-        """Return the member at an index; the constants come first."""
+        """Return the member with a given index; the constants come first."""
         n_constants = len(self._public.classes)
         if path < n_constants:
             return constant_halfspace(int(path), self._public)

@@ -100,7 +100,7 @@ class IntersectionCover(Cover):
         """
 
         def write_indicators(chunk: Floats, out: NDArray[np.float32]) -> None:
-            """Write 1 to `out` if a row satisfies a predicate, and 0 otherwise."""
+            """For each row, write 1 to `out` if the row satisfies a predicate, and 0 otherwise."""
             if self.affine_hull is None:  # no predicates: every row is outside the empty set
                 return
             in_hull, in_halfspaces = out[0], out[1:]
@@ -151,7 +151,7 @@ class IntersectionCover(Cover):
         return Polytope(self.affine_hull, sides, 0, self._public)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a cover with an equally large pool close to the sides of a released polytope.
+        """Return a cover whose pool has the same size but is close to a released polytope's sides.
 
         If the polytope has fewer halfspaces than allowed, part of the new pool is an evenly spaced
         sample of the old pool. If this cover has a single round, or if the hypothesis is not a
@@ -323,7 +323,7 @@ class HalfspaceIntersections(HypothesisClass):
         point_of_row : ndarray of intp, shape (n_public,)
             Index of the point that corresponds to each public row, in increasing order.
         alpha, public
-            As in `build_cover`.
+            See `build_cover`.
         """
         points, n_features, n_dimensions = hull.points, public.X.shape[1], len(hull.axes)
         max_intersections = min(2, n_features)
@@ -405,7 +405,7 @@ def max_pool_size(max_intersections: int) -> int:
 
 
 def max_support_points(d: int) -> int:
-    """Return the maximum number of public points for the theorem's family.
+    """Return the maximum number of public points for the family used in the theorem.
 
     In two and three dimensions, these points determine at most 2^26 cones. In four or more
     dimensions, all intersections of halfspaces supported by d points are listed. The result is 0 if

@@ -61,7 +61,7 @@ class Polytope(Hypothesis):
         return np.where(inside, self.inside, self._outside).astype(np.intp)
 
     def rule(self) -> str:
-        """Return the intersection as an if / else; numbers are rounded to six digits."""
+        """Return the intersection as an if/else statement; numbers are rounded to six digits."""
         inside, outside = self._labels[self.inside], self._labels[self._outside]
         if inside == outside or not len(self.offsets):
             return f"predict {inside}"
@@ -92,7 +92,7 @@ class HalfspaceUnion(Polytope):
         self.faces = faces
 
     def rule(self) -> str:
-        """Return the open polytope as an if / else; numbers are rounded to six digits."""
+        """Return the open polytope as an if/else statement; numbers are rounded to six digits."""
         conditions = [
             f"{weighted_sum(normal, self._names)} < {offset + 0.0:.6g}"
             for normal, offset in zip(self.faces.normals, self.faces.offsets, strict=True)

@@ -36,7 +36,7 @@ PRIOR_UNIT = 1024
 """Unit of prior weights: a feature's only split has weight 512 if it halves the public rows."""
 
 MAX_ROUND_DECIMALS = 324
-"""Decimal places of the smallest positive float."""
+"""Number of decimal places of the smallest positive float."""
 
 CELL_BLOCK_ROWS = 1 << 15
 """Maximum number of rows whose cells are kept in memory at a time."""
@@ -63,7 +63,7 @@ class Predicates(ABC):
     def write_indicator(
         self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
     ) -> None:
-        """Write 1 to `out`, of shape (n,), if a row satisfies a predicate, and 0 otherwise.
+        """For each row, write 1 to `out`, shape (n,), if it satisfies a predicate, and 0 otherwise.
 
         `column` contains the values of the predicate's column, shape (n,).
         """
@@ -147,7 +147,7 @@ class Splits(Predicates):
     def write_indicator(
         self, predicate: int, column: NDArray[Any], out: NDArray[np.float32]
     ) -> None:
-        """Write 1 to `out`, of shape (n,), if a row is above a split, and 0 otherwise."""
+        """For each row, write 1 to `out`, shape (n,), if it is above a split, and 0 otherwise."""
         np.greater(column, self.thresholds[predicate], out=out)
 
     def tabulate(
@@ -229,7 +229,7 @@ class Splits(Predicates):
 
 
 def format_threshold(threshold: float, name: str = "") -> str:
-    """Return the shortest text that represents a threshold of a column exactly.
+    """Return the shortest text that exactly represents a threshold of a column.
 
     A column with a `FeatureName`, such as a date column, defines the text of its numbers.
     """
@@ -387,7 +387,7 @@ def measure_cuts(
     -------
     Cuts
         Maximum number of rows between a cut and the nearest threshold; a cut beyond all rows also
-        counts as a threshold. The number is 0 if every gap between distinct values has a threshold.
+        counts as a threshold. The result is 0 if every gap between distinct values has a threshold.
         At most ``alpha m`` of the m rows lie between neighbouring thresholds, unless these rows
         have a single value. The number is therefore at most half of ``alpha m``.
     """

@@ -27,7 +27,7 @@ Most cells contain no threshold, so all keys in such a cell share a bin."""
 
 
 class Sweeps(ABC):
-    """One-parameter families of hyperplanes, each with its thresholds.
+    """One-parameter families of hyperplanes, with thresholds for each family.
 
     A hyperplane of a sweep moves past every row once. The *key* of a row is the parameter value at
     which the hyperplane passes the row, and its *side* is the side of the hyperplane on which the
@@ -172,7 +172,7 @@ class Sweeps(ABC):
         Returns
         -------
         ndarray of int64, of `shape`
-            Sums of the members. The entries at padded thresholds are arbitrary.
+            The sum of each member. The entries at padded thresholds are arbitrary.
         """
         n_bin_codes = self.n_sides * self.n_bins  # the other codes are positions
         values_of_bins = values[:, :n_bin_codes].reshape(-1, self.n_sides, self.n_bins)
@@ -213,9 +213,9 @@ class Sweeps(ABC):
         Returns
         -------
         ndarray of int64, of `shape`
-            If m < 64, the bits identify the positive points. Otherwise, the sum of fixed random
-            words of the positive points: any two of N dichotomies collide with probability at most
-            N^2 / 2^65. A padded threshold has value 0, like the constant.
+            If m < 64, the bits identify the positive points. Otherwise, each number is the sum of
+            fixed random words of the positive points: any two of N dichotomies collide with
+            probability at most N^2 / 2^65. A padded threshold has value 0, like the constant.
         """
         words = point_words(len(points))
         columns = np.ascontiguousarray(points.T)
@@ -306,7 +306,7 @@ def project(weights: Floats, columns: Floats) -> Floats:
 
 
 def point_words(size: int) -> Integers:
-    """Return a 64-bit integer for each public point, such that sums identify sets of points.
+    """Return a 64-bit integer for each public point; their sums identify sets of points.
 
     For up to 63 points, each point corresponds to one bit. For more points, the integers are random
     with a fixed seed, and sums are modulo 2^64.

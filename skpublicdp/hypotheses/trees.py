@@ -83,11 +83,11 @@ class DecisionTree(Hypothesis):
         return self.leaves[self.apply(X)]
 
     def rule(self) -> str:
-        """Return the tree as nested if / else lines with the predicted labels."""
+        """Return the tree as nested if/else statements with the predicted labels."""
         return "\n".join(self.format_lines([f"predict {label}" for label in self._labels]))
 
     def format_lines(self, leaf_texts: Sequence[str]) -> list[str]:
-        """Return the tree as lines of nested if / else statements with the given leaf texts.
+        """Return the tree as lines of nested if/else statements with given leaf texts.
 
         Branches that no row can reach are omitted, and subtrees with equal texts are merged.
 
@@ -99,7 +99,7 @@ class DecisionTree(Hypothesis):
         indent = "    "
 
         def format_subtree(subtree: SimplifiedTree) -> list[str]:
-            """Return the lines of a subtree."""
+            """Return the lines of text for a subtree."""
             if isinstance(subtree, str):
                 return [subtree]
             condition, _, lower, upper = subtree
@@ -168,7 +168,7 @@ class TreeCover(Cover):
     Parameters
     ----------
     splits : Predicates
-        The splits. If there are no splits, the trees are the constants.
+        The splits. If there are no splits, the only trees are the constants.
     max_depth : int
         1, 2 or 3.
     prior : ndarray of int64, shape (n_splits,)
@@ -188,7 +188,7 @@ class TreeCover(Cover):
 
     @property
     def size(self) -> int:
-        """Number of trees, as a Python int.
+        """Number of trees, as a Python integer.
 
         With K splits and C classes, there are K^(2^depth - 1) C^(2^depth) trees.
         """
@@ -246,7 +246,7 @@ class TreeCover(Cover):
         return Choice(self._subtree_pairs(below, above, depth - 1), self.prior)
 
     def hypothesis(self, path: Path) -> DecisionTree:
-        """Return the tree at a path in `family`.
+        """Return the tree that a given path in `family` leads to.
 
         A path is (split index, (path below the split, path above the split)), or a label code for a
         leaf.
@@ -267,7 +267,7 @@ class DecisionTrees(HypothesisClass):
     ----------
     max_depth : {1, 2, 3}, default=2
         Depth of the trees. A cover of 200 splits and two labels has 1.3e8 trees of depth 2 and
-        3.3e18 trees of depth 3. The table of depth 3 has K^3 numbers for K splits.
+        3.3e18 trees of depth 3. For K splits, the table of depth 3 contains K^3 numbers.
 
     See Also
     --------

@@ -23,7 +23,7 @@ class Labelings(ABC):
 
     @abstractmethod
     def family(self, y: Codes) -> Family:
-        """Return a family with one member per labelling, whose score is its number of errors.
+        """Return a family with one member per labelling, scored by its number of errors.
 
         Errors are counted on the first ``len(y)`` rows, whose labels are y. The other rows are
         unlabelled.
@@ -39,7 +39,7 @@ class EnumeratedLabelings(Labelings):
 
     @abstractmethod
     def errors(self, y: Codes) -> Integers:
-        """Return the error count of each labelling on the first ``len(y)`` rows, labelled y."""
+        """Return each labelling's error count on the first ``len(y)`` rows, whose labels are y."""
 
     def family(self, y: Codes) -> Leaf:
         """Return the labellings as one leaf; member i is the labelling at index i of `errors`."""
@@ -157,7 +157,7 @@ def _distinct_splits(ranks: list[Codes], feature: Codes, min_rank: Codes) -> Cod
 def _are_equal_partitions(
     ranks: list[Codes], feature: Codes, min_rank: Codes, first: Codes, second: Codes
 ) -> bool:
-    """Return whether each split in `first` partitions the rows like the split in `second`.
+    """Return whether each split in `first` partitions the rows like its counterpart in `second`.
 
     Two splits are equivalent if the rows above the first split are exactly the rows above the
     second split, or exactly the rows below it. To decide this, the smallest and largest ranks in
@@ -212,8 +212,8 @@ class IntervalLabelings(EnumeratedLabelings):
     def errors(self, y: Codes) -> Integers:
         """Return the errors of all intervals and the empty interval on the first ``len(y)`` rows.
 
-        The empty interval makes an error on every row with label 1. Including a rank in an interval
-        adds an error for each of its zeros and removes one for each of its ones.
+        The empty interval mislabels every row with label 1. Including a rank in an interval adds an
+        error for each of its zeros and removes one for each of its ones.
         """
         n_ranks = int(self._ranks.max()) + 1
         cells = y * n_ranks + self._ranks[: len(y)]
@@ -224,7 +224,7 @@ class IntervalLabelings(EnumeratedLabelings):
         return np.append(errors, empty_errors).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows for the labelling at index `member` of `errors`."""
+        """Return the labels that the labelling at index `member` of `errors` gives to the rows."""
         inside = np.zeros(len(self._ranks), dtype=np.intp)
         if member < len(self._low):  # the last member is the empty interval
             inside += (self._low[member] <= self._ranks) & (self._ranks <= self._high[member])
@@ -264,8 +264,8 @@ class GridLabelings(EnumeratedLabelings):
     def errors(self, y: Codes) -> Integers:
         """Return the errors of all bounding boxes and the empty box on the first ``len(y)`` rows.
 
-        The empty box makes an error on every row with label 1. Including a cell in a box adds an
-        error for each of its zeros and removes one for each of its ones.
+        The empty box mislabels every row with label 1. Including a cell in a box adds an error for
+        each of its zeros and removes one for each of its ones.
         """
         n_cells = math.prod(self._shape)
         labelled_cells = self._cell_of_row[: len(y)]
@@ -276,7 +276,7 @@ class GridLabelings(EnumeratedLabelings):
         return np.append(errors, empty_errors).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows for the labelling at index `member` of `errors`."""
+        """Return the labels that the labelling at index `member` of `errors` gives to the rows."""
         if member == len(self._boxes):  # the empty box
             return np.zeros(self._cells.shape[1], dtype=np.intp)
         box = np.unravel_index(self._boxes[member], self._n_intervals)
@@ -322,7 +322,7 @@ class ExplicitLabelings(EnumeratedLabelings):
         self._labelings = np.unique(labelings, axis=0)
 
     def errors(self, y: Codes) -> Integers:
-        """Return the error count of each labelling on the first ``len(y)`` rows, labelled y."""
+        """Return each labelling's error count on the first ``len(y)`` rows, whose labels are y."""
         is_wrong = self._labelings[:, : len(y)] != y
         return np.asarray(is_wrong.sum(axis=1, dtype=np.int64))
 

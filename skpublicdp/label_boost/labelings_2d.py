@@ -97,7 +97,7 @@ class BoxLabelings(Labelings):
         return Choice(Lazy(len(self._lefts) + 1, build, 1))
 
     def labels(self, member: Path) -> Codes:
-        """Return the labels of all rows for one box of the family.
+        """Return the labels that one box of the family assigns to all rows.
 
         The path of a box is ``(sides, (run, (lower, upper)))``, in the order of `_boxes_between`.
         """
@@ -150,11 +150,11 @@ class BoxLabelings(Labelings):
     def _boxes_between(self, sides: int, error_change: Integers, n_ones: int) -> Family:
         """Return all boxes with a given left and right side, with their errors.
 
-        A box makes an error on every 1 outside and every 0 inside, so its error count is `n_ones`
-        plus the sum of `error_change` over its points. If the points are ordered by height, the sum
-        over the points of a box is a difference of two cumulative sums, one for the lower side and
-        one for the upper side. Within a run, every lower side can be combined with every upper
-        side, so the errors of a run are a `Product` of two leaves.
+        A box mislabels every 1 outside and every 0 inside, so its error count is `n_ones` plus the
+        sum of `error_change` over its points. If the points are ordered by height, the sum over the
+        points of a box is a difference of two cumulative sums, one for the lower side and one for
+        the upper side. Within a run, every lower side can be combined with every upper side, so the
+        errors of a run are a `Product` of two leaves.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ INTEGER_BITS = 25
 
 
 class HalfplaneLabelings(EnumeratedLabelings):
-    """Labellings by a line in the plane, with 1 on either side, and the constant labellings.
+    """Labellings by a line in the plane, with 1 on either side, and all constant labellings.
 
     Each non-constant labelling is determined by a point and a ray from this point through other
     points. The label is 1 to the left of the ray's line and, on the line, at the point and behind
@@ -266,7 +266,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         return np.concatenate(errors)
 
     def labels(self, member: int) -> Codes:
-        """Return the labels of all rows for the labelling at index `member` of `errors`."""
+        """Return the labels that the labelling at index `member` of `errors` gives to the rows."""
         inside = np.zeros(len(self._points), dtype=np.intp)
         if member < MEMBERS_OF_CONSTANTS:
             inside += member  # all rows have the label 0 or 1

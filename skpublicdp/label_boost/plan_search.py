@@ -130,7 +130,7 @@ def tight_plan(
     epsilon, delta : Fraction
         Privacy budget of the fit.
     alpha, beta, n_base
-        As in `n_base_rows`.
+        See `n_base_rows`.
     log_n_labelings : callable
         Function that returns an upper bound on the logarithm of the number of labellings of n rows.
     n_classes : int
@@ -338,7 +338,7 @@ def _round_error(
     beta : float
         Probability with which the bound may fail.
     log_n_labelings : callable
-        As in `tight_plan`.
+        See `tight_plan`.
     """
     log_size = log_n_labelings(np.maximum(n_relabelled, 1)) + math.log(1 / beta)
     n_scored = np.maximum(sampled, TINY_COUNT)
@@ -389,7 +389,7 @@ def paper_plan(
         Privacy budget of the fit. If ε is below 1, both kinds of rows are subsampled first (Theorem
         4.14).
     alpha, beta, n_base
-        As in `n_base_rows`.
+        See `n_base_rows`.
     vc : int
         VC dimension of the class used for relabelling.
 

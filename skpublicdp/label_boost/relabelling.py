@@ -46,10 +46,10 @@ MAX_INTERVALS = 1 << 26
 """
 
 MAX_HALFPLANES = 1 << 22
-"""Maximum number of halfplanes to enumerate, which takes seconds."""
+"""Maximum number of halfplanes to enumerate; enumerating them takes seconds."""
 
 MAX_BOX_SIDES = 1 << 15
-"""Maximum number of pairs of left and right sides of boxes to enumerate, which takes seconds."""
+"""Maximum number of pairs of left and right box sides to enumerate; this takes seconds."""
 
 MAX_GRID_CELLS = 48
 """Maximum number of cells per column between the cuts of `Rectangles`.

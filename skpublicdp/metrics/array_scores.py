@@ -173,7 +173,7 @@ def private_confusion_matrix(
         All possible labels, which are public. A private label outside this list is counted as an
         error: it is replaced by the label that follows the other label of its row.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`, which also lists the exceptions.
+        See `private_accuracy_score`, which also lists the exceptions.
 
     Returns
     -------
@@ -223,9 +223,9 @@ def private_balanced_accuracy_score(
     Parameters
     ----------
     y_true, y_pred, labels
-        As in `private_confusion_matrix`.
+        See `private_confusion_matrix`.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`, which also lists the exceptions.
+        See `private_accuracy_score`, which also lists the exceptions.
 
     Returns
     -------
@@ -276,7 +276,7 @@ def private_roc_auc_score(
     response_method : {"predict_proba", "decision_function"}, default="predict_proba"
         Scale of the scores: probabilities, or log-odds with 0 as the decision threshold.
     epsilon, delta, level, random_state, budget
-        As in `private_accuracy_score`, which also lists the exceptions.
+        See `private_accuracy_score`, which also lists the exceptions.
 
     Returns
     -------

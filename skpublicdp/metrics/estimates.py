@@ -18,7 +18,7 @@ from skpublicdp.metrics.score_intervals import (
 from skpublicdp.typing import Floats
 
 N_CALIBRATION_BINS = 8
-"""Number of bins of a calibration curve."""
+"""Number of bins in a calibration curve."""
 
 MIN_CLASS_Z = 2
 """A class is not clipped if its size exceeds this number of noise standard deviations."""
@@ -304,7 +304,7 @@ def precisions(n_bins: int) -> RatioMetrics:
 
 
 def accuracies(n_bins: int) -> RatioMetrics:
-    """Return the ratios for the accuracy with each edge as the threshold, shape (n_bins - 1,)."""
+    """Return the ratios for the accuracy at each edge as threshold, shape (n_bins - 1,)."""
     predicted_positive = above_threshold(n_bins)
     numerator = np.stack([1 - predicted_positive, predicted_positive], axis=1)
     return RatioMetrics(numerator, np.ones((2, n_bins)), np.zeros(n_bins - 1))

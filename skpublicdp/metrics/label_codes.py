@@ -134,9 +134,9 @@ def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | Non
 
 
 def _comparable_scalar(label: Any) -> Any:
-    """Return a label as a builtin scalar.
+    """Return a label as a built-in scalar.
 
-    Labels without a scalar form are replaced with an object that is not equal to anything.
+    Labels without a scalar form are replaced with an object that is unequal to everything.
     """
     try:
         return plain_scalar(label)

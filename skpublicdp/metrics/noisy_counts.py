@@ -120,8 +120,8 @@ class NoisyTable:
     def fourth_cumulant(self, u: Floats) -> Floats:
         """Return the fourth cumulant of the noise of the weighted sum u · counts.
 
-        The fourth cumulant is 0 for Gaussian noise. For independent noise, fourth cumulants are
-        additive, with fourth powers of the weights.
+        The fourth cumulant is 0 for Gaussian noise. For independent noise, the fourth cumulants are
+        additive, with the fourth powers of the weights as factors.
         """
         cell_part = self._sum_by_label(self._cell_weights(u) ** 4) @ self.variance**2
         total_part = self.total_variance**2 * self._total_weight(u) ** 4
@@ -132,7 +132,7 @@ class NoisyTable:
         return replace(self, variance=np.zeros_like(self.variance), total_variance=0.0)
 
     def _sum_by_label(self, u: Floats) -> Floats:
-        """Return the sums over the cells of each label: (..., n_labels * n_bins) to n_labels."""
+        """Return the sum over the cells of each label: (..., n_labels * n_bins) to n_labels."""
         return np.asarray(u.reshape(*u.shape[:-1], *self.counts.shape).sum(-1))
 
     def _cell_weights(self, u: Floats) -> Floats:
@@ -216,7 +216,7 @@ def split_noise(ledger: Ledger, n: int, n_scored_labels: int) -> SplitNoise:
     n : int
         Number of rows.
     n_scored_labels : int
-        Number of labels with scores. With more than two labels, the table and the own rows have
+        Number of labels with scores. With more than two labels, the table and the own rows receive
         equal budgets. The budget of the other rows relative to the own rows minimizes the noise of
         areas under the curves (docs/proofs/scores.md): the factor is 1 with Laplace noise and
         (n_scored_labels - 1) ** -1/2 with Gaussian noise.

@@ -51,7 +51,7 @@ OTHER_FAILURE_SHARE = 0.04
 TABLE_METRICS = {"balanced_accuracy", "confusion_matrix"}
 """Metrics computed from the table of all labels.
 
-With more than two labels, each label has a table for its curves."""
+If there are more than two labels, each label has its own table for its curves."""
 
 LABEL_MEANS = {"roc_auc": 1, "roc_auc_weighted": 1, "roc_auc_per_class": 1, "brier": 2}
 """Metrics that combine the tables of more than two labels, and their maximum values."""
@@ -299,7 +299,7 @@ class PrivateScores:
         -------
         tuple of float or ndarray
             The two ends of the interval. For a matrix or a curve, the result is an array with one
-            additional axis of length 2. The array contains an interval for each entry of the
+            additional axis of length 2. The array contains one interval for each entry of the
             confusion matrix or class of `roc_auc_per_class`, for the true positive rate at each
             false positive rate of `roc_curve`, for each precision of `precision_recall_curve`
             except the last, or for each `prob_true` of `calibration_curve`.
@@ -396,7 +396,7 @@ class PrivateScores:
         return self._sums
 
     def _absent(self, metric: str) -> AttributeError:
-        """Return the error for a metric that the release does not contain."""
+        """Return the error to raise for a metric that the release does not contain."""
         return AttributeError(
             f"{metric} is not in this release, which has {', '.join(self.metrics_)}. Curves "
             "need an estimator with scores, Brier scores need probabilities, and errors need a "
@@ -459,8 +459,8 @@ class PrivateScores:
     def _in_class_order(self, entries: Floats) -> Floats:
         """Return a confusion matrix in the order of `classes_`.
 
-        Tables of two labels have the negative class first, which may be the second element of
-        `classes_`.
+        In tables for two labels, the negative class comes first, although it may be the second
+        element of `classes_`.
         """
         is_reversed = len(self.classes_) == 2 and self._positive == 0
         return entries[::-1, ::-1] if is_reversed else entries

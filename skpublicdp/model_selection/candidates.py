@@ -87,7 +87,7 @@ class FittedCandidate(NamedTuple):
 
 
 def is_active_step(step: Any) -> bool:
-    """Return whether a pipeline step is neither None nor "passthrough"."""
+    """Return whether a pipeline step is something other than None and "passthrough"."""
     return step is not None and not (isinstance(step, str) and step == "passthrough")
 
 
@@ -141,7 +141,7 @@ def make_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
 
 
 def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
-    """Return the candidate for one setting, or raise ValueError if it is not allowed."""
+    """Return the candidate for a single setting, or raise ValueError if it is not allowed."""
     for name in params:
         if name.rsplit("__", 1)[-1] in SEARCH_PARAMETERS:
             raise ValueError(

@@ -36,7 +36,7 @@ FAMILY_DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.m
 """Receipt entry that contains the name and the proof of the draw."""
 
 UNEQUAL_PUBLIC_WEIGHTS = "candidates have different total weights of labelled public rows"
-"""Reason in `guarantee_reason_` for a missing accuracy guarantee."""
+"""Reason given in `guarantee_reason_` if there is no accuracy guarantee."""
 
 
 class CandidateRule(Hypothesis):
@@ -134,7 +134,7 @@ class CandidateCover(Cover):
         return self._with_cover(self.cover.refinable_members)
 
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
-        """Return a finer cover around a rule of this candidate, or this cover for other rules."""
+        """Return a finer cover around a rule of this candidate; for other rules, this cover."""
         if not isinstance(hypothesis, CandidateRule) or hypothesis.candidate != self.candidate:
             return self
         return self._with_cover(self.cover.refine(hypothesis.inner, step))
@@ -167,7 +167,7 @@ class CandidateCover(Cover):
         return Product([family, Leaf(np.array([-self.score_offset], dtype=np.int64))])
 
     def hypothesis(self, path: Path) -> CandidateRule:
-        """Return the rule at a path, as a rule of this candidate."""
+        """Return the rule at a given path, as a rule of this candidate."""
         # with an offset, the path is the path of a product: (path in the cover, 0)
         cover_path = path[0] if self.score_offset else path
         return CandidateRule(self.candidate, self.cover.hypothesis(cover_path))
@@ -247,7 +247,7 @@ class CandidateFamily:
     positions : list of int
         Indices of the candidates in the search.
     candidates : list of Candidate
-        The candidates. The learners of the candidates have `classes` set.
+        The candidates. The parameter `classes` of each candidate's learner is set.
     rows : SearchRows
         Rows of the search.
     n_jobs : int or None
@@ -344,7 +344,7 @@ class CandidateFamily:
     def _guarantee(self, union: Cover, drawn: DrawnRule, rows_per_person: int) -> Promise:
         """Return a bound on the excess error over the best rule of all candidates' classes.
 
-        If some candidate has no bound, the reason for this candidate is returned.
+        If a candidate has no bound, the reason given for this candidate is returned.
         """
         if not self._has_equal_weights:
             return no_guarantee(UNEQUAL_PUBLIC_WEIGHTS)

@@ -291,8 +291,8 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     ) -> None:
         """Set the receipt and the guarantee of the search and of its fitted learner.
 
-        The learner's own receipt would omit the choice. The learner's own bound assumes that its
-        class was fixed in advance.
+        The receipt of the learner alone would omit the choice. The learner's own bound would assume
+        that its class was fixed in advance.
         """
         # a learner that is not semi-private sampled its own noise
         samples_by_seed = not chosen.is_semi_private and is_repeatable(learner)
@@ -367,9 +367,9 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     def _assumptions(self, candidates: list[Candidate]) -> tuple[str, ...]:
         """Return the assumptions of the guarantee, for the receipt.
 
-        The assumptions are facts that may be public, promises of learners about their own (ε, δ),
-        assumptions of the hypothesis classes, steps that must process each row independently, and
-        learners that do not declare what they protect.
+        The assumptions include facts that may be public, promises of learners about their own (ε,
+        δ), assumptions of the hypothesis classes, steps that must process each row independently,
+        and learners that do not declare what they protect.
         """
         assumptions = [may_be_known("the number of private rows", self.classes)]
         if not all(candidate.is_semi_private for candidate in candidates):

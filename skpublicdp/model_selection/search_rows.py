@@ -31,7 +31,7 @@ from skpublicdp.preprocessing import PublicFit, stack_public_rows
 def _with_declared_types(X: Any, table: Table | None) -> Any:
     """Return validated rows in their original container, or None if there are none.
 
-    A list has no declared types, so its values are read as numbers.
+    A list does not declare its types, so the values in it are read as numbers.
     """
     if table is None or hasattr(X, "shape"):
         return None if table is None else table.native
@@ -65,7 +65,7 @@ class SearchRows:
     search : estimator
         The search, whose parameters `classes` and `max_rows_per_group` are used.
     X, y, X_public, y_public, is_public, groups
-        As in `SemiPrivateSearchCV.fit`.
+        See `SemiPrivateSearchCV.fit`.
 
     Attributes
     ----------

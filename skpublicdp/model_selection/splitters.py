@@ -209,7 +209,7 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
     random_state : int, RandomState or None, default=None
         Seed of the splits.
     is_public : array-like of bool, shape (n,), default=None
-        As in `PublicKFold`.
+        See `PublicKFold`.
 
     See Also
     --------

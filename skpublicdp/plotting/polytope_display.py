@@ -24,7 +24,7 @@ from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 from skpublicdp.typing import Floats
 
 POINT_STYLES = ((PUBLIC, "o"), ("0.35", "x"))
-"""Colours and markers of the points with the first and the second label."""
+"""Colours and markers for points with the first and the second label."""
 
 
 @dataclass(eq=False, repr=False)

@@ -466,8 +466,8 @@ def error_band(release: PAPQueryRelease, x: Floats, position: int) -> Floats | N
 def evaluation_points(limits: Floats | tuple[float, float], jumps: Floats) -> Floats:
     """Return increasing numbers at which to evaluate a CDF with jumps for a line plot.
 
-    The numbers are a grid within the limits and, for each jump, its position and the preceding
-    float, which makes the line vertical at the jump.
+    The numbers consist of a grid within the limits and, for each jump, the position of the jump and
+    the preceding float, which makes the line vertical there.
 
     Examples
     --------

@@ -194,14 +194,14 @@ def _predicts(estimator: Any) -> bool:
 
 
 def _as_list(texts: Iterator[str]) -> Iterator[str]:
-    """Yield an HTML list of texts, or nothing if there are no texts."""
+    """Yield an HTML list of the given texts, or nothing if there are none."""
     items = [f"<li>{escape(text)}</li>" for text in texts]
     if items:
         yield "<ul>" + "\n".join(items) + "</ul>"
 
 
 def _page(title: str, sections: list[str]) -> str:
-    """Return an HTML page with a title and sections that are already HTML."""
+    """Return an HTML page with a title and sections that already consist of HTML."""
     body = "\n".join(sections)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -254,7 +254,7 @@ def _parameters(receipt: PrivacyReceipt) -> Iterator[tuple[str, str]]:
 
 
 def _utility_limits(estimator: Any) -> Iterator[str]:
-    """Yield sentences about the limits of the card's error statements."""
+    """Yield sentences about the limitations of the card's statements on errors."""
     if _predicts(estimator):
         yield (
             "The card does not state the accuracy of the model, since scores on private rows are "

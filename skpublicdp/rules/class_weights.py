@@ -27,7 +27,7 @@ def integer_class_weights(
     Parameters
     ----------
     class_weight : "balanced" or dict or None
-        As in `PPMHalfspaceClassifier`.
+        See `PPMHalfspaceClassifier`.
     rows : MixedRows
         The rows. Only the row counts and the set of labels are used.
 

@@ -42,7 +42,7 @@ COVER_PARAMETERS: dict[str, Any] = {
 
 
 class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
-    """Base class of classifiers that draw one rule from a cover by its errors on private rows.
+    """Base class of classifiers that draw one rule from a cover, using errors on private rows.
 
     `_fit` implements the complete fit. A subclass defines how to read its rows (`_read`), which
     cover and which scored rows to use (`_prepare`), which assumptions the receipt states, and which

@@ -104,7 +104,7 @@ class RuleSearch:
         return self.ledger.epsilon - self.evaluation.event.epsilon
 
     def draw(self, cover: Cover, event: Draw) -> tuple[Hypothesis, int]:
-        """Return a rule drawn from a cover by its errors, and the effective size of the cover."""
+        """Return a rule drawn from a cover using its errors, and the cover's effective size."""
         family = cover.family(self.tabulate(cover))
         path = self.ledger.draw(family, event, self.sensitivity, name=self.name, proof=self.proof)
         return cover.hypothesis(path), family.effective_size

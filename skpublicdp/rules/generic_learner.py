@@ -241,7 +241,7 @@ class GenericLearnerClassifier(CoverClassifier):
         is_labelled: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Sanitize the unlabelled rows, and select a rule by its errors on the labelled rows.
+        """Sanitize the unlabelled rows, and select a rule using its errors on the labelled rows.
 
         Parameters
         ----------

@@ -213,7 +213,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
 
     See Also
     --------
-    SemiPrivateClassifier : For public rows of the same population as the private ones.
+    SemiPrivateClassifier : Learner for public rows from the population of the private rows.
 
     Notes
     -----
