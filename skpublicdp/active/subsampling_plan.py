@@ -33,7 +33,7 @@ class SubsamplingPlan:
     base : Event
         Privacy event of the base learner.
     event : Event
-        Privacy event of the base learner after amplification by subsampling, for a row of the pool.
+        Privacy event of the base learner for a row of the pool, after amplification by subsampling.
     epsilon : Fraction
         ε of the guarantee for one row of the pool, which is at least the ε of `event`.
     """
@@ -147,7 +147,7 @@ def stage_name(plan: SubsamplingPlan, base: Any) -> str:
 
 
 def receipt_assumptions(learner: Any, plan: SubsamplingPlan, *, queried: bool) -> tuple[str, ...]:
-    """Return the assumptions of a fit, for the receipt.
+    """Return the assumptions of a fit that the receipt states.
 
     `queried` is True if the labels were queried before `fit`.
     """

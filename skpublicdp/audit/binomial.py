@@ -89,7 +89,7 @@ def audit_privacy(
     confidence: float = 0.999,
     name: str | None = None,
 ) -> BinomialAudit:
-    """Compute a lower bound on ε by running an estimator many times on two neighbouring datasets.
+    """Compute a lower bound on ε from many runs of an estimator on two neighbouring datasets.
 
     An attacker uses a statistic to guess which of the two datasets was fitted. The first half of
     the runs determines the threshold of the statistic, and the second half measures the error

@@ -66,8 +66,8 @@ class Domain:
     def sample(self, count: int, rng: np.random.Generator) -> list[PersonKinds]:
         """Return `count` datasets: one with unequal frequencies of kinds, then random datasets.
 
-        If all kinds have equal frequencies, sums over rows can be 0. Steps that depend on such sums
-        would then not be tested.
+        If all kinds had equal frequencies, sums over rows could be 0. Steps that depend on such
+        sums would then not be tested.
         """
         # quadratic quantiles: low kinds are frequent, high kinds are rare
         shares = (np.arange(self.n) / self.n) ** 2

@@ -23,7 +23,7 @@ from skpublicdp.privacy.ledger import Ledger, in_public_computation
 BITS_PER_WORD = 64
 
 SOURCE_SEED = 20
-"""Seed of all recorded sources of bits, which makes verifications reproducible."""
+"""Seed of all recorded sources of random bits, which makes verifications reproducible."""
 
 
 class RecordedBits:

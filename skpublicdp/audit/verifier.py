@@ -36,7 +36,7 @@ MAX_FAILURES = 8
 
 
 class Verifier:
-    """Checks each individual fit of a verification, and collects the results of all comparisons.
+    """Checks each individual fit in a verification, and collects the results of all comparisons.
 
     The verification methods `verify_by_enumeration` and `verify_by_replay` fit estimators through
     this object and report the losses attained by pairs of neighbours.
@@ -208,7 +208,7 @@ class Verifier:
                 self.add_finding("the event charged to a budget is not the event of the receipt")
 
     def check_seed(self, data_set: PersonKinds) -> None:
-        """Check that the receipt of a seeded fit states the seed."""
+        """Check that the receipt of a seeded fit mentions the seed."""
         if "random_state" in self._parameters():
             with FitRecorder():
                 fit = self._fit_uncounted(data_set, random_state=0)

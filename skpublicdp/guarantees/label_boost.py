@@ -254,7 +254,7 @@ def n_label_boost(
     constants: str = "paper",
     most_rows: int | None = None,
 ) -> SampleSize:
-    """Return the numbers of rows that LabelBoost requires with a given base learner.
+    """Return the numbers of rows that LabelBoost requires for a given base learner.
 
     Parameters
     ----------
@@ -302,17 +302,17 @@ def n_label_boost(
     `alpha` and `beta` rejects fewer rows. In the agnostic case, for which the paper states O(·), at
     least 100 ``n_uniform(a / 20, b / 8, d)`` labelled rows are also required. The first labeller,
     which is drawn using one hundredth of these rows, is then within 3 a/20 of the best rule: a/20
-    is due to the draw, and twice a/20 is due to sampling. Later rounds imitate the first labeller
-    as in the paper. This argument requires a first round, even if the base learner has enough rows
-    without one. Both numbers are divided by the sampling rate q = (e^epsilon - 1) / (e - 1), at
-    which subsampling each kind of rows results in epsilon. Claim 4.3 of the paper uses q = epsilon
-    / (3 + e).
+    is due to the draw, and twice a/20 is due to sampling. All later rounds imitate the first
+    labeller, as in the paper. This argument requires a first round, even if the base learner has
+    enough rows without one. Both numbers are divided by the sampling rate q = (e^epsilon - 1) / (e
+    - 1), at which subsampling each kind of rows results in epsilon. Claim 4.3 of the paper uses q =
+    epsilon / (3 + e).
 
     *The tight constants.* There is one round, with half of epsilon as the parameter of the draw and
     the other half for the base learner. The base learner receives N rows: at least n_base at its
     budget, and enough rows for an error of alpha/4 on these rows to be at most alpha/2 in the
-    population (`relative_deviation_bound`). With a `BaseAccuracy`, the base learner's error on N
-    rows at its budget replaces alpha/4. The number of labelled rows is large enough for a
+    population (`relative_deviation_bound`). With a `BaseAccuracy`, alpha/4 is replaced with the
+    base learner's error on N rows at its budget. The number of labelled rows is large enough for a
     `labeller_error` of at most alpha/2. For a realizable class, it is also sufficient that
     `relative_deviation_bound` of the error of the draw is at most alpha/2. The sampling rates q of
     labelled rows and q' of unlabelled rows solve q (e^(epsilon/2) (1 + e^(epsilon/4))^2 - 1) =

@@ -8,13 +8,13 @@ from typing import Literal
 from skpublicdp.guarantees.growth import check_ranges, smallest_integer
 
 ROOT_MEAN_VARIANCE = math.sqrt(2 / 3)
-"""sqrt(E(1 - t^2)) for t uniform on [-1, 1]: root mean variance of a sign with mean t."""
+"""The value sqrt(E(1 - t^2)) for t uniform on [-1, 1]: root mean variance of a sign with mean t."""
 
 MEAN_STANDARD_DEVIATION = math.pi / 4
-"""E sqrt(1 - t^2): mean standard deviation of a sign with mean t."""
+"""The value E sqrt(1 - t^2), which is the mean standard deviation of a sign with mean t."""
 
 MEAN_WEIGHTED_DEVIATION = 11 / 12
-"""E (1 + |t|) |x - t|, where x is a sign with mean t."""
+"""The expectation E (1 + |t|) |x - t|, where x is a sign with mean t."""
 
 
 def n_public_lower(
@@ -252,7 +252,7 @@ def n_query_release_lower(
     Returns
     -------
     int
-        Number of private rows, or 0 if the public rows may be sufficient. See Notes for the
+        Number of private rows, or 0 if the public rows might be sufficient. See Notes for the
         constants.
 
     Notes

@@ -49,7 +49,7 @@ class Cuts(NamedTuple):
 
     @property
     def radius(self) -> float:
-        """Maximum fraction of public rows on which a rule and its representative disagree."""
+        """Maximum fraction of the public rows on which a rule and its representative disagree."""
         return min(1.0, self.per_rule * self.missed / self.rows)
 
 

@@ -1,4 +1,4 @@
-"""Sample sizes and error bounds of query release."""
+"""Sample sizes and error bounds for query release."""
 
 from __future__ import annotations
 

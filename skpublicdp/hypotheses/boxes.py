@@ -72,7 +72,7 @@ class Box(Hypothesis):
 
 
 def _interval_condition(name: str, cuts: Floats, low: int, high: int) -> str:
-    """Return the text `a < name <= b` of the interval with the cells low, ..., high - 1.
+    """Return the text `a < name <= b` for the interval with cells low, ..., high - 1.
 
     An interval that is unbounded on one side has a single comparison. The text is empty if the
     interval is unbounded on both sides.

@@ -243,10 +243,10 @@ class UnionCover(Cover):
     def refine(self, hypothesis: Hypothesis, step: int) -> Cover:
         """Return the union of all covers, refined around a released hypothesis.
 
-        A refined cover keeps 1 / size of the prior mass of its class. Otherwise, the refined cover
-        would be preferred to covers with better members, merely because nearly all of its members
-        are copies of one good rule. Further refinements keep this mass, because neighbours at
-        smaller distances make mostly the same predictions.
+        A refined cover keeps a fraction 1 / size of the prior mass of its class. Otherwise, the
+        refined cover would be preferred to covers with better members, merely because nearly all of
+        its members are copies of one good rule. Further refinements keep this mass, because
+        neighbours at smaller distances make mostly the same predictions.
         """
         refined = [cover.refine(hypothesis, step) for cover in self.covers]
         if all(new is old for new, old in zip(refined, self.covers, strict=True)):

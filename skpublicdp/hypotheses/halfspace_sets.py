@@ -261,7 +261,7 @@ def all_supported_halfspaces(hull: AffineHull, min_points: int = 1) -> Halfspace
         Affine hull of distinct public points. Its dimension is d.
     min_points : int, default=1
         Minimum number of supporting points. The halfspaces that d points support suffice for
-        Corollary 4.4. Smaller sets are useful for points that span fewer dimensions: they add
+        Corollary 4.4. Smaller sets are useful if the points span fewer dimensions: they add
         hyperplanes that do not contain these dimensions.
 
     Returns
@@ -332,10 +332,11 @@ def random_supported_halfspaces(
     Returns
     -------
     HalfspaceSet
-        The halfspaces and their opposites. In one dimension, they are placed at evenly spaced
-        quantiles. In several dimensions, most are supported by d random rows. One in eight is a
-        facet of the convex hull of a random subset of the rows. Facets are needed for Observation
-        4.2 if hardly any row is mislabelled, and d random rows rarely support a facet.
+        The halfspaces and their opposites. In one dimension, the halfspaces are placed at evenly
+        spaced quantiles. In several dimensions, most of the halfspaces are supported by d random
+        rows. One in eight hyperplanes is a facet of the convex hull of a random subset of the rows.
+        Facets are needed for Observation 4.2 if hardly any row is mislabelled, and d random rows
+        rarely support a facet.
     """
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
     if hull.coordinates.shape[1] == 1:

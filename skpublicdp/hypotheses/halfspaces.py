@@ -101,7 +101,7 @@ class Halfspace(Hypothesis):
 
 
 def weighted_sum(weights: Floats, names: Sequence[str]) -> str:
-    """Return a weighted sum as text, as in `2·age - income`, with six digits."""
+    """Return a weighted sum as text with six digits, as in `2·age - income`."""
     terms: list[str] = []
     for weight, name in zip(weights.tolist(), names, strict=True):
         if weight:

@@ -137,7 +137,7 @@ class RotatingHyperplanes(Sweeps):
         return codes
 
     def _positions_on_pivot(self, columns: Floats, sweep: int) -> Codes:
-        """Return the position of each row on the pivot: 0 on a point, 0 to 4 on a line."""
+        """Return the position of each row on the pivot: 0 on a point, and 0 to 4 on a line."""
         if len(columns) == 2:
             return np.zeros(columns.shape[1], dtype=np.intp)
         pivot = self._pivots[sweep]
@@ -246,9 +246,10 @@ class Rays:
 def _thresholds_between(keys: Floats) -> Floats:
     """Return one increasing threshold for each gap between neighbouring keys of public points.
 
-    NaN is not a key, and infinity is a single key regardless of its sign. A threshold is the
-    midpoint of its gap by angle, corrected if rounding places it outside the gap. Since keys are on
-    a circle (the projective line), there is also a gap between the largest and the smallest key.
+    NaN does not count as a key, and infinity is a single key regardless of its sign. A threshold is
+    the midpoint of its gap by angle, corrected if rounding places it outside the gap. Since keys
+    are on a circle (the projective line), there is also a gap between the largest and the smallest
+    key.
     """
     finite = np.unique(keys[np.isfinite(keys)])
     if not len(finite):  # all keys are infinite: there is one gap, which has any threshold

@@ -155,8 +155,8 @@ class Splits(Predicates):
     ) -> Integers:
         """Return the weight of the rows by label and by combination of splits that they exceed.
 
-        See `Predicates.tabulate`. For pairs of many splits per column, a faster method returns the
-        same table.
+        See `Predicates.tabulate`. For pairs of splits in columns with many splits, a faster method
+        returns the same table.
         """
         n_columns = len(np.unique(self.features))
         has_many_splits = len(self) >= MIN_SPLITS_PER_COLUMN * n_columns
@@ -347,8 +347,8 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
 def distinct_partitions(splits: Predicates, X: NDArray[Any]) -> Codes:
     """Return, in increasing order, the indices of splits that partition the rows differently.
 
-    Among splits with equal partitions, the first is returned. Splits with all rows on one side are
-    omitted.
+    Among splits with equal partitions, the first is returned. Splits that leave all rows on one
+    side are omitted.
     """
     sides = splits.indicators(X).astype(bool)  # (n_splits, n)
     sides ^= sides[:, :1]  # a split and its complement have the same partition

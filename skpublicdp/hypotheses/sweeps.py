@@ -80,12 +80,12 @@ class Sweeps(ABC):
 
     @property
     def n_codes(self) -> int:
-        """Number of codes: the bins of each side, plus the positions on the common intersection."""
+        """Number of codes: the bins of each side, and the positions on the intersection."""
         return self.n_sides * self.n_bins + int(self.variants.shape[1])
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Shape of an array over all members: sweeps, variants, thresholds, orientations."""
+        """Shape of an array of all members: sweeps, variants, thresholds and orientations."""
         return len(self), len(self.variants), self.thresholds.shape[1], 2
 
     @abstractmethod
@@ -189,7 +189,7 @@ class Sweeps(ABC):
         return np.asarray(sums_by_orientation[:, None] + intersection_sums[:, :, None, None])
 
     def positive_codes(self, variant: int, gap: int, orientation: int) -> Mask:
-        """Return whether a member labels rows with each code positive, shape (n_codes,).
+        """Return, for each code, whether a member labels its rows positive, shape (n_codes,).
 
         Parameters
         ----------

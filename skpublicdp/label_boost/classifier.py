@@ -105,7 +105,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         Whether to use the parallel variant. A rule from a public cover is drawn with the entire
         `epsilon`, using its errors on the labelled rows, and stored as `labeler_`. This rule labels
         the other rows, to which the base learner is fitted, again with the entire `epsilon`. The
-        two sets of rows are disjoint. In this variant, `constants` is ignored.
+        two sets of rows do not overlap. In this variant, `constants` is ignored.
     classes : array-like, default=None
         All possible labels. By default, the labels that occur in `y`; the set of these labels is
         then assumed to be public knowledge.
@@ -130,7 +130,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     max_rows_per_group : int, default=None
         Protects people instead of individual rows. `fit` then requires `groups` and uses at most
         the first `max_rows_per_group` rows of each person. If a person has labelled rows, only
-        labelled rows are used. Each row is protected with ε / `max_rows_per_group`.
+        these rows are used. Each row is protected with ε / `max_rows_per_group`.
     budget : PrivacyBudget, default=None
         Privacy budget to which the fit is charged. If too little budget remains, `fit` raises an
         error before any private row is read. The base learner must not have its own budget.
@@ -184,7 +184,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
 
     The privacy proof requires that each labelling of the private rows is listed exactly once. The
     proof also requires that an additional row extends a labelling in at most as many ways as there
-    are labels. A decision tree combines several splits at private rows, so an additional row can
+    are labels. A decision tree combines several splits at private rows, so one additional row can
     extend a labelling in many ways.
 
     The base learner must be private for all possible rows. The base learner must not fail for some
@@ -377,7 +377,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     def _relabel_in_rounds(self, rows: LabelledRows, base: Any, ledger: Ledger) -> RowsForBase:
         """Plan the rounds using public numbers, and return the rows labelled in these rounds.
 
-        A theorem bounds the total cost of the rounds and the base learner for one row.
+        A theorem bounds the total privacy cost of the rounds and the base learner for one row.
         """
         n_features, classes = self.n_features_in_, rows.classes
         plan, hypotheses = self._plan(rows, ledger)

@@ -160,9 +160,9 @@ def _are_equal_partitions(
     """Return whether each split in `first` partitions the rows like its counterpart in `second`.
 
     Two splits are equivalent if the rows above the first split are exactly the rows above the
-    second split, or exactly the rows below it. To decide this, the smallest and largest ranks in
-    the second split's column are compared with its cut, separately for the rows on either side of
-    the first split. All pairs of splits on the same two columns are processed together.
+    second split, or exactly the rows below it. To test this, the smallest and largest ranks in the
+    second split's column are compared with its cut, separately for the rows on either side of the
+    first split. All pairs of splits on the same two columns are processed together.
 
     Parameters
     ----------
@@ -234,9 +234,9 @@ class IntervalLabelings(EnumeratedLabelings):
 class GridLabelings(EnumeratedLabelings):
     """Labellings by a box of grid cells: 1 inside, 0 outside.
 
-    Each set of rows that a box cuts out is listed as its bounding box, which has rows in its first
-    and in its last cell along each axis. All boxes of the grid are counted with summed-area tables,
-    so time and memory depend on the grid and hardly on the number of rows.
+    Each set of rows that can be cut out by a box is listed as its bounding box, which has rows in
+    its first and in its last cell along each axis. All boxes of the grid are counted with
+    summed-area tables, so time and memory depend on the grid and hardly on the number of rows.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class _LowerSides(NamedTuple):
     first, last : int
         First and last lower side, both inclusive.
     first_upper : int
-        Lowest upper side for these lower sides. Every higher upper side is also possible.
+        Lowest upper side for these lower sides. All higher upper sides are also possible.
     """
 
     first: int
@@ -36,7 +36,7 @@ class _LowerSides(NamedTuple):
 
 
 class _Strip(NamedTuple):
-    """Points between a given left and right side of a box, and the possible lower and upper sides.
+    """Points between a given left and right side of a box, with the possible lower and upper sides.
 
     Attributes
     ----------
@@ -80,8 +80,8 @@ class BoxLabelings(Labelings):
     def family(self, y: Codes) -> Family:
         """Return all boxes with their errors on the first ``len(y)`` rows, whose labels are y.
 
-        The family is a choice among the pairs of a left and a right side. The boxes between a left
-        and a right side are generated on demand. The last option in the family is the empty box.
+        The family is a choice of one pair of a left and a right side. The boxes between a left and
+        a right side are generated on demand. The last option in the family is the empty box.
         """
         n_points = len(self._x_ranks)
         labelled_points = self._point_of_row[: len(y)]
@@ -201,8 +201,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
     """Labellings by a line in the plane, with 1 on either side, and all constant labellings.
 
     Each non-constant labelling is determined by a point and a ray from this point through other
-    points. The label is 1 to the left of the ray's line and, on the line, at the point and behind
-    it.
+    points. The label is 1 for points to the left of the ray's line and, on the line, for the ray's
+    origin and the points behind it.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
     """Return the public point where one row of each label is added, shape (n_features,).
 
     In each column, the point is the centre of the bounds, the median of the public rows, or zero,
-    whichever is available first. The point does not depend on private rows.
+    whichever is available first. The point is independent of private rows.
     """
     centre = np.zeros(learner.n_features_in_) if X_public is None else np.median(X_public, axis=0)
     for column, (low, high) in parse_bounds(bounds, feature_names(learner)).items():

@@ -145,8 +145,8 @@ def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> 
 def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -> Labelings:
     """Return every distinct labelling of the rows by a class.
 
-    `check_relabelling` must have accepted the class, and X must have at least one row. The list
-    depends on the rows, so it must not leave the fit.
+    `check_relabelling` must have accepted the class, and X must have at least one row. Since the
+    list depends on the rows, it must not leave the fit.
     """
     n_classes = len(classes)
     match hypotheses:

@@ -1,7 +1,7 @@
 """Release of one table per label, for more than two labels: own and other rows by score.
 
 Each row is counted once among the own rows of its label, and once among the other rows of every
-other label. Counts of own rows have a lower sensitivity, so they are measured separately.
+other label. Since counts of own rows have a lower sensitivity, they are measured separately.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ ranges."""
 
 @dataclass(frozen=True, eq=False)
 class ResidualCounter:
-    """Function that sums powers of residuals and outcomes.
+    """Function that computes sums of powers of residuals and outcomes.
 
     The counter is a class instead of a closure, which makes it picklable for worker processes.
 

@@ -46,7 +46,7 @@ LABEL_FAILURE_SHARES = FAILURE_SHARES | {
 The areas of all labels receive equal parts of their share."""
 
 OTHER_FAILURE_SHARE = 0.04
-"""Joint share of all entries of the confusion matrix and all points of curves."""
+"""Share assigned jointly to all entries of the confusion matrix and all points of curves."""
 
 TABLE_METRICS = {"balanced_accuracy", "confusion_matrix"}
 """Metrics computed from the table of all labels.
@@ -472,7 +472,7 @@ class PrivateScores:
     def _failure(self, metric: str, level: float, threshold: float | None) -> float:
         """Return the failure probability of each interval of a metric.
 
-        The shares of the metrics available in this release are scaled up to sum to 1. All entries
+        The shares of the metrics that this release contains are scaled up to sum to 1. All entries
         and points of the remaining metrics share the rest of the probability equally.
         """
         if self._sums is not None:

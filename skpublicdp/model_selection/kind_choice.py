@@ -135,8 +135,7 @@ def fit_chosen_kind(
        private rows that its trial misclassifies.
     3. Final fit: the drawn kind is fitted again, with the rest of (ε, δ).
 
-    All steps use all private rows, so their budgets add up. If there is only one kind, its fit
-    receives the entire budget.
+    Since all steps use all private rows, their budgets add up.
 
     Parameters
     ----------

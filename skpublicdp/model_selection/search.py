@@ -50,8 +50,8 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     preceding `PublicFit` steps) form one family: a single exact draw chooses the setting *and* its
     rule. Every other candidate, such as a setting of boosting, is a separate kind. If there are
     several kinds, each kind is fitted in a trial with a share of ε. One kind is drawn according to
-    the errors of the trials and is then fitted with the remaining ε. Candidates that are excluded
-    by labelled public rows are not tried. If only one candidate remains, the choice costs no ε.
+    the errors of the trials and is then fitted with the remaining ε. Candidates that labelled
+    public rows exclude are not tried. If only one candidate remains, the choice costs no ε.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     n_candidates_ : int
         Number of settings.
     cv_results_ : dict
-        The settings, as ``params`` and one masked column for each parameter. The dict contains no
-        scores, since each score would be a further private answer.
+        The settings, as ``params`` and one masked column for each parameter. The dict does not
+        contain scores, since each score would be a further private answer.
     guarantee_ : float or None
         After a single draw, a bound on the excess population error over the best rule of all
         candidates, as in `SemiPrivateClassifier`. The same bound applies to the chosen candidate.
@@ -365,7 +365,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         return fit_chosen_kind(kinds, rows, ledger, self.selection_share)
 
     def _assumptions(self, candidates: list[Candidate]) -> tuple[str, ...]:
-        """Return the assumptions of the guarantee, for the receipt.
+        """Return the assumptions of the guarantee that the receipt states.
 
         The assumptions include facts that may be public, promises of learners about their own (ε,
         δ), assumptions of the hypothesis classes, steps that must process each row independently,

@@ -142,7 +142,7 @@ class SearchRows:
     def features(self, candidate: Candidate) -> TransformedRows:
         """Return the rows transformed by a candidate's steps, which are fitted to public rows.
 
-        The result is cached by the settings of the steps.
+        The result is cached under the settings of the steps.
         """
         if candidate.features not in self._cache:
             self._cache[candidate.features] = self._transform(candidate)

@@ -124,12 +124,12 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
 
 class PublicKFold(_PublicTrainingSplitter):
-    """K-fold splits of the labelled private rows. Public rows always belong to the training set.
+    """Splitter that divides the labelled private rows into K folds.
 
-    scikit-learn's splitters assign public rows to test folds. As a result, a fit may have no public
-    rows, and unlabelled rows (-1) are counted as errors. The default splitter for classifiers also
-    stratifies by the private labels. In contrast, the folds of this class depend only on the number
-    of rows and on the masks.
+    Public rows always belong to the training set. scikit-learn's splitters assign public rows to
+    test folds. As a result, a fit may have no public rows, and unlabelled rows (-1) are counted as
+    errors. The default splitter for classifiers also stratifies by the private labels. In contrast,
+    the folds of this class depend only on the number of rows and on the masks.
 
     Parameters
     ----------
@@ -197,7 +197,9 @@ class PublicKFold(_PublicTrainingSplitter):
 
 
 class PublicShuffleSplit(_PublicTrainingSplitter):
-    """Random test sets of labelled private rows. Public rows always belong to the training set.
+    """Splitter with random test sets of labelled private rows.
+
+    Public rows always belong to the training set.
 
     Parameters
     ----------
@@ -254,8 +256,8 @@ class PublicShuffleSplit(_PublicTrainingSplitter):
 def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, int]:
     """Return the unit of each testable row, and the total number of units.
 
-    A unit is a person, or a single row without `groups`. Units are numbered in the order in which
-    they first occur.
+    Each unit is a person, or a single row if there are no `groups`. Units are numbered in the order
+    in which they first occur.
     """
     if groups is None:
         return np.arange(len(rows)), len(rows)

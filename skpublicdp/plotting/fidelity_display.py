@@ -19,9 +19,9 @@ AXIS_FACTOR = 1.5
 class FidelityDisplay(Display):
     """Display of the differences between synthetic rows and each released table or CDF.
 
-    Create a display with `from_report`. Each point represents a table. For tables below the
-    diagonal, the difference between synthetic rows and release is smaller than the expected error
-    of the release combined with the expected error of drawing the rows.
+    Create a display with `from_report`. Each point represents a table. If a table lies below the
+    diagonal, the difference between the synthetic rows and the release is smaller than the expected
+    error of the release combined with the expected error of drawing the rows.
 
     Parameters
     ----------

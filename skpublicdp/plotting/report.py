@@ -83,7 +83,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     ----------
     estimator : estimator
         A fitted estimator of this package with a receipt, `privacy_`, or a pipeline or a search
-        that contains such an estimator. The card lists the preceding pipeline steps and the costs
+        that contains such an estimator. The card lists the preceding pipeline steps and any costs
         that the receipt does not cover.
     path : str or path-like
         File to which the card is written.

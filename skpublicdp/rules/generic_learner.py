@@ -414,7 +414,7 @@ class GenericLearnerClassifier(CoverClassifier):
     def _configure(self, sanitizer: Any, bounds: Any, ledger: Ledger) -> None:
         """Set the budget of an unfitted sanitizer, and any parameters that the user left as None.
 
-        These parameters are the bounds, hypotheses and seed, which the learner determines.
+        These parameters are the bounds, the hypotheses and the seed, which the learner determines.
         """
         parameters = sanitizer.get_params(deep=False)
         epsilon, delta = ledger.per_row(ledger.epsilon, ledger.delta)
@@ -491,7 +491,7 @@ def record_sanitizer(sanitizer: Any, ledger: Ledger) -> SanitizerUse:
 
     Raises ValueError if the sanitizer's own receipt exceeds its allotted ε and δ.
 
-    A sanitizer without a receipt is assumed to use its rows.
+    A sanitizer that has no receipt is assumed to use its rows.
     """
     parameters = sanitizer.get_params(deep=False)
     receipt = getattr(sanitizer, "privacy_", None)
